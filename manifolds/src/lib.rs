@@ -61,6 +61,7 @@ pub mod process;
 pub mod runner;
 #[cfg(feature = "resources")]
 pub mod site;
+mod site_origin;
 #[cfg(feature = "manifest")]
 pub mod source;
 pub mod value;

@@ -118,7 +118,7 @@ async fn plan(
     Ok(Some(if saved.is_some() { as_planned } else { as_planned.with_unseen() }))
 }
 
-/// Returns what decides on each change: what was shown, and who is asked.
+/// Returns what decides on each change: the plan that was shown, and the person at the terminal.
 fn approval(
     as_planned: Option<AsPlanned>,
     of: Confirm,
@@ -131,7 +131,7 @@ fn approval(
 }
 
 fn options(args: &Args, approval: Vec<Arc<dyn Approval>>, facilities: Facilities) -> ApplyOptions {
-    // Who is asked is asked in order.
+    // A person is asked about one resource at a time, in the order of the plan.
     let parallel = if args.confirm.is_piecemeal() { NonZeroUsize::MIN } else { args.work.jobs };
     let fail_fast = args.fail_fast;
     ApplyOptions { parallel, fail_fast, approval, facilities, ..ApplyOptions::default() }

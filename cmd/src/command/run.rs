@@ -15,11 +15,11 @@ use tokio::task::spawn_blocking;
 use crate::command::runtime;
 use crate::global::Global;
 use crate::site_args::SiteArgs;
-use crate::{exit, print};
+use crate::{exit, paths, print};
 
 const WATCHES: Name<Watches> = Name::new("watches");
 const SITE: Name<Arc<Site>> = Name::new("site");
-const RESOURCES: Name<Engine> = Name::new("resources");
+const RESOURCES: Name<Engine> = Name::new(paths::RESOURCES);
 const SETTLED: Name<()> = Name::new("settled");
 
 /// What is kept.

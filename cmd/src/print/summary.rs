@@ -7,9 +7,7 @@ use crankcase_resources::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
 
 use super::one_line;
-
-/// Under which name an agent has the engine of its resources.
-const RESOURCES: &str = "resources";
+use crate::paths::RESOURCES;
 
 /// How many names are told of each condition.
 const NAMED: usize = 3;

@@ -1,4 +1,4 @@
-//! A person who is asked before something is changed, on a real terminal.
+//! `apply --confirm`: questions on a real terminal, and their answers.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

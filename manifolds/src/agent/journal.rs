@@ -7,8 +7,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Who installs and releases resources.
-const SITE: &str = "site";
+use crate::site_origin::ORIGIN;
 
 /// The first fatal error, which is mostly the one that the agent's end says.
 #[derive(Debug, Clone, Default)]
@@ -106,8 +105,8 @@ fn log(event: &Event, fatal: &Unsaid) {
         EventKind::Health { degraded: None } => tracing::info!(worker, "a worker is well again"),
         // Who notes something logs it as well, with all there is to say.
         EventKind::Noted { text } => tracing::debug!(worker, text, "noted"),
-        // The site says all of that on one line.
-        kind if event.origin.as_ref().is_some_and(|origin| origin.who == SITE) => {
+        // The manifold of the site says all of that on one line.
+        kind if event.origin.as_ref().is_some_and(|origin| origin.who == ORIGIN) => {
             tracing::debug!(worker, event = %kind, "transition");
         }
         kind => match &event.origin {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crankcase_workers::printable;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -9,10 +10,10 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The fields that say whom an event is about.
+/// Fields that name the subject of an event.
 const SUBJECTS: [&str; 4] = ["resource", "process", "member", "worker"];
 
-/// The fields that say what has happened, so that their names say nothing more.
+/// Fields that tell what has happened. Their names are not written.
 const WHATS: [&str; 6] = ["what", "reason", "error", "line", "origin", "event"];
 
 /// Lays an event out as `TIME LEVEL SUBJECT: MESSAGE: WHAT; KEY: VALUE`. The subject is a field of the
@@ -115,7 +116,7 @@ impl Said {
     }
 
     fn add(&mut self, field: &Field, value: &str) {
-        let text = escaped(value);
+        let text = printable(value);
         match field.name() {
             "message" => self.message = text,
             name => self.fields.push((name, text)),
@@ -135,23 +136,6 @@ impl Visit for Said {
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         self.add(field, &crankcase_engine::WithCauses(value).to_string());
     }
-}
-
-/// Escapes what would not stand on one line as it is written.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control()
-            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}')
-            || ('\u{202a}'..='\u{202e}').contains(&character)
-            || ('\u{2066}'..='\u{2069}').contains(&character)
-        {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, S
 use crankcase_resources::{Activity, Site};
 
 use super::wiring::Wiring;
+use crate::site_origin::ORIGIN;
 
 /// Runs the engine of a site's resources, and swaps one site for the next.
 ///
@@ -54,7 +55,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };
-        match engine.asked_by("site", why).apply(change).await {
+        match engine.asked_by(ORIGIN, why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
                 moved.log(why);

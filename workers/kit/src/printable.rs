@@ -12,7 +12,20 @@ pub fn is_unprintable(character: char) -> bool {
     hides || character.is_control()
 }
 
+/// Returns a text with what is unprintable escaped, tabs excepted.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_unprintable(character) && character != '\t' {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
 /// Returns the characters of a text from elsewhere, with a space for each that is unprintable.
-pub(crate) fn printable(text: &str) -> impl Iterator<Item = char> {
+pub(crate) fn spaced(text: &str) -> impl Iterator<Item = char> {
     text.chars().map(|char| if is_unprintable(char) { ' ' } else { char })
 }

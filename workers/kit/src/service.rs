@@ -12,7 +12,7 @@ use std::time::Duration;
 use crankcase_engine::WithCauses;
 use thiserror::Error;
 
-use crate::printable::printable;
+use crate::printable::spaced;
 
 /// How much of a status is told, in bytes.
 const MAX_STATUS: usize = 1000;
@@ -37,7 +37,7 @@ impl fmt::Display for ServiceState {
             Self::Ready => f.write_str("READY=1"),
             Self::Stopping => f.write_str("STOPPING=1"),
             Self::Status(text) => {
-                let line: String = printable(text).collect();
+                let line: String = spaced(text).collect();
                 write!(f, "STATUS={}", &line[..line.floor_char_boundary(MAX_STATUS)])
             }
             Self::Watchdog => f.write_str("WATCHDOG=1"),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{BoxError, Wrong};
 use crate::params::Field;
-use crate::text::nearest;
+use crate::text::did_you_mean;
 
 /// Something that a check wants done, as data: it is shown, saved, and run by
 /// [`Unit::act`](crate::Unit::act).
@@ -119,8 +119,7 @@ impl Actions for std::convert::Infallible {
 pub fn unknown<A: Actions>(action: &Action) -> Wrong {
     let (name, types) = (&action.name, A::types());
     let names = types.iter().map(|action| action.name.as_str());
-    let hint = nearest(name, names).map(|nearest| format!("; did you mean \"{nearest}\"?"));
-    format!("there is no action \"{name}\"{}", hint.unwrap_or_default()).into()
+    format!("there is no action \"{name}\"{}", did_you_mean(name, names)).into()
 }
 
 /// An action that a kind may want done.

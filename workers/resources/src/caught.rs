@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 
-use crate::text::printable;
+use crankcase_workers::printable;
 
 /// A panic of a kind's code.
 #[derive(Debug, thiserror::Error)]

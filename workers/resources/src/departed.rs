@@ -25,10 +25,10 @@ impl Site {
     /// Returns the site together with the resources that have left it and are to be put back as they
     /// were, under their old names; `None` if there are none. What need not be put back is forgotten.
     ///
-    /// Only resources that were declared with `reverse` are on record, by what they keep: one that has
-    /// another name now has not left. If the site keeps the same thing without `reverse`, nothing is
-    /// put back. If it still uses what would be removed, that waits. A site that was
-    /// [cut](Self::select) down to some resources puts nothing back.
+    /// Only resources that were declared with `reverse` are on record. A record is found by the thing that
+    /// the resource keeps, so a resource that was renamed has not left. If the site keeps the same thing
+    /// without `reverse`, nothing is put back. If the site still uses a thing that would be removed, the
+    /// removal waits. A site that was [cut](Self::select) down to some resources puts nothing back.
     ///
     /// # Cancel safety
     ///

@@ -19,19 +19,19 @@ mod node;
 mod site;
 mod wire;
 
-/// Resources that are declared from Rust, the equal of a manifest: nodes by their names, one of which is
-/// the head.
+/// Resources that are declared from Rust, as a manifest declares them in YAML.
 ///
-/// A node requires another one by its graph, which comes along, or by its name, to be merged later.
+/// A graph has nodes with different names. One of them is its head: to require a graph is to require its
+/// head. A node that requires a graph takes all nodes of that graph in. A node that requires a name needs
+/// a [`merge`](Self::merge) that brings it.
 ///
 /// # Examples
 ///
 /// ```
 /// use crankcase_resources::{Graph, Node};
-/// use serde_json::json;
 ///
-/// let docroot = Graph::from(Node::new("docroot", "file", json!({"path": "/srv/www/"})));
-/// let page = Node::new("page", "file", json!({"path": "/srv/www/index.html"}));
+/// let docroot = Graph::from(Node::new("docroot", "file").with("path", "/srv/www/"));
+/// let page = Node::new("page", "file").with("path", "/srv/www/index.html");
 /// let by_graph = Graph::from(page.clone()).after(&docroot)?;
 /// let by_name = Graph::from(page.after("docroot")).merge(&docroot)?;
 ///
@@ -47,7 +47,7 @@ pub struct Graph {
 
 impl From<Node> for Graph {
     fn from(node: Node) -> Self {
-        let head = node.name.clone();
+        let head = node.name().to_owned();
         Self { nodes: BTreeMap::from([(head.clone(), Arc::new(node))]), head }
     }
 }
@@ -59,7 +59,7 @@ impl Graph {
         Node::of(name, config).into()
     }
 
-    /// Has the head require the head of another graph, all of which comes along.
+    /// Has the head come after the head of another graph, and takes in the nodes of that graph.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Graph {
         self.change(|node| node.after(&other.head)).join(other)
     }
 
-    /// Has the head require the head of another graph, all of which comes along, and be notified when that
-    /// one has changed.
+    /// Has the head come after the head of another graph and be notified when that one changes, and takes
+    /// in the nodes of that graph.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl Graph {
         self.change(|node| node.told_by(&other.head)).join(other)
     }
 
-    /// Takes an attribute of the head's config from the state of the head of another graph, all of which
-    /// comes along.
+    /// Sets an attribute of the head to an attribute in the state of another graph's head, and takes in the
+    /// nodes of that graph.
     ///
     /// # Errors
     ///
@@ -106,7 +106,10 @@ impl Graph {
     /// When two nodes with one name differ.
     pub fn merge(self, other: &Self) -> Result<Self, GraphError> {
         let requires = |graph: &Self, head: &str| {
-            graph.nodes.get(&graph.head).is_some_and(|node| node.requires.contains_key(head))
+            graph
+                .nodes
+                .get(&graph.head)
+                .is_some_and(|node| node.declared.requires.contains_key(head))
         };
         let is_second = requires(other, &self.head) && !requires(&self, &other.head);
         let head = if is_second { other.head.clone() } else { self.head.clone() };
@@ -171,9 +174,9 @@ fn different(first: &Node, second: &Node) -> Option<NodeError> {
     if first == second {
         return None;
     }
-    let (attribute, [one, two]) = first.difference(second)?;
+    let (attribute, [one, two]) = first.declared.difference(&second.declared)?;
     Some(NodeError::Different {
-        name: second.name.clone(),
+        name: second.name().to_owned(),
         place: second.place.clone(),
         other: first.place.clone(),
         attribute,
@@ -184,16 +187,16 @@ fn different(first: &Node, second: &Node) -> Option<NodeError> {
 
 /// Puts nodes, which are in the order of their names, into the order of their requirements.
 fn order(nodes: &[&Node]) -> Result<Order, GraphError> {
-    let find = |name: &str| nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok();
+    let find = |name: &str| nodes.binary_search_by(|node| node.name().cmp(name)).ok();
     let mut edges = Edges::new(nodes.len());
     let mut errors = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
-        for (required, on_change) in &node.requires {
+        for (required, on_change) in &node.declared.requires {
             if let Some(required) = find(required) {
                 edges.depends(index, required, *on_change);
             }
         }
-        let names = nodes.iter().map(|node| &node.name);
+        let names = nodes.iter().map(|node| &node.declared.name);
         errors.extend(node.unmet(|required| find(required).is_some(), names));
         if errors.len() >= MAX_ERRORS {
             break;
@@ -201,7 +204,7 @@ fn order(nodes: &[&Node]) -> Result<Order, GraphError> {
     }
     GraphError::of(errors)?;
     Order::from_edges(edges).map_err(|cycles| {
-        let name = |index: usize| nodes[index].name.clone();
+        let name = |index: usize| nodes[index].name().to_owned();
         let cycles = cycles.into_iter().map(|path| path.into_iter().map(name).collect());
         GraphError::of(cycles.map(|path| NodeError::Cycle { path }).collect())
             .expect_err("where there is no order there is a cycle")
@@ -215,12 +218,13 @@ impl Node {
         is_there: impl Fn(&str) -> bool,
         names: impl Iterator<Item = &'a String> + Clone,
     ) -> Vec<NodeError> {
-        let uses = self.uses.values().map(|used| &used.node);
-        let uses = uses.filter(|node| !self.requires.contains_key(*node));
-        let missing = self.requires.keys().filter(|required| !is_there(required)).chain(uses);
+        let uses = self.declared.uses.values().map(|used| &used.node);
+        let uses = uses.filter(|node| !self.declared.requires.contains_key(*node));
+        let missing =
+            self.declared.requires.keys().filter(|required| !is_there(required)).chain(uses);
         let missing = missing.take(MAX_ERRORS);
         let missing = missing.map(|required| NodeError::Missing {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             place: self.place.clone(),
             required: required.clone(),
             hint: did_you_mean(required, names.clone().map(String::as_str)),

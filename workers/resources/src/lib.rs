@@ -68,6 +68,7 @@ pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
 pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
+pub use crankcase_workers::printable;
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
@@ -102,6 +103,6 @@ pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised
 pub use serde_json::{Value, json};
 pub use site::{Selection, SelectionError, Site, UnknownResourceError};
 pub use surroundings::Surroundings;
-pub use text::{circle, cut, cut_after, nearest, printable, shown};
+pub use text::{circle, cut, cut_after, nearest, shown};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::text::printable;
+use crankcase_workers::printable;
 
 /// How many bytes of log one call keeps; what comes later is counted and dropped.
 ///

@@ -38,6 +38,7 @@ pub use self::watching::Watching;
 
 mod armed;
 mod board;
+mod cause;
 mod held;
 mod pace;
 mod reconciler;

@@ -2,7 +2,6 @@
 use std::error::Error;
 
 use crankcase_engine::WithCauses;
-use crankcase_workers::is_unprintable;
 use serde_json::Value;
 
 /// How many characters of a value an error shows.
@@ -13,19 +12,6 @@ const EXCERPT: usize = 100;
 
 /// How many names of a circle an error shows.
 const MAX_CIRCLE: usize = 20;
-
-/// Returns `text` with what is unprintable escaped, tabs excepted.
-pub fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_unprintable(character) && character != '\t' {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
-}
 
 /// Returns the beginning and the end of what people cannot read all of, and how many lines are
 /// between them.

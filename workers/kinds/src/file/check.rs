@@ -75,16 +75,10 @@ fn state_of_new(
     state.owner = Half::Given(Some(user_name(user)));
     // By default the folder may decide it.
     state.group = rights.group.map_or(Half::Unknown, |group| Half::Given(Some(group_name(group))));
-    let empty;
-    let digest = match content {
-        Some(content) => &content.digest,
-        None => {
-            empty = Content::from(Arc::from(""));
-            &empty.digest
-        }
-    };
-    if !file.path.is_folder {
-        wants.tell(digest, &mut state);
+    match content {
+        Some(content) => wants.tell(&content.digest, &mut state),
+        None if file.path.is_folder => {}
+        None => wants.tell(&Content::from(Arc::from("")).digest, &mut state),
     }
     state
 }
@@ -100,7 +94,10 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
     let wants = Wants::new(None, context);
     let Some(observed) = Observed::look(&folder, path, wants, context.stop())? else {
         let stale = clean(Stale::new(absent.clone()), (file, &folder), None)?;
-        return Ok(judged(stale, absent));
+        return Ok(match stale.is_as_declared() {
+            true => Check::valid(absent),
+            false => stale.after(absent).into(),
+        });
     };
     if path.is_folder {
         require_empty(&folder, path)?;
@@ -124,11 +121,6 @@ fn clean(
     let Some(name) = folder.leftover(&path.name, user)? else { return Ok(stale) };
     let stale = stale.differs("leftover", &*name.to_string_lossy(), Value::Null);
     Ok(stale.act(Do::Clean { path: path.clone() }))
-}
-
-/// Takes what does not differ for valid.
-fn judged(stale: Stale<File>, state: FileStateHalf) -> Check<File> {
-    if stale.is_as_declared() { Check::valid(state) } else { stale.after(state).into() }
 }
 
 fn create(file: &File, content: Option<&Content>, rights: Rights) -> Stale<File> {
@@ -178,26 +170,40 @@ fn compare(
         require_own(file, folder, found)?;
     }
     stale = differing(stale, found, rights);
-    let mut after = state;
-    after.mode = Half::Given(Some(Mode(rights.mode)));
-    if let (Some(user), Some(group)) = (rights.user, rights.group) {
-        after.owner = Half::Given(Some(user_name(user)));
-        after.group = Half::Given(Some(group_name(group)));
-    }
-    match content {
-        Some(content) => observed.wants.tell(&content.digest, &mut after),
-        // Another mode may let it be read.
-        None if matches!(observed.content, Observable::Denied(_)) => after.sha256 = Half::Unknown,
-        None => {}
-    }
+    let after = |state| state_of_changed(state, content, rights, &observed);
     if is_replaced {
         // It removes what was left as well.
-        return Ok(stale.act(Do::Write { path: path.clone() }).after(after).into());
+        return Ok(stale.act(Do::Write { path: path.clone() }).after(after(state)).into());
     }
     if !stale.is_as_declared() {
         stale = stale.act(Do::Adjust { path: path.clone() });
     }
-    Ok(judged(clean(stale, (file, folder), rights.user)?, after))
+    let stale = clean(stale, (file, folder), rights.user)?;
+    if stale.is_as_declared() {
+        return Ok(Check::valid(state));
+    }
+    Ok(stale.after(after(state)).into())
+}
+
+/// Returns the state of an entry after it was changed, as far as it is known before.
+fn state_of_changed(
+    mut state: FileStateHalf,
+    content: Option<&Content>,
+    rights: Rights,
+    observed: &Observed,
+) -> FileStateHalf {
+    state.mode = Half::Given(Some(Mode(rights.mode)));
+    if let (Some(user), Some(group)) = (rights.user, rights.group) {
+        state.owner = Half::Given(Some(user_name(user)));
+        state.group = Half::Given(Some(group_name(group)));
+    }
+    match content {
+        Some(content) => observed.wants.tell(&content.digest, &mut state),
+        // Another mode may let it be read.
+        None if matches!(observed.content, Observable::Denied(_)) => state.sha256 = Half::Unknown,
+        None => {}
+    }
+    state
 }
 
 /// Adds which rights are to change.

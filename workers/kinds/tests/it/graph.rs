@@ -32,7 +32,7 @@ async fn a_graph_of_typed_configs_is_planned_and_applied() -> TestResult {
         creates: Some(AbsPath::parse(mark.to_str().ok_or("not UTF-8")?)?),
         ..Exec::new(Command::Argv(touch))
     };
-    let digest = Graph::from(Node::new("digest", "file", json!({"path": root.join("digest")})));
+    let digest = Graph::from(Node::new("digest", "file").with("path", json!(root.join("digest"))));
     let digest = digest.using("content", &page, "sha256")?;
     let all = digest.merge(&Graph::of("touch", touch).told_by(&page)?)?;
     let site = all.site(&builtin(), &Surroundings::new(Path::new("/")))?;
@@ -52,7 +52,7 @@ async fn a_graph_of_typed_configs_is_planned_and_applied() -> TestResult {
 
 #[test]
 fn each_attribute_that_is_wrong_is_named_with_its_node() -> TestResult {
-    let wrong = Node::new("page", "file", json!({"mod": "0644", "content": 1}));
+    let wrong = Node::new("page", "file").with("mod", "0644").with("content", 1);
     let path = EntryPath::parse("/srv/")?;
     let folder = File { content: Some("x".into()), ..File::new(path) };
     let all = Graph::from(wrong).merge(&Graph::of("folder", folder))?;

@@ -218,10 +218,10 @@ async fn what_may_be_written_first_is_not_compared_as_it_is() -> TestResult {
     let path = |name: &str| folder.path().join(name);
     std::fs::write(path("conf"), "old")?;
     std::fs::write(path("copy"), "old")?;
-    let date = Graph::from(Node::new("date", "exec", json!({"command": ["echo", "new"]})));
-    let conf = Graph::from(Node::new("conf", "file", json!({"path": path("conf")})));
-    let copy = json!({"path": path("copy"), "source": path("conf")});
-    let copy = Graph::from(Node::new("copy", "file", copy));
+    let date = Graph::from(Node::new("date", "exec").with("command", json!(["echo", "new"])));
+    let conf = Graph::from(Node::new("conf", "file").with("path", json!(path("conf"))));
+    let copy = Node::new("copy", "file").with("path", json!(path("copy")));
+    let copy = Graph::from(copy.with("source", json!(path("conf"))));
     let all = copy.after(&conf.using("content", &date, "stdout")?)?;
 
     let site = all.site(&builtin(), &Surroundings::new(folder.path()))?;

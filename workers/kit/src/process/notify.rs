@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
-use crate::printable::printable;
+use crate::printable::spaced;
 use crate::seed::any_seed;
 
 const EXTENSION: &str = "notify";
@@ -53,7 +53,7 @@ impl Notified {
                 Some(("READY", "1")) => self.is_ready = true,
                 Some(("STATUS", "")) => self.status = None,
                 Some(("STATUS", status)) => {
-                    self.status = Some(printable(status).take(MAX_STATUS).collect());
+                    self.status = Some(spaced(status).take(MAX_STATUS).collect());
                 }
                 _ => {}
             }

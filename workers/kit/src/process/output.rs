@@ -14,7 +14,7 @@ use super::lines::{Line, Lines, Rate};
 use super::readiness::Readiness;
 use crate::condition::Condition;
 use crate::moment::until;
-use crate::printable::printable;
+use crate::printable::spaced;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -155,7 +155,7 @@ impl Output {
         if stream == Stream::Stderr && !line.text.trim().is_empty() {
             let words = state.counts.last_words.get_or_insert_default();
             words.clear();
-            words.extend(printable(line.text.trim()).take(MAX_WORDS));
+            words.extend(spaced(line.text.trim()).take(MAX_WORDS));
         }
     }
 

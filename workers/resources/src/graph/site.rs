@@ -33,11 +33,11 @@ impl Graph {
         let mut states: HashMap<&str, Map<String, Value>> = HashMap::new();
         for index in order.nodes() {
             let node = nodes[*index];
-            let Node { name, place, .. } = node;
+            let (name, place) = (&node.declared.name, &node.place);
             if !is_name(name) {
                 errors.push(NodeError::Name { name: name.clone(), place: place.clone() });
             }
-            let kind = match kinds.get(&node.kind) {
+            let kind = match kinds.get(node.kind()) {
                 Ok(kind) => kind,
                 Err(error) => {
                     let (name, place) = (name.clone(), place.clone());
@@ -74,7 +74,7 @@ impl Graph {
 
     /// Returns what tells it from another graph.
     fn digest(&self) -> String {
-        let nodes: Vec<&Node> = self.nodes().collect();
+        let nodes: Vec<_> = self.nodes().map(|node| &node.declared).collect();
         let text = serde_json::to_vec(&nodes).expect("nodes are data");
         base16ct::lower::encode_string(&Sha256::digest(text))
     }
@@ -83,7 +83,7 @@ impl Graph {
 /// Returns which attributes of the states of nodes are used.
 fn wanted<'a>(nodes: &[&'a Node]) -> HashMap<&'a str, Wanted> {
     let mut wanted: HashMap<_, Wanted> = HashMap::new();
-    for used in nodes.iter().flat_map(|node| node.uses.values()) {
+    for used in nodes.iter().flat_map(|node| node.declared.uses.values()) {
         let attribute = BTreeSet::from([used.attribute.clone()]);
         let of = wanted.entry(used.node.as_str()).or_insert_with(Wanted::nothing);
         of.add(Wanted::Attributes(attribute));
@@ -93,30 +93,30 @@ fn wanted<'a>(nodes: &[&'a Node]) -> HashMap<&'a str, Wanted> {
 
 impl Node {
     fn declare(&self, surroundings: &Surroundings) -> Declaration {
-        let mut config = Literal::new(self.config.clone()).scoped(&surroundings.scope);
-        for (attribute, used) in &self.uses {
+        let mut config = Literal::new(self.declared.config.clone()).scoped(&surroundings.scope);
+        for (attribute, used) in &self.declared.uses {
             config = config.using(attribute, &used.node, &used.attribute);
         }
-        let dependencies = self.requires.iter().map(|(node, on_change)| Dependency {
+        let dependencies = self.declared.requires.iter().map(|(node, on_change)| Dependency {
             alias: node.clone(),
             resource: node.clone(),
             on_change: *on_change,
         });
-        let declaration = config.declare(&surroundings.folder, &self.name, &self.kind);
+        let declaration = config.declare(&surroundings.folder, self.name(), self.kind());
         Declaration {
             place: self.place.clone(),
             dependencies: dependencies.collect(),
-            noop: self.noop,
-            reverse: self.reverse,
-            tags: self.tags.iter().cloned().collect(),
+            noop: self.declared.noop,
+            reverse: self.declared.reverse,
+            tags: self.declared.tags.iter().cloned().collect(),
             ..declaration
         }
     }
 
     /// Returns the config as far as it is known before anything is looked at, and what is not.
     fn known(&self, states: &HashMap<&str, Map<String, Value>>) -> (Config, BTreeSet<String>) {
-        let (mut config, mut unknown) = (self.config.clone(), BTreeSet::new());
-        for (attribute, used) in &self.uses {
+        let (mut config, mut unknown) = (self.declared.config.clone(), BTreeSet::new());
+        for (attribute, used) in &self.declared.uses {
             let state = states.get(used.node.as_str());
             let value = state.and_then(|state| state.get(&used.attribute)).cloned();
             if value.is_none() {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::caught::caught;
 use crate::declaration::Place;
 use crate::graph::error::{GraphError, NodeError};
-use crate::graph::node::Node;
+use crate::graph::node::{Declared, Node};
 use crate::graph::{Graph, MAX_ERRORS};
 use crate::kind::Kind;
 use crate::kinds::Kinds;
@@ -28,7 +28,7 @@ const MAX_NODES: usize = 1_000_000;
 struct Sent<'a> {
     format: u32,
     head: &'a str,
-    layers: Vec<Vec<Node>>,
+    layers: Vec<Vec<Declared>>,
 }
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct Sent<'a> {
 struct Received {
     format: u32,
     head: String,
-    layers: Vec<Vec<Node>>,
+    layers: Vec<Vec<Declared>>,
 }
 
 /// The format of what cannot be read otherwise.
@@ -69,7 +69,7 @@ impl Graph {
         let mut send = |node: &Node| {
             let mut node = node.clone();
             travel(&mut node, kinds, &mut errors, |kind, config| kind.send(config, surroundings));
-            node
+            node.declared
         };
         let layers = self.layers()?.into_iter();
         let layers = layers.map(|layer| layer.into_iter().map(&mut send).collect()).collect();
@@ -118,23 +118,24 @@ impl Graph {
         let mut errors = Vec::new();
         for (line, layer) in layers.into_iter().enumerate() {
             let mut received = Vec::with_capacity(layer.len());
-            for (column, mut node) in layer.into_iter().enumerate() {
+            for (column, declared) in layer.into_iter().enumerate() {
                 // In messages a layer is a line of the text.
-                node.place =
-                    Place { file: PathBuf::from("wire"), line: line + 1, column: column + 1 };
+                let file = PathBuf::from("wire");
+                let place = Place { file, line: line + 1, column: column + 1 };
+                let node = Node { declared, place };
                 if errors.len() < MAX_ERRORS {
                     errors.extend(node.unmet(|it| nodes.contains_key(it), nodes.keys()));
                 }
-                if let Some(name) = node.config.keys().find(|name| node.uses.contains_key(*name)) {
-                    let (node, attribute) = (&node.name, name);
+                let Declared { name, config, uses, .. } = &node.declared;
+                if let Some(attribute) = config.keys().find(|it| uses.contains_key(*it)) {
                     return Err(wrong(format!(
-                        "node \"{node}\" has {attribute} in its config and in what it uses"
+                        "node \"{name}\" has {attribute} in its config and in what it uses"
                     )));
                 }
                 received.push(node);
             }
             for node in received {
-                let name = node.name.clone();
+                let name = node.name().to_owned();
                 if let Some(first) = nodes.insert(name.clone(), node) {
                     let place = first.place;
                     return Err(wrong(format!("there are two nodes \"{name}\", one at {place}")));
@@ -171,11 +172,11 @@ fn travel(
     errors: &mut Vec<NodeError>,
     change: impl FnOnce(&dyn Kind, &mut crate::Config) -> Result<(), crate::BoxError>,
 ) {
-    let (name, place) = (node.name.clone(), node.place.clone());
-    match kinds.get(&node.kind) {
+    let (name, place) = (node.name().to_owned(), node.place.clone());
+    match kinds.get(node.kind()) {
         Err(error) => errors.push(NodeError::Kind { name, place, error }),
         Ok(kind) => {
-            let changed = caught(|| change(&**kind, &mut node.config));
+            let changed = caught(|| change(&**kind, &mut node.declared.config));
             if let Err(error) = changed.map_err(Into::into).flatten() {
                 errors.push(NodeError::Travel { name, place, error });
             }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Origin, Outcome, Stop};
+use crankcase_engine::{Exit, Outcome, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -14,6 +14,7 @@ use crate::halting::Halting;
 use crate::make::{Setting, Unmade, render};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
+use crate::reconcile::cause::{Basis, Cause, by_agent, noted};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
 use crate::reconcile::said;
@@ -57,30 +58,6 @@ pub(super) struct Reconciler<F> {
     held: Option<Held>,
     state: Option<watch::Sender<State>>,
     offer: Option<F>,
-}
-
-/// Why a worker goes on.
-enum Cause {
-    Stop,
-    /// What it is made of or asked for may have changed.
-    News,
-    /// The resource itself may have changed, as its watches say.
-    Seen,
-    /// It has waited for long enough.
-    Time,
-    Ended(Exit),
-}
-
-impl Cause {
-    /// Says why the resource is looked at.
-    fn why(&self) -> &'static str {
-        match self {
-            Self::News => "its declaration has changed, or what it depends on was looked at",
-            Self::Seen => "its watch has told of a change",
-            Self::Time => "it was time to look",
-            Self::Stop | Self::Ended(_) => "its worker ends",
-        }
-    }
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
@@ -468,33 +445,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let every = poll.unwrap_or(Duration::MAX).min(declared);
         self.setbacks.spread(every, &self.setting.backoff)
     }
-}
-
-/// What a resource is declared by.
-struct Basis {
-    declaration: Arc<Declaration>,
-    states: BTreeMap<String, State>,
-}
-
-impl PartialEq for Basis {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.declaration, &other.declaration) && self.states == other.states
-    }
-}
-
-/// Says how a resource was changed, and at whose wish.
-fn noted(differing: &[String], is_drift: bool, told: Option<&Told>) -> (&'static str, Origin) {
-    let differing = differing.join(", ");
-    match told {
-        Some(told) if differing.is_empty() => ("refreshed", told.origin()),
-        _ if is_drift => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
-        _ => ("changed", by_agent(&format!("not as declared: {differing}"))),
-    }
-}
-
-/// What the agent does of its own.
-fn by_agent(why: &str) -> Origin {
-    Origin::new("agent", why)
 }
 
 /// Spreads the looks of resources that begin together.

@@ -20,7 +20,7 @@ fn node(name: &str) -> Node {
 
 #[track_caller]
 fn faulty(name: &str, fault: &str) -> Node {
-    Node::new(name, "probe", json!({"name": name, "fault": fault}))
+    Node::new(name, "probe").with("name", name).with("fault", fault)
 }
 
 fn graph(nodes: impl IntoIterator<Item = Node>) -> Result<Graph, GraphError> {
@@ -100,7 +100,7 @@ fn a_missing_requirement_and_a_circle_are_refused_by_name() -> TestResult {
 #[test]
 fn a_kind_is_refused_where_it_is_not_known_before_and_after_the_way() -> TestResult {
     let (kinds, _) = probes();
-    let strange = Graph::from(Node::new("a", "prob", json!({})));
+    let strange = Graph::from(Node::new("a", "prob"));
 
     let here_refused = strange.site(&kinds, &here()).expect_err("there is no such kind");
     let sent = Graph::from(node("a")).to_wire(&kinds, &here())?;
@@ -162,7 +162,7 @@ fn layers_come_after_what_they_require_in_the_order_of_names() -> TestResult {
     Ok(())
 }
 
-/// Returns graphs of up to twelve nodes, of which each requires some before it.
+/// Returns graphs of up to twelve nodes. Each node requires some of the nodes before it.
 fn graphs() -> impl Strategy<Value = Graph> {
     let node = (any::<u16>(), any::<u16>(), "\\PC{0,6}", any::<(bool, bool)>());
     proptest::collection::vec(node, 1..12).prop_map(|nodes| {
