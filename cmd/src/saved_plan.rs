@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_resources::{Plan, Selection, Site};
+use crankcase_resources::{Plan, Salt, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::plan_file::begins_as_plan;
 use crate::site_args::SiteArgs;
 
 /// The version of the file's format.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// How large a saved plan may be: as a manifest, 16 MiB, and its plan beside it.
 const MOST: u64 = 64 * 1024 * 1024;
@@ -51,6 +51,14 @@ struct Version {
 pub(crate) struct OutOfDate {
     /// What has moved, each as a clause.
     moved: Vec<String>,
+}
+
+/// What is said of a file that is another one.
+const HAS_CHANGED: &str = " has changed";
+
+/// Refuses a plan of which something has moved.
+fn require(moved: Vec<String>) -> Result<(), OutOfDate> {
+    if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
 }
 
 /// Lists the first of some clauses, and counts the rest.
@@ -91,40 +99,52 @@ impl SavedPlan {
     /// Returns the plan of a site whose paths are absolute.
     pub(crate) fn new(
         (site, selection): (SiteArgs, Selection),
-        (files, digest): (BTreeMap<PathBuf, String>, &str),
+        (files, digest): (BTreeMap<PathBuf, String>, String),
         plan: Plan,
     ) -> Self {
-        let (version, digest) = (env!("CARGO_PKG_VERSION").to_owned(), digest.to_owned());
+        let version = env!("CARGO_PKG_VERSION").to_owned();
         Self { crankcase_plan: VERSION, site, selection, version, files, digest, plan }
     }
 
-    /// Loads the site that it is a plan of.
+    /// Loads the site that it is a plan of, if that is made of the same as then. Nothing is executed.
     pub(crate) fn load(&self) -> anyhow::Result<Site> {
-        Ok(self.site.load()?.select(&self.selection)?)
+        require(self.moved_files())?;
+        let site = self.site.load()?;
+        // What files do not show, such as the host.
+        let has_moved = site.digest() != self.digest;
+        require(has_moved.then(|| "the manifest".to_owned() + HAS_CHANGED).into_iter().collect())?;
+        Ok(site.select(&self.selection)?)
     }
 
-    /// Refuses a manifest or a machine that is not what was planned for, and says what has moved.
-    pub(crate) fn check(&self, digest: &str, plan: &Plan) -> Result<(), OutOfDate> {
+    /// Returns which files, and which program, are not those that the plan was made of.
+    fn moved_files(&self) -> Vec<String> {
         let mut moved = Vec::new();
         let version = env!("CARGO_PKG_VERSION");
         if self.version != version {
             moved.push(format!("crankcase {} made it, and this is {version}", self.version));
         }
-        let now = self.site.fingerprints();
+        let mut now = self.site.fingerprints();
         for (path, fingerprint) in &self.files {
-            match now.get(path) {
-                None => moved.push(format!("{} is gone", path.display())),
-                Some(now) if now != fingerprint => {
-                    moved.push(format!("{} has changed", path.display()));
-                }
+            let path_now = now.remove(path);
+            let path = path.display();
+            match path_now {
+                None => moved.push(format!("{path} is gone")),
+                Some(now) if now != *fingerprint => moved.push(format!("{path}{HAS_CHANGED}")),
                 Some(_) => {}
             }
         }
-        let new = now.keys().filter(|path| !self.files.contains_key(*path));
-        moved.extend(new.map(|path| format!("{} is new", path.display())));
-        if moved.is_empty() && self.digest != digest {
-            moved.push("the manifest has changed".to_owned());
-        }
+        moved.extend(now.into_keys().map(|path| format!("{} is new", path.display())));
+        moved
+    }
+
+    /// Returns what plans have to be made with, to be compared with this one.
+    pub(crate) fn salt(&self) -> Option<Salt> {
+        self.plan.salt.clone()
+    }
+
+    /// Refuses a machine that is not as it was planned for, and says what has moved.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), OutOfDate> {
+        let mut moved = Vec::new();
         let now = plan.resources.iter().map(|now| (now.name.as_str(), now));
         let mut now: HashMap<&str, _> = now.collect();
         for planned in &self.plan.resources {
@@ -139,7 +159,7 @@ impl SavedPlan {
         let mut new: Vec<_> = now.into_keys().collect();
         new.sort_unstable();
         moved.extend(new.into_iter().map(|name| format!("\"{name}\" is new")));
-        if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
+        require(moved)
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
@@ -155,7 +175,7 @@ impl SavedPlan {
     }
 
     fn text(&self, most: u64) -> io::Result<Vec<u8>> {
-        let text = serde_json::to_vec_pretty(self)?;
+        let text = serde_json::to_vec(self)?;
         let size = text.len();
         if u64::try_from(size).is_ok_and(|size| size <= most) {
             return Ok(text);
@@ -209,8 +229,8 @@ mod tests {
         };
         SavedPlan::new(
             (site, Selection::default()),
-            (BTreeMap::new(), ""),
-            Plan { resources: Vec::new() },
+            (BTreeMap::new(), String::new()),
+            Plan { salt: None, resources: Vec::new() },
         )
     }
 

@@ -1,10 +1,11 @@
 use std::io::Write;
 use std::num::NonZeroUsize;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crankcase_engine::{Stop, Stopper};
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Site,
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Salt, Site,
 };
 use crankcase_workers::{Leftover, end_leftovers};
 
@@ -20,7 +21,7 @@ use crate::{exit, print};
 const KILLED: &str = "crankcase: interrupted again: what ran was killed, and there is no account";
 
 /// What is said when a person has refused.
-const UNCONFIRMED: &str = "crankcase: it was not confirmed; nothing was changed";
+const UNCONFIRMED: &str = "crankcase: it was not confirmed; no resource was changed";
 
 /// What is applied.
 #[derive(Debug, clap::Args)]
@@ -72,19 +73,25 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         as_planned = Some(confirmed);
     }
     let (stopper, stop) = Stop::pair();
-    let approval = approval(as_planned, args.confirm, (&stopper, &stop));
-    let options = options(&args, approval, facilities);
-    let applying = told(global, ("apply", &options.progress), site.apply(&options, stop));
-    let Some((account, was_interrupted)) =
-        to_the_end(Box::pin(applying), &stopper, &mut interrupts).await
+    let asking = args.confirm.is_piecemeal();
+    let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
+    let asking = asking.map(Arc::new);
+    let options = options(&args, (as_planned, asking.clone()), facilities);
+    // What is said of the progress would stand in the line of a question.
+    let applying: Pin<Box<dyn Future<Output = Account>>> = match &asking {
+        Some(_) => Box::pin(site.apply(&options, stop)),
+        None => Box::pin(told(global, ("apply", &options.progress), site.apply(&options, stop))),
+    };
+    let Some((account, was_interrupted)) = to_the_end(applying, &stopper, &mut interrupts).await
     else {
         drop(writeln!(anstream::stderr(), "{KILLED}"));
         return Ok(exit::INTERRUPTED);
     };
     print::data(global.output, &account, print::marked)?;
+    let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());
     Ok(if was_interrupted {
         exit::INTERRUPTED
-    } else if is_bound && account.refused() > 0 {
+    } else if is_bound && was_confirmed && account.refused() > 0 {
         exit::CONFLICT
     } else if account.failures() + account.refused() > 0 {
         exit::FAILED
@@ -104,10 +111,11 @@ async fn plan(
     facilities: &Facilities,
 ) -> anyhow::Result<Option<AsPlanned>> {
     let (parallel, facilities) = (args.work.jobs, facilities.clone());
-    let options = PlanOptions { parallel, facilities, ..PlanOptions::default() };
+    let salt = saved.as_ref().map_or_else(|| Some(Salt::random()), SavedPlan::salt);
+    let options = PlanOptions { parallel, facilities, salt, ..PlanOptions::default() };
     let plan = told(global, ("plan", &options.progress), site.plan(&options)).await;
     if let Some(saved) = &saved {
-        saved.check(site.digest(), &plan)?;
+        saved.check(&plan)?;
     }
     let is_asked = args.confirm != Confirm::None && plan.has_something_to_do();
     if is_asked && !confirm_plan(args.confirm, &plan).await {
@@ -118,28 +126,25 @@ async fn plan(
     Ok(Some(if saved.is_some() { as_planned } else { as_planned.with_unseen() }))
 }
 
-/// Returns what decides on each change: the plan that was shown, and the person at the terminal.
-fn approval(
-    as_planned: Option<AsPlanned>,
-    of: Confirm,
-    (stopper, stop): (&Stopper, &Stop),
-) -> Vec<Arc<dyn Approval>> {
-    let as_planned = as_planned.map(|as_planned| Arc::new(as_planned) as Arc<dyn Approval>);
-    let asking = of.is_piecemeal().then(|| Asking::new(of, (stopper.clone(), stop.clone())));
-    let asking = asking.map(|asking| Arc::new(asking) as Arc<dyn Approval>);
-    as_planned.into_iter().chain(asking).collect()
-}
-
-fn options(args: &Args, approval: Vec<Arc<dyn Approval>>, facilities: Facilities) -> ApplyOptions {
+/// Returns how to apply. Two decide on each change: the plan that was shown, and the person at the
+/// terminal.
+fn options(
+    args: &Args,
+    (as_planned, asking): (Option<AsPlanned>, Option<Arc<Asking>>),
+    facilities: Facilities,
+) -> ApplyOptions {
     // A person is asked about one resource at a time, in the order of the plan.
-    let parallel = if args.confirm.is_piecemeal() { NonZeroUsize::MIN } else { args.work.jobs };
+    let parallel = if asking.is_some() { NonZeroUsize::MIN } else { args.work.jobs };
+    let as_planned = as_planned.map(|as_planned| Arc::new(as_planned) as Arc<dyn Approval>);
+    let asking = asking.map(|asking| asking as Arc<dyn Approval>);
+    let approval = as_planned.into_iter().chain(asking).collect();
     let fail_fast = args.fail_fast;
     ApplyOptions { parallel, fail_fast, approval, facilities, ..ApplyOptions::default() }
 }
 
 /// Waits for the account, and returns whether the work was interrupted; nothing if it was broken off.
 async fn to_the_end(
-    mut applying: impl Future<Output = Account> + Unpin,
+    mut applying: Pin<Box<dyn Future<Output = Account> + '_>>,
     stopper: &Stopper,
     interrupts: &mut Interrupts,
 ) -> Option<(Account, bool)> {

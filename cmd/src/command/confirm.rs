@@ -73,23 +73,28 @@ impl Asking {
     pub(crate) fn new(of: Confirm, (stopper, stop): (Stopper, Stop)) -> Self {
         Self { of, stopper, stop, one: Mutex::default(), was_refused: AtomicBool::new(false) }
     }
+
+    /// Returns whether a person has refused something.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.was_refused.load(Ordering::Acquire)
+    }
 }
 
 #[async_trait]
 impl Approval for Asking {
     async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
         let question = match (self.of, wish) {
-            (Confirm::Resource, Wish::Change(change)) => {
+            (Confirm::Resource, Wish::Change(change, _)) => {
                 format!("{resource}\n{change}change it?")
             }
-            (Confirm::Resource, Wish::Refresh(action)) => {
+            (Confirm::Resource, Wish::Refresh(action, _)) => {
                 format!("{resource} was notified: {action}?")
             }
             (Confirm::Action, Wish::Act(action)) => format!("{resource}: {action}?"),
             _ => return None,
         };
         let _one = self.one.lock().await;
-        let is_confirmed = !self.was_refused.load(Ordering::Acquire)
+        let is_confirmed = !self.was_refused()
             && tokio::select! {
                 biased;
                 () = self.stop.wait() => false,

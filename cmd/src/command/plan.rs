@@ -1,6 +1,7 @@
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crankcase_resources::{Facilities, PlanOptions};
+use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
@@ -29,35 +30,41 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
     // What is saved is compared with a plan that is made of the same paths.
     let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
-    let loading = named.clone();
-    let Some(site) = interrupts.unless(move || loading.load()).await.transpose()? else {
+    let (loading, is_saved) = (named.clone(), args.out.is_some());
+    // The files are read before anything is looked at, so that a change meanwhile is noticed.
+    let load = move || {
+        let files = if is_saved { loading.fingerprints() } else { BTreeMap::new() };
+        anyhow::Ok((files, loading.load()?))
+    };
+    let Some((files, site)) = interrupts.unless(load).await.transpose()? else {
         return Ok(exit::INTERRUPTED);
     };
     if site.is_piped() && args.out.is_some() {
         return Err(IsPiped.into());
     }
-    // Before anything is looked at, so that a change meanwhile is noticed.
-    let files = args.out.as_ref().map(|_| named.fingerprints()).unwrap_or_default();
     let selection = args.work.selection();
+    let digest = site.digest().to_owned();
     let site = site.select(&selection)?;
     let (parallel, facilities) = (args.work.jobs, facilities(global));
-    let options = PlanOptions { parallel, facilities, ..PlanOptions::default() };
+    let salt = args.out.as_ref().map(|_| Salt::random());
+    let options = PlanOptions { parallel, facilities, salt, ..PlanOptions::default() };
     let plan = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
         plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
     };
     print::data(global.output, &plan, print::marked)?;
-    if let Some(path) = &args.out {
-        SavedPlan::new((named, selection), (files, site.digest()), plan.clone()).write(path)?;
-    }
-    Ok(if plan.failures() > 0 {
+    let code = if plan.failures() > 0 {
         exit::FAILED
-    } else if args.detailed_exitcode && plan.changes() + plan.may_change() > 0 {
+    } else if args.detailed_exitcode && plan.has_something_to_do() {
         exit::CHANGED
     } else {
         exit::DONE
-    })
+    };
+    if let Some(path) = &args.out {
+        SavedPlan::new((named, selection), (files, digest), plan).write(path)?;
+    }
+    Ok(code)
 }
 
 /// Returns what an earlier run has left to be done. A plan goes without, where it may not look.

@@ -95,6 +95,17 @@ async fn each_action_is_asked_for_with_its_arguments() -> TestResult {
 }
 
 #[tokio::test]
+async fn to_refuse_a_part_of_a_saved_plan_is_no_conflict() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.run(&["plan", "site.yaml", "-o", "plan"]).await?;
+
+    let ran = typed(&machine, &["apply", "plan", "--confirm", "resource"], "y\nn\n").await?;
+
+    assert_eq!((ran.code, made(&machine)), (Some(1), vec!["a"]), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn nobody_is_asked_when_nothing_is_to_be_done() -> TestResult {
     let machine = Machine::new(SITE)?;
     machine.run(&["apply", "site.yaml"]).await?;

@@ -7,15 +7,16 @@ use async_trait::async_trait;
 
 use crate::action::Action;
 use crate::plan::{Change, Plan, PlannedResource, Verdict};
+use crate::seal::{Grounds, Salt};
 
 /// What an apply is about to do to a resource.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Wish<'a> {
     /// To change it: all that its check has found.
-    Change(&'a Change),
+    Change(&'a Change, Grounds<'a>),
     /// To answer a notification.
-    Refresh(&'a Action),
+    Refresh(&'a Action, Grounds<'a>),
     /// To do one of the actions that were approved by one of the above.
     Act(&'a Action),
 }
@@ -40,10 +41,12 @@ pub trait Approval: fmt::Debug + Send + Sync {
     async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String>;
 }
 
-/// Approves what a plan shows, and nothing else.
+/// Approves what a plan shows, and nothing else. If the plan was [sealed](crate::PlanOptions::salt), the
+/// config and the foreseen state must be those of the plan too.
 #[derive(Debug)]
 pub struct AsPlanned {
     resources: HashMap<String, PlannedResource>,
+    salt: Option<Salt>,
     /// Whether what the plan could not show is approved.
     takes_unseen: bool,
 }
@@ -52,7 +55,7 @@ impl AsPlanned {
     /// Returns the approval of what this plan shows.
     pub fn new(plan: Plan) -> Self {
         let resources = plan.resources.into_iter().map(|planned| (planned.name.clone(), planned));
-        Self { resources: resources.collect(), takes_unseen: false }
+        Self { resources: resources.collect(), salt: plan.salt, takes_unseen: false }
     }
 
     /// Has it approve also what the plan could not show, of the resources that it says may change.
@@ -67,15 +70,22 @@ impl Approval for AsPlanned {
     async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
         let planned = self.resources.get(resource);
         let verdict = planned.map(|planned| &planned.verdict);
+        let seals = |grounds: Grounds<'_>| {
+            let planned = planned.and_then(|planned| planned.seal.clone());
+            Some((planned?, grounds.seal(self.salt.as_ref()?)))
+        };
         let is_shown = match (wish, verdict) {
             (Wish::Act(_), _) => true,
             (_, Some(Verdict::MayChange { .. })) => self.takes_unseen,
-            (Wish::Change(change), Some(Verdict::Changes(shown))) => shown == change,
-            (Wish::Refresh(action), _) => {
+            (Wish::Change(change, grounds), Some(Verdict::Changes(shown))) => {
+                shown == change && seals(grounds).is_none_or(|(planned, now)| planned == now)
+            }
+            (Wish::Refresh(action, grounds), _) => {
                 let refresh = planned.and_then(|planned| planned.refresh.as_ref());
                 refresh.is_some_and(|refresh| refresh.action == *action)
+                    && seals(grounds).is_none_or(|(planned, now)| planned.config == now.config)
             }
-            (Wish::Change(_), _) => false,
+            (Wish::Change(..), _) => false,
         };
         let why = match verdict {
             _ if is_shown => return None,

@@ -10,6 +10,7 @@ use crate::halting::{Halting, Steps};
 use crate::inputs::SeenState;
 use crate::opened::Opened;
 use crate::plan::Change;
+use crate::seal::Grounds;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -62,7 +63,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) => {
                 let Amiss { differences, actions, shutdown, after, .. } = amiss;
                 let change = Change { differences, shutdown, actions };
-                if let Err(refused) = self.approve(&change).await {
+                if let Err(refused) = self.approve(&change, after.as_deref()).await {
                     self.opened.leave();
                     progress.differences = change.differences;
                     progress.steps.remaining.extend(change.actions);
@@ -103,11 +104,12 @@ impl Convergence<'_> {
         }
     }
 
-    async fn approve(&self, change: &Change) -> Result<(), Outcome> {
+    async fn approve(&self, change: &Change, after: Option<&Value>) -> Result<(), Outcome> {
         if self.is_approved {
             return Ok(());
         }
-        self.halting.approve(self.opened.name(), Wish::Change(change)).await
+        let grounds = Grounds { config: self.opened.config(), after };
+        self.halting.approve(self.opened.name(), Wish::Change(change, grounds)).await
     }
 
     /// Looks again after a change; the resource must be valid now, and as it was foreseen.
@@ -140,8 +142,8 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        if let Err(refused) = self.halting.approve(self.opened.name(), Wish::Refresh(&action)).await
-        {
+        let wish = Wish::Refresh(&action, Grounds { config: self.opened.config(), after: None });
+        if let Err(refused) = self.halting.approve(self.opened.name(), wish).await {
             progress.steps.remaining.push(action);
             return Err(refused);
         }

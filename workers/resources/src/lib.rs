@@ -45,6 +45,7 @@ mod plan;
 mod progress;
 mod reconcile;
 mod resource;
+mod seal;
 mod site;
 mod surroundings;
 #[cfg(feature = "testing")]
@@ -99,6 +100,7 @@ pub use reconcile::{
     reconcile,
 };
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
+pub use seal::{Grounds, Salt, Seal};
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Selection, SelectionError, Site, UnknownResourceError};

@@ -16,6 +16,7 @@ use crate::foresight::Foresight;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
+use crate::seal::Salt;
 use crate::text::chain;
 use crate::thing::Thing;
 
@@ -28,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) facilities: Facilities,
     /// What will have changed before a resource, in a plan.
     pub(crate) foresight: Option<Foresight>,
+    /// What a plan is sealed with, if it is.
+    pub(crate) salt: Option<Salt>,
 }
 
 impl Setting {
@@ -40,7 +43,14 @@ impl Setting {
     ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone(), foresight: None }
+        Self {
+            kinds: kinds.clone(),
+            stop,
+            claims,
+            facilities: facilities.clone(),
+            foresight: None,
+            salt: None,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use crate::make::Setting;
 use crate::order::{Order, OrderError};
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
+use crate::seal::{Salt, Seal};
 use crate::walk::{holding, walk};
 
 pub(crate) mod display;
@@ -31,6 +32,8 @@ pub struct PlanOptions {
     pub progress: Progress,
     /// What resources are given; nothing that outlives the process by default.
     pub facilities: Facilities,
+    /// What the plan is sealed with, so that it is bound to what it does not show as well; not by default.
+    pub salt: Option<Salt>,
 }
 
 impl Default for PlanOptions {
@@ -39,6 +42,7 @@ impl Default for PlanOptions {
             parallel: PARALLEL,
             progress: Progress::default(),
             facilities: Facilities::default(),
+            salt: None,
         }
     }
 }
@@ -74,7 +78,8 @@ pub(crate) async fn plan_in_order(
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
-    let setting = Setting { foresight: Some(Foresight::new(order, declarations)), ..setting };
+    let foresight = Some(Foresight::new(order, declarations));
+    let setting = Setting { foresight, salt: options.salt.clone(), ..setting };
     options.progress.begin(declarations.len());
     let looks = walk(order, options.parallel, |node, looks, slot| {
         let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));
@@ -83,7 +88,11 @@ pub(crate) async fn plan_in_order(
     })
     .await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
-    Plan { resources: order.nodes().iter().filter_map(|node| planned[*node].take()).collect() }
+    let salt = options.salt.clone();
+    Plan {
+        salt,
+        resources: order.nodes().iter().filter_map(|node| planned[*node].take()).collect(),
+    }
 }
 
 /// Tells the looks of a plan to end when it is dropped: what blocks a thread does not end with its
@@ -100,6 +109,9 @@ impl Drop for EndingLooks {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Plan {
+    /// What it is sealed with, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub salt: Option<Salt>,
     /// Every resource, after those that it uses; otherwise in the order of the manifest.
     pub resources: Vec<PlannedResource>,
 }
@@ -165,6 +177,9 @@ pub struct PlannedResource {
     /// What would be done because of a notification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Refresh>,
+    /// What it is bound to beside that, if the plan is sealed and the resource could be looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal: Option<Seal>,
 }
 
 impl PlannedResource {

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::account::Outcome;
 use crate::action::Action;
 use crate::apply::{ApplyOptions, targets};
@@ -15,6 +17,7 @@ use crate::opened::Opened;
 use crate::order::Order;
 use crate::plan::Change;
 use crate::plan::visit::{Purpose, Shutdown, visit};
+use crate::seal::Grounds;
 use crate::walk::{holding, walk};
 
 /// What the shutdown-first pass did to one resource.
@@ -57,7 +60,7 @@ pub(crate) async fn shut_down(
             held_by[*node] = held;
             continue;
         };
-        let Shutdown { action, opened } = shutdown;
+        let Shutdown { action, opened, after } = shutdown;
         let change = looks[*node].change();
         let (name, mut prior) = (&declarations[*node].name, Prior::default());
         let ended = if let Some(because) = held {
@@ -66,7 +69,7 @@ pub(crate) async fn shut_down(
         } else {
             let notices = setting.facilities.notices();
             let promise = Promise::new(notices, name, targets(order, declarations, *node));
-            let work = stop(&opened, (change, action), (halting, &promise), &mut prior);
+            let work = stop(&opened, (change, action, after), (halting, &promise), &mut prior);
             let ended = options.progress.at_work_on(name, work).await;
             promise.keep();
             ended.map_err(|outcome| (name.clone(), outcome))
@@ -87,12 +90,13 @@ pub(crate) async fn shut_down(
 /// Does a shutdown-first action, if the change of its resource is approved.
 async fn stop(
     opened: &Opened,
-    (change, action): (Option<&Change>, Action),
+    (change, action, after): (Option<&Change>, Action, Option<Arc<Value>>),
     (halting, promise): (&Halting, &Promise<'_>),
     prior: &mut Prior,
 ) -> Result<(), Outcome> {
+    let grounds = Grounds { config: opened.config(), after: after.as_deref() };
     if let Some(change) = change
-        && let Err(refused) = halting.approve(opened.name(), Wish::Change(change)).await
+        && let Err(refused) = halting.approve(opened.name(), Wish::Change(change, grounds)).await
     {
         prior.steps.remaining.push(action);
         return Err(refused);

@@ -1,6 +1,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::action::Action;
 use crate::declaration::Declaration;
 use crate::foresight::Foresight;
@@ -10,6 +12,7 @@ use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::order::Order;
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
+use crate::seal::{Grounds, Seal};
 
 /// What a plan knows of a resource it has looked at.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ impl Look {
 pub(crate) struct Shutdown {
     pub(crate) action: Action,
     pub(crate) opened: Opened,
+    /// The state that is foreseen after the change.
+    pub(crate) after: Option<Arc<Value>>,
 }
 
 /// What a look is for.
@@ -70,6 +75,7 @@ pub(crate) fn visit(
             is_put_back: declaration.record.is_some(),
             verdict: found.verdict,
             refresh: found.refresh,
+            seal: found.seal,
         };
         let changes = changes(&planned);
         let blocked_by = match &planned.verdict {
@@ -108,11 +114,12 @@ struct Judged {
     refresh: Option<Refresh>,
     shutdown: Option<Shutdown>,
     state: SeenState,
+    seal: Option<Seal>,
 }
 
 impl From<Verdict> for Judged {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, refresh: None, shutdown: None, state: SeenState::Later }
+        Self { verdict, refresh: None, shutdown: None, state: SeenState::Later, seal: None }
     }
 }
 
@@ -139,10 +146,18 @@ async fn find(
         Ok(opened) => opened,
         Err(error) => return cannot_look(inputs, setting, error).into(),
     };
-    let judged = match opened.check().await {
+    let found = opened.check().await;
+    let after = match &found {
+        Ok(Found::Stale(amiss)) => amiss.after.clone(),
+        _ => None,
+    };
+    let grounds = Grounds { config: opened.config(), after: after.as_deref() };
+    let seal = setting.salt.as_ref().map(|salt| grounds.seal(salt));
+    let judged = match found {
         Ok(found) => judge(declaration, inputs, &opened, found),
         Err(error) => cannot_look(inputs, setting, error).into(),
     };
+    let judged = Judged { seal, ..judged };
     if let Some(foresight) = &setting.foresight {
         let is_sure = matches!(judged.verdict, Verdict::Changes(_));
         let may_change = matches!(judged.verdict, Verdict::MayChange { .. });
@@ -153,7 +168,7 @@ async fn find(
     if purpose == Purpose::ShutDown
         && let Verdict::Changes(Change { shutdown: Some(action), .. }) = &judged.verdict
     {
-        let shutdown = Some(Shutdown { action: action.clone(), opened });
+        let shutdown = Some(Shutdown { action: action.clone(), opened, after });
         return Judged { shutdown, ..judged };
     }
     match opened.close().await {

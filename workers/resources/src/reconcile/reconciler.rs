@@ -266,6 +266,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     ) -> Result<bool, Failure> {
         let setting = Setting {
             foresight: None,
+            salt: None,
             kinds: self.setting.kinds.clone(),
             stop: self.stop.clone(),
             claims: self.links.claims.clone(),
