@@ -139,7 +139,7 @@ async fn a_failed_command_stops_what_depends_on_it_and_nothing_else() -> TestRes
     assert_eq!(ran.code, Some(1), "{ran:?}");
     for part in [
         "! bad (exec) failed at run command=[",
-        "the command exited with code 3; its last line was: no luck\n",
+        "the command exited with code 3; it said last: no luck\n",
         "      | no luck\n",
         "- after (exec) was skipped because of bad\n",
         "~ other (exec) changed\n",

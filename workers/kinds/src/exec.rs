@@ -12,7 +12,7 @@ use crate::command::{self, Command};
 pub use crate::exec::config::Exec;
 use crate::exec::config::ExecHalf;
 use crate::exec::config::ExecState;
-use crate::exec::run::{Finished, RunError, run};
+use crate::exec::run::{Finished, RunError, last_lines, run};
 
 mod config;
 mod output;
@@ -126,13 +126,21 @@ impl Exec {
             [("unless", &self.unless, true), ("onlyif", &self.onlyif, false)]
         {
             let Some(guard) = guard else { continue };
+            if let Some(path) = guard.paths().find(|path| context.foresees(PATH, path).is_some()) {
+                return Err(
+                    format!("guard {name} looks at {path:?}, which is changed first").into()
+                );
+            }
             let finished = run(guard, self, context)
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
                 Some(code) if (code == 0) == wanted => return Ok(Some(name)),
                 Some(_) => {}
-                None => return Err(format!("guard {name} {}", finished.end()).into()),
+                None => {
+                    let last = last_lines(&finished.stderr);
+                    return Err(format!("guard {name} {}{last}", finished.end()).into());
+                }
             }
         }
         Ok(None)
@@ -168,8 +176,7 @@ impl Exec {
         if finished.code == Some(0) {
             return Ok(finished);
         }
-        let last = finished.last_line().map(|line| format!("; its last line was: {line}"));
-        Err(format!("the command {}{}", finished.end(), last.unwrap_or_default()).into())
+        Err(format!("the command {}{}", finished.end(), last_lines(&finished.stderr)).into())
     }
 }
 

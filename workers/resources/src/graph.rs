@@ -174,14 +174,12 @@ fn different(first: &Node, second: &Node) -> Option<NodeError> {
     if first == second {
         return None;
     }
-    let (attribute, [one, two]) = first.declared.difference(&second.declared)?;
+    let attribute = first.declared.difference(&second.declared)?;
     Some(NodeError::Different {
         name: second.name().to_owned(),
         place: second.place.clone(),
         other: first.place.clone(),
         attribute,
-        first: one,
-        second: two,
     })
 }
 
@@ -212,23 +210,27 @@ fn order(nodes: &[&Node]) -> Result<Order, GraphError> {
 }
 
 impl Node {
-    /// Returns what the node requires and is not there.
+    /// Returns what the node requires and is not there, and what it uses without requiring it.
     fn unmet<'a>(
         &self,
         is_there: impl Fn(&str) -> bool,
         names: impl Iterator<Item = &'a String> + Clone,
     ) -> Vec<NodeError> {
-        let uses = self.declared.uses.values().map(|used| &used.node);
-        let uses = uses.filter(|node| !self.declared.requires.contains_key(*node));
-        let missing =
-            self.declared.requires.keys().filter(|required| !is_there(required)).chain(uses);
-        let missing = missing.take(MAX_ERRORS);
-        let missing = missing.map(|required| NodeError::Missing {
-            name: self.name().to_owned(),
-            place: self.place.clone(),
+        let (name, place) = (|| self.name().to_owned(), || self.place.clone());
+        let missing = self.declared.requires.keys().filter(|required| !is_there(required));
+        let missing = missing.take(MAX_ERRORS).map(|required| NodeError::Missing {
+            name: name(),
+            place: place(),
             required: required.clone(),
             hint: did_you_mean(required, names.clone().map(String::as_str)),
         });
-        missing.collect()
+        let uses = self.declared.uses.values().map(|used| &used.node);
+        let uses = uses.filter(|node| !self.declared.requires.contains_key(*node));
+        let uses = uses.map(|used| NodeError::NotRequired {
+            name: name(),
+            place: place(),
+            used: used.clone(),
+        });
+        missing.chain(uses).collect()
     }
 }

@@ -35,6 +35,7 @@ mod known;
 mod literal;
 mod log;
 mod make;
+mod meta;
 mod naming;
 mod opened;
 mod order;
@@ -84,6 +85,7 @@ pub use kind::{GroupMember, Kind, Unit};
 pub use kinds::{Kinds, UnknownKindError};
 pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
+pub use meta::Meta;
 pub use naming::{item_name, resource_name, worker_name};
 pub use order::{Edges, Order, OrderError};
 #[doc(hidden)]

@@ -13,8 +13,17 @@ use crate::command::Command;
 use crate::exec::config::{Exec, ExecState};
 use crate::exec::output::Output;
 
-/// How many characters of its last line an error shows.
+/// How many of the last lines of a command an error shows, and how many characters of each.
+const LAST_LINES: usize = 3;
 const LAST_LINE: usize = 200;
+
+/// Says what a command wrote last, for the end of an error; nothing if it wrote nothing.
+pub(super) fn last_lines(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<_> = lines.map(|line| cut_after(line, LAST_LINE)).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    if last.is_empty() { String::new() } else { format!("; it said last: {}", last.join(" / ")) }
+}
 
 /// A command that has ended by itself.
 #[derive(Debug)]
@@ -31,12 +40,6 @@ impl Finished {
     pub(super) fn state(&self) -> ExecState {
         let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
         ExecState { ran: true, exit_code: self.code, stdout, stderr }
-    }
-
-    /// Returns the last line that it wrote to its standard error.
-    pub(super) fn last_line(&self) -> Option<String> {
-        let line = self.stderr.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(cut_after(line.trim(), LAST_LINE))
     }
 
     /// Says how it ended.
@@ -58,7 +61,7 @@ pub(super) enum RunError {
     Start { program: String, source: BoxError },
     #[error("cannot follow {program:?}")]
     Follow { program: String, source: io::Error },
-    #[error("it took longer than {} and was ended", humantime::format_duration(*limit))]
+    #[error("it took longer than {} and was ended{}", humantime::format_duration(*limit), last_lines(output))]
     TimedOut { limit: Duration, output: String },
     #[error("it was ended because apply was told to stop")]
     Stopped { output: String },

@@ -71,9 +71,8 @@ fn state_of_new(
 ) -> FileStateHalf {
     let mut state = FileStateHalf::new(&file.path, Presence::Exists);
     state.mode = Half::Given(Some(Mode(rights.mode)));
-    let user = rights.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
-    state.owner = Half::Given(Some(user_name(user)));
-    // By default the folder may decide it.
+    // The file system may decide what is not declared.
+    state.owner = rights.user.map_or(Half::Unknown, |user| Half::Given(Some(user_name(user))));
     state.group = rights.group.map_or(Half::Unknown, |group| Half::Given(Some(group_name(group))));
     match content {
         Some(content) => wants.tell(&content.digest, &mut state),
@@ -197,11 +196,10 @@ fn state_of_changed(
         state.owner = Half::Given(Some(user_name(user)));
         state.group = Half::Given(Some(group_name(group)));
     }
-    match content {
-        Some(content) => observed.wants.tell(&content.digest, &mut state),
-        // Another mode may let it be read.
-        None if matches!(observed.content, Observable::Denied(_)) => state.sha256 = Half::Unknown,
-        None => {}
+    // Others may write to a file whose content is not declared.
+    (state.size, state.sha256) = (Half::Unknown, Half::Unknown);
+    if let Some(content) = content {
+        observed.wants.tell(&content.digest, &mut state);
     }
     state
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -72,7 +72,15 @@ fn require_made(path: &Path, context: &Context) -> Result<(), EntryError> {
 
 /// Returns what will be here, if a resource before this one changes that.
 pub(super) fn foreseen(path: &Path, context: &Context) -> Option<Foreseen> {
-    context.foresees(PATH, path.to_str()?)
+    let mut clean = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(clean.pop()),
+            Component::CurDir => {}
+            part => clean.push(part),
+        }
+    }
+    context.foresees(PATH, clean.to_str()?)
 }
 
 fn read_template(path: &Path) -> Result<String, EntryError> {

@@ -233,6 +233,34 @@ async fn what_may_be_written_first_is_not_compared_as_it_is() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_looks_at_a_thing_that_is_changed_first_is_known_later() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("dir"))?;
+    std::fs::write(path("conf"), "old")?;
+    std::fs::write(path("copy"), "old")?;
+    let test = json!(["test", "-e", path("made")]);
+    let guarded = json!({"command": ["true"], "onlyif": test, "unless": ["false"]});
+    let declarations = [
+        declare("made", "file", json!({"path": path("made"), "content": "x"})),
+        uses(declare("guarded", "exec", guarded), &["made"]),
+        declare("conf", "file", json!({"path": path("conf"), "content": "new"})),
+        uses(
+            declare("copy", "file", json!({"path": path("copy"), "source": path("dir/../conf")})),
+            &["conf"],
+        ),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+
+    for name in ["guarded", "copy"] {
+        let verdict = plan.get(name).map(|it| &it.verdict);
+        assert!(matches!(verdict, Some(Verdict::MayChange { .. })), "{plan}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_what_comes_before_counts_as_made() -> TestResult {
     let folder = tempdir()?;
     let site = folder.path().join("site");

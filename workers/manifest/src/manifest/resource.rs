@@ -3,6 +3,8 @@ use std::sync::Arc;
 
 use crankcase_resources::{Dependency, OnChange};
 
+use crankcase_resources::Meta;
+
 use crate::manifest::bounds::size_of;
 use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
@@ -14,8 +16,6 @@ use crate::manifest::source::{bad_name, is_name};
 
 mod decoder;
 mod meta;
-
-pub(crate) use meta::Meta;
 
 /// The keys of a resource.
 const KEYS: &[&str] =

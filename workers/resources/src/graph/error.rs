@@ -64,8 +64,8 @@ pub enum NodeError {
     },
     /// Two nodes with one name declare different things.
     #[error(
-        "{place}: there are two different nodes \"{name}\", the other is at {other}: {attribute} is \
-         {first} in one and {second} in the other"
+        "{place}: there are two different nodes \"{name}\", the other is at {other}; they differ in \
+         {attribute}"
     )]
     Different {
         /// The name.
@@ -76,10 +76,6 @@ pub enum NodeError {
         other: Place,
         /// The first thing in which they differ.
         attribute: String,
-        /// As the first one has it.
-        first: String,
-        /// As the second one has it.
-        second: String,
     },
     /// A node requires one that is not in the graph.
     #[error("{place}: node \"{name}\" requires \"{required}\", which is not in the graph{hint}")]
@@ -92,6 +88,26 @@ pub enum NodeError {
         required: String,
         /// The nearest right name, as a question; empty if none is near.
         hint: String,
+    },
+    /// A node takes an attribute from the state of one that it does not require.
+    #[error("{place}: node \"{name}\" uses the state of \"{used}\", which it does not require")]
+    NotRequired {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// The node whose state it uses.
+        used: String,
+    },
+    /// A node that was received requires one of its own layer or a later one.
+    #[error("{place}: node \"{name}\" requires \"{required}\", which is in no layer before it")]
+    Later {
+        /// The node.
+        name: String,
+        /// Its layer, as a line, and its place in it.
+        place: Place,
+        /// The node that it requires.
+        required: String,
     },
     /// Nodes require each other in a circle.
     #[error("nodes require each other in a circle: {}", circle(path))]

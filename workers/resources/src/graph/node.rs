@@ -1,14 +1,17 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::panic::Location;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::action::ActionType;
 use crate::declaration::{Config, OnChange, Place};
+use crate::kinds::Kinds;
+use crate::meta::Meta;
 use crate::params::written;
 use crate::resource::Resource;
-use crate::text::shown;
 
 /// One resource of a [`Graph`](crate::Graph): a name, a kind, a config, and the names of the nodes that
 /// it requires. Two nodes are equal if they declare the same, wherever they were made.
@@ -24,11 +27,19 @@ use crate::text::shown;
 ///     .after("docroot");
 /// assert_eq!(page.requires().collect::<Vec<_>>(), ["docroot", "motd"]);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Node {
     pub(super) declared: Declared,
     /// Where in which source file the node was made, for messages.
     pub(super) place: Place,
+}
+
+impl fmt::Debug for Node {
+    // The config may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { declared: Declared { name, kind, .. }, place } = self;
+        write!(f, "Node {name:?} of type {kind:?} at {place}")
+    }
 }
 
 impl PartialEq for Node {
@@ -38,7 +49,7 @@ impl PartialEq for Node {
 }
 
 /// What a node declares, as it goes over the wire.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a node: a map with name, type and config")]
 pub(super) struct Declared {
     pub(super) name: String,
@@ -54,9 +65,9 @@ pub(super) struct Declared {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) tags: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) noop: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub(super) reverse: bool,
+    pub(super) readonly: bool,
+    #[serde(default, skip_serializing_if = "Meta::is_default")]
+    pub(super) meta: Meta,
 }
 
 /// An attribute of the state of a required node.
@@ -90,8 +101,8 @@ impl Node {
             requires: BTreeMap::new(),
             uses: BTreeMap::new(),
             tags: BTreeSet::new(),
-            noop: false,
-            reverse: false,
+            readonly: false,
+            meta: Meta::default(),
         };
         Self { declared, place: Place::of(Location::caller()) }
     }
@@ -127,17 +138,17 @@ impl Node {
         self.after(node)
     }
 
-    /// Has it only ever looked at, and never changed.
+    /// Has only its state read: what differs is nobody's concern.
     #[must_use]
-    pub fn noop(mut self) -> Self {
-        self.declared.noop = true;
+    pub fn readonly(mut self) -> Self {
+        self.declared.readonly = true;
         self
     }
 
-    /// Has it put back as it was when it leaves the graph that is kept.
+    /// Sets how it is treated.
     #[must_use]
-    pub fn reverse(mut self) -> Self {
-        self.declared.reverse = true;
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.declared.meta = meta;
         self
     }
 
@@ -163,6 +174,11 @@ impl Node {
         &self.declared.config
     }
 
+    /// Returns the actions that its kind may want done; none if there is no such kind.
+    pub fn produces(&self, kinds: &Kinds) -> Vec<ActionType> {
+        kinds.get(self.kind()).map_or_else(|_| Vec::new(), |kind| kind.actions())
+    }
+
     /// Returns the names of the nodes that it requires, in order.
     pub fn requires(&self) -> impl Iterator<Item = &str> {
         self.declared.requires.keys().map(String::as_str)
@@ -170,23 +186,20 @@ impl Node {
 }
 
 impl Declared {
-    /// Returns the first thing in which two nodes differ, as each has it.
-    pub(super) fn difference(&self, other: &Self) -> Option<(String, [String; 2])> {
-        // Flat, so that an attribute is told and not the whole config.
-        let flat = |declared: &Self| -> Option<BTreeMap<String, Value>> {
-            let mut values = serde_json::to_value(declared).ok()?;
-            let config = values.as_object_mut()?.remove("config")?;
-            let attributes = config.as_object()?.iter();
-            let attributes = attributes.map(|(name, it)| (format!("config.{name}"), it.clone()));
-            let rest = values.as_object()?.iter().map(|(name, it)| (name.clone(), it.clone()));
-            Some(attributes.chain(rest).collect())
-        };
-        let (one, two) = (flat(self)?, flat(other)?);
-        let name = one.keys().chain(two.keys()).find(|name| one.get(*name) != two.get(*name))?;
-        let in_words = |values: &BTreeMap<String, Value>| {
-            values.get(name).map_or_else(|| "not given".to_owned(), shown)
-        };
-        Some((name.clone(), [in_words(&one), in_words(&two)]))
+    /// Returns the name of the first thing in which two nodes differ. Its values may be secrets.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let mut attributes = self.config.keys().chain(other.config.keys());
+        let in_config = attributes.find(|name| self.config.get(*name) != other.config.get(*name));
+        let rest = [
+            ("type", self.kind != other.kind),
+            ("requires", self.requires != other.requires),
+            ("uses", self.uses != other.uses),
+            ("tags", self.tags != other.tags),
+            ("readonly", self.readonly != other.readonly),
+            ("meta", self.meta != other.meta),
+        ];
+        let rest = rest.into_iter().find_map(|(name, differs)| differs.then(|| name.to_owned()));
+        in_config.map(|name| format!("config.{name}")).or(rest)
     }
 }
 

@@ -51,7 +51,8 @@ impl Graph {
             let (config, unknown) = node.known(&states);
             let known = KnownConfig { config: &config, unknown: &unknown };
             let all = kinds.declare(&mut declaration, &known);
-            errors.extend(all.judged.errors.into_iter().map(|error| {
+            let wrong = node.declared.meta.errors().into_iter().chain(all.judged.errors);
+            errors.extend(wrong.map(|error| {
                 let (name, place) = (name.clone(), place.clone());
                 NodeError::Attribute { name, place, error }
             }));
@@ -102,12 +103,18 @@ impl Node {
             resource: node.clone(),
             on_change: *on_change,
         });
+        let meta = &self.declared.meta;
         let declaration = config.declare(&surroundings.folder, self.name(), self.kind());
         Declaration {
             place: self.place.clone(),
             dependencies: dependencies.collect(),
-            noop: self.declared.noop,
-            reverse: self.declared.reverse,
+            // What is only read is never changed.
+            noop: meta.noop || self.declared.readonly,
+            readonly: self.declared.readonly,
+            reverse: meta.reverse,
+            poll: meta.poll,
+            timeout: meta.timeout,
+            has_automatic_edges: meta.automatic_edges,
             tags: self.declared.tags.iter().cloned().collect(),
             ..declaration
         }

@@ -1,10 +1,11 @@
 //! Graphs as text, to be sent to another machine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::caught::caught;
 use crate::declaration::Place;
@@ -23,13 +24,6 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// How many nodes it may have.
 const MAX_NODES: usize = 1_000_000;
-
-#[derive(Serialize)]
-struct Sent<'a> {
-    format: u32,
-    head: &'a str,
-    layers: Vec<Vec<Declared>>,
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a map with format, head and layers")]
@@ -51,7 +45,7 @@ impl Graph {
     /// in the first layer that comes after all that it requires, and the nodes of a layer are in the
     /// order of their names. A node has `name`, `type` and `config`, and if they say something
     /// `requires` (a map of names to `check` or `notify`), `uses` (a map of attributes to `node` and
-    /// `attribute`), `tags`, `noop` and `reverse`.
+    /// `attribute`), `tags`, `readonly`, and `meta` as in a manifest.
     ///
     /// First each kind [makes the config fit to travel](crate::Resource::send), which may read files.
     /// Values of sensitive attributes are in the text as they are. Blocks for the disk.
@@ -65,22 +59,29 @@ impl Graph {
         kinds: &Kinds,
         surroundings: &Surroundings,
     ) -> Result<String, GraphError> {
-        let mut errors = Vec::new();
-        let mut send = |node: &Node| {
-            let mut node = node.clone();
-            travel(&mut node, kinds, &mut errors, |kind, config| kind.send(config, surroundings));
-            node.declared
-        };
-        let layers = self.layers()?.into_iter();
-        let layers = layers.map(|layer| layer.into_iter().map(&mut send).collect()).collect();
-        GraphError::of(errors)?;
-        let sent = Sent { format: FORMAT, head: self.head(), layers };
-        let wrong = |message: String| GraphError::from(NodeError::Wire { message });
-        let text = serde_json::to_string(&sent).map_err(|error| wrong(error.to_string()))?;
-        match is_too_large(&text, self.nodes.len()) {
-            Some(message) => Err(wrong(message)),
-            None => Ok(text),
+        let (mut errors, mut bytes) = (Vec::new(), 0);
+        let mut layers = Vec::new();
+        for layer in self.layers()? {
+            let mut sent = Vec::with_capacity(layer.len());
+            for node in layer {
+                let mut node = node.clone();
+                travel(&mut node, kinds, &mut errors, |kind, config| {
+                    kind.send(config, surroundings)
+                });
+                let text = serde_json::to_string(&node.declared).map_err(|err| wire(&err))?;
+                bytes += text.len() + 1;
+                // Asked each time, as a node may bring a whole file along.
+                require_small(bytes, self.nodes.len())?;
+                sent.push(text);
+            }
+            layers.push(format!("[{}]", sent.join(",")));
         }
+        GraphError::of(errors)?;
+        let head = serde_json::to_string(self.head()).map_err(|err| wire(&err))?;
+        let layers = layers.join(",");
+        let text = format!("{{\"format\":{FORMAT},\"head\":{head},\"layers\":[{layers}]}}");
+        require_small(text.len(), self.nodes.len())?;
+        Ok(text)
     }
 
     /// Reads what [`to_wire`](Self::to_wire) has written, of at most 64 MiB and 1,000,000 nodes. Then each
@@ -96,24 +97,20 @@ impl Graph {
         kinds: &Kinds,
         surroundings: &Surroundings,
     ) -> Result<Self, GraphError> {
-        let wrong = |message: String| GraphError::from(NodeError::Wire { message });
-        if let Some(message) = is_too_large(text, 0) {
-            return Err(wrong(message));
-        }
-        let no_json = |error: serde_json::Error| wrong(error.to_string());
+        require_small(text.len(), 0)?;
         let received: Result<Received, _> = serde_json::from_str(text);
         let format = match &received {
             Ok(received) => received.format,
             Err(_) => serde_json::from_str(text).map_or(FORMAT, |Format { format }| format),
         };
         if format != FORMAT {
-            return Err(wrong(format!("its format is {format}, and {FORMAT} is spoken here")));
+            return Err(wire(&format!("its format is {format}, and {FORMAT} is spoken here")));
         }
-        let Received { head, layers, .. } = received.map_err(no_json)?;
+        let Received { head, layers, .. } = received.map_err(|err| wire(&err))?;
         let count: usize = layers.iter().map(Vec::len).sum();
-        if let Some(message) = is_too_large(text, count) {
-            return Err(wrong(message));
-        }
+        require_small(text.len(), count)?;
+        let all = layers.iter().flatten().map(|declared| declared.name.clone());
+        let all: HashSet<String> = all.collect();
         let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
         let mut errors = Vec::new();
         for (line, layer) in layers.into_iter().enumerate() {
@@ -124,11 +121,12 @@ impl Graph {
                 let place = Place { file, line: line + 1, column: column + 1 };
                 let node = Node { declared, place };
                 if errors.len() < MAX_ERRORS {
-                    errors.extend(node.unmet(|it| nodes.contains_key(it), nodes.keys()));
+                    errors.extend(node.unmet(|it| all.contains(it), all.iter()));
+                    errors.extend(node.later(|it| all.contains(it) && !nodes.contains_key(it)));
                 }
                 let Declared { name, config, uses, .. } = &node.declared;
                 if let Some(attribute) = config.keys().find(|it| uses.contains_key(*it)) {
-                    return Err(wrong(format!(
+                    return Err(wire(&format!(
                         "node \"{name}\" has {attribute} in its config and in what it uses"
                     )));
                 }
@@ -138,12 +136,12 @@ impl Graph {
                 let name = node.name().to_owned();
                 if let Some(first) = nodes.insert(name.clone(), node) {
                     let place = first.place;
-                    return Err(wrong(format!("there are two nodes \"{name}\", one at {place}")));
+                    return Err(wire(&format!("there are two nodes \"{name}\", one at {place}")));
                 }
             }
         }
         if !nodes.contains_key(&head) {
-            return Err(wrong(format!("its head \"{head}\" is none of its nodes")));
+            return Err(wire(&format!("its head \"{head}\" is none of its nodes")));
         }
         GraphError::of(errors)?;
         // Only what is a graph is shown to the kinds.
@@ -157,12 +155,33 @@ impl Graph {
     }
 }
 
-/// Says that a graph is too large to be received, if it is.
-fn is_too_large(text: &str, nodes: usize) -> Option<String> {
-    if text.len() > MAX_BYTES {
-        return Some(format!("it has {} bytes, and 64 MiB are the most", text.len()));
+/// Refuses a graph that is larger than what is received.
+fn require_small(bytes: usize, nodes: usize) -> Result<(), GraphError> {
+    if bytes > MAX_BYTES {
+        return Err(wire(&format!("it has {bytes} bytes or more, and 64 MiB are the most")));
     }
-    (nodes > MAX_NODES).then(|| format!("it has {nodes} nodes, and 1,000,000 are the most"))
+    if nodes > MAX_NODES {
+        return Err(wire(&format!("it has {nodes} nodes, and 1,000,000 are the most")));
+    }
+    Ok(())
+}
+
+/// Returns the error of a text as a whole.
+fn wire(error: &dyn fmt::Display) -> GraphError {
+    NodeError::Wire { message: error.to_string() }.into()
+}
+
+impl Node {
+    /// Returns what the node requires and comes too late.
+    fn later(&self, is_later: impl Fn(&str) -> bool) -> Vec<NodeError> {
+        let late = self.requires().filter(|required| is_later(required));
+        let late = late.map(|required| NodeError::Later {
+            name: self.name().to_owned(),
+            place: self.place.clone(),
+            required: required.to_owned(),
+        });
+        late.collect()
+    }
 }
 
 /// Has the kind of a node change its config, for the way or after it.

@@ -1,33 +1,13 @@
 use std::time::Duration;
 
+use crankcase_resources::Meta;
+
 use crate::manifest::node::{Entry, Node};
 use crate::manifest::problem::quoted;
 use crate::manifest::resource::decoder::Decoder;
 
 /// The keys of `meta`.
 const KEYS: &[&str] = &["noop", "poll", "timeout", "automatic_edges", "reverse"];
-/// How short and how long a `poll` and a `timeout` may be.
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How a resource is treated, whatever its kind is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Meta {
-    pub(crate) noop: bool,
-    pub(crate) poll: Option<Duration>,
-    pub(crate) timeout: Option<Duration>,
-    /// Whether it comes after the resources that make what it needs.
-    pub(crate) automatic_edges: bool,
-    /// Whether it is put back as it was when it leaves.
-    pub(crate) reverse: bool,
-}
-
-impl Default for Meta {
-    fn default() -> Self {
-        Self { noop: false, poll: None, timeout: None, automatic_edges: true, reverse: false }
-    }
-}
-
 impl Decoder<'_> {
     pub(super) fn meta(&mut self, node: Node) -> Meta {
         let mut meta = Meta::default();
@@ -48,7 +28,7 @@ impl Decoder<'_> {
         let span = entry.value.span.clone();
         let text = self.text(entry.value, &quoted(key))?;
         match humantime::parse_duration(&text) {
-            Ok(duration) if (SHORTEST..=LONGEST).contains(&duration) => return Some(duration),
+            Ok(duration) if Meta::TIMES.contains(&duration) => return Some(duration),
             Ok(_) => {
                 let message = format!("\"{key}\" is from 1s to 1day, not {}", quoted(&text));
                 self.wrong(&span, message, &text);
