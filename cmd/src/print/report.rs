@@ -10,71 +10,93 @@ use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport
 use super::{first_line, indented, one_line, summary};
 use crate::paths::resource_path;
 
-/// How many resources are listed one by one. Of more only those are that are not as declared.
+/// How many resources are listed of those that are as declared, and of those that are not.
 const LISTED: usize = 40;
 
-/// Writes a report; of many resources only those that are not as declared.
+/// Writes a report. Of an agent that keeps resources, that is how they are, and which other workers are in
+/// trouble.
 pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
-    write(subject, LISTED, out)
-}
-
-/// Writes a report with all resources.
-pub(crate) fn report_all(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
-    write(subject, usize::MAX, out)
-}
-
-fn write(subject: &Subject, listed: usize, out: &mut dyn Write) -> io::Result<()> {
     match subject {
-        Subject::Engine(engine) => whole_engine(engine, listed, out),
-        Subject::Worker(worker) => whole(worker, listed, out),
+        Subject::Engine(engine) => self::engine(engine, out),
+        subject => report_all(subject, out),
+    }
+}
+
+/// Writes a report with all workers.
+pub(crate) fn report_all(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
+    match subject {
+        Subject::Engine(engine) => whole_engine(engine, out),
+        Subject::Worker(worker) => whole(worker, out),
         _ => writeln!(out, "the agent reports what this version does not know"),
     }
 }
 
-/// Writes the report of an engine; of many resources only those that are not as declared.
+/// Writes the report of an engine, as [`report`] does.
 pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
-    whole_engine(engine, LISTED, out)
+    let Some(resources) = summary::resources(engine) else { return whole_engine(engine, out) };
+    summary::summary(resources, out)?;
+    let (well, amiss): (Vec<_>, Vec<_>) = resources
+        .workers
+        .iter()
+        .partition(|(_, resource)| summary::condition(resource) == summary::AS_DECLARED);
+    if well.len() + amiss.len() <= LISTED {
+        lines(resources, resources.workers.iter(), 1, out)?;
+    } else {
+        let listed = amiss.len().min(LISTED);
+        lines(resources, amiss[..listed].iter().copied(), 1, out)?;
+        for (rest, how) in [(amiss.len() - listed, "are not"), (well.len(), "are")] {
+            if rest > 0 {
+                writeln!(out, "  ... {rest} more {how} as declared; --all lists them")?;
+            }
+        }
+    }
+    let others = engine.workers.iter().filter(|(_, worker)| worker.has_trouble());
+    let others: Vec<_> = others.filter(|(_, worker)| !summary::is_resources(worker)).collect();
+    if others.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "of the agent itself:")?;
+    lines(engine, others.into_iter(), 1, out)
 }
 
-fn whole_engine(engine: &EngineReport, listed: usize, out: &mut dyn Write) -> io::Result<()> {
+fn whole_engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
     if let Some(resources) = summary::resources(engine) {
         summary::summary(resources, out)?;
     }
     let count = engine.workers.len();
     writeln!(out, "{} {}, {count} workers", one_line(&engine.path), word(&engine.state))?;
-    workers(engine, (1, listed), out)
+    workers(engine, 1, out)
 }
 
-fn workers(
+fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(error) = &engine.error {
+        writeln!(out, "{:indent$}error: {}", "", first_line(error), indent = depth * 2)?;
+    }
+    lines(engine, engine.workers.iter(), depth, out)
+}
+
+/// Writes a line for each of some workers of an engine, and below it those of the engine that it is.
+fn lines<'a>(
     engine: &EngineReport,
-    (depth, listed): (usize, usize),
+    workers_of: impl Iterator<Item = (&'a String, &'a WorkerReport)> + Clone,
+    depth: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let indent = depth * 2;
-    if let Some(error) = &engine.error {
-        writeln!(out, "{:indent$}error: {}", "", first_line(error))?;
-    }
-    let is_shown = |worker: &WorkerReport| {
-        engine.workers.len() <= listed || summary::condition(worker) != "as declared"
-    };
-    let shown = engine.workers.iter().filter(|(_, worker)| is_shown(worker));
-    let shown: Vec<_> = shown.map(|(name, worker)| (resource_name(name), worker)).collect();
-    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (name, worker) in &shown {
-        write!(out, "{:indent$}{:width$}  ", "", one_line(name))?;
+    let names = workers_of.clone().map(|(name, _)| resource_name(name));
+    let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, worker) in workers_of {
+        write!(out, "{:indent$}{:width$}  ", "", one_line(&resource_name(name)))?;
         let state = match summary::is_of_resources(engine) {
             true => in_color(worker, summary::condition(worker)),
             false => colored(worker),
         };
         writeln!(out, "{state}{}{}", parked_by(worker), notes(engine, worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
-            workers(nested, (depth + 1, listed), out)?;
+            workers(nested, depth + 1, out)?;
         }
     }
-    match engine.workers.len() - shown.len() {
-        0 => Ok(()),
-        left => writeln!(out, "{:indent$}... {left} more are as declared; --all lists them", ""),
-    }
+    Ok(())
 }
 
 /// Returns who has parked a worker and why, as events say it.
@@ -125,7 +147,7 @@ fn is_past(worker: &WorkerReport) -> bool {
 }
 
 /// Writes all there is to say of one worker.
-fn whole(worker: &WorkerReport, listed: usize, out: &mut dyn Write) -> io::Result<()> {
+fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "{} {}{}",
@@ -169,7 +191,7 @@ fn whole(worker: &WorkerReport, listed: usize, out: &mut dyn Write) -> io::Resul
         )?;
     }
     match &worker.report {
-        Some(Detail::Engine(engine)) => workers(engine, (1, listed), out),
+        Some(Detail::Engine(engine)) => workers(engine, 1, out),
         Some(Detail::Value(value)) => {
             let text = serde_json::to_string_pretty(value)?;
             text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))

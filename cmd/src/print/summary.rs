@@ -25,16 +25,23 @@ pub(super) fn is_of_resources(engine: &EngineReport) -> bool {
     engine.path.rsplit('/').next() == Some(RESOURCES)
 }
 
+/// Returns whether a worker is the engine of the resources.
+pub(super) fn is_resources(worker: &WorkerReport) -> bool {
+    worker.path.rsplit('/').next() == Some(RESOURCES)
+}
+
+/// What is said of a resource that is as it should be.
+pub(super) const AS_DECLARED: &str = "as declared";
+
 /// Returns how a resource is.
 pub(super) fn condition(resource: &WorkerReport) -> &'static str {
     match (&resource.state, &resource.degraded) {
         (WorkerState::Parked, _) => "parked",
+        (WorkerState::Waiting, None) => "held back",
         (_, Some(reason)) if reason.starts_with("held back by ") => "held back",
-        (_, Some(_)) => "degraded",
-        (WorkerState::Running | WorkerState::Done, None) => "as declared",
-        (WorkerState::Waiting, None) => "waiting",
-        (WorkerState::BackingOff, None) => "backing off",
-        _ => "not up yet",
+        (WorkerState::BackingOff, None) | (_, Some(_)) => "degraded",
+        (WorkerState::Running | WorkerState::Done, None) => AS_DECLARED,
+        _ => "starting",
     }
 }
 
@@ -48,8 +55,8 @@ pub(super) fn summary(resources: &EngineReport, out: &mut dyn Write) -> io::Resu
         if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") }
     };
     write!(out, "{}", count(resources.workers.len()))?;
-    let well = conditions.remove("as declared").map_or(0, |names| names.len());
-    write!(out, ": {well} as declared")?;
+    let well = conditions.remove(AS_DECLARED).map_or(0, |names| names.len());
+    write!(out, ": {well} {AS_DECLARED}")?;
     for (condition, names) in conditions {
         let first: Vec<_> = names.iter().take(NAMED).map(|name| resource_name(name)).collect();
         let more = if names.len() > NAMED { ", ..." } else { "" };

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::machine::Machine;
@@ -22,14 +23,8 @@ async fn until_settled_shows_the_report_and_ends() -> TestResult {
 
     let expected = "\
 2 resources: 2 as declared
-/agent running, 5 workers
-  resources  running
-    other  as declared
-    page   as declared
-  settled    running
-  signals    running
-  site       running
-  watches    running
+  other  as declared
+  page   as declared
 ";
     assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
     assert_eq!(machine.read("page").as_deref(), Some("right"));
@@ -52,11 +47,36 @@ async fn of_many_resources_the_report_lists_those_that_are_not_as_declared() -> 
     let all = machine.run(&["report", "--all"]).await?;
     agent.clean_kill(&machine).await?;
 
-    let first = "52 resources: 50 as declared, 1 degraded (bad), 1 waiting (behind)\n";
+    let first = "52 resources: 50 as declared, 1 degraded (bad), 1 held back (behind)\n";
     assert!(settled.stdout.starts_with(first), "{settled:?}");
-    let rest = "\n    ... 50 more are as declared; --all lists them\n";
+    let rest = "\n  ... 50 more are as declared; --all lists them\n";
     assert!(settled.stdout.contains(rest) && !settled.stdout.contains("n49"), "{settled:?}");
     assert!(all.stdout.contains("\n    n49     ") && !all.stdout.contains("more are"), "{all:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_log_says_of_a_site_and_of_a_repair_what_has_changed_and_why() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent =
+        Agent::start_with(&machine, &["run", "site.yaml", "--log-format", "json"]).await?;
+    let kept: Value = serde_json::from_str(&agent.until_logged(&["the site is kept"]).await?)?;
+    // What is written before that is seen as a part of the change.
+    agent.until_logged(&["\"changed\"", "\"resource\":\"page\""]).await?;
+    machine.write("page", "wrong")?;
+    let repaired: Value = serde_json::from_str(&agent.until_logged(&["\"repaired\""]).await?)?;
+    machine.write("site.yaml", "resources: {}\n")?;
+    let released: Value = serde_json::from_str(&agent.until_logged(&["released: it"]).await?)?;
+    agent.clean_kill(&machine).await?;
+
+    let numbers = ["resources", "new", "renewed", "released"].map(|name| &kept["fields"][name]);
+    assert_eq!(numbers.map(Value::as_u64), [Some(2), Some(2), Some(0), Some(0)], "{kept}");
+    let repair = &repaired["fields"];
+    assert_eq!((&repair["resource"], &repair["by"]), (&"page".into(), &"write".into()));
+    let what = repair["what"].as_str().ok_or("nothing was said")?;
+    assert!(what.starts_with("content: \"5 bytes, sha256 "), "{repaired}");
+    assert!(repair["took_ms"].as_f64().is_some_and(|took| took > 0.0), "{repaired}");
+    assert!(["other", "page"].map(Value::from).contains(&released["fields"]["resource"]));
     Ok(())
 }
 
@@ -68,7 +88,7 @@ async fn until_settled_is_1_when_something_cannot_be_as_declared() -> TestResult
     let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
 
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    let expected = "    page   degraded, \"@/page\" is a folder and not a file; it is left \
+    let expected = "  page   degraded, \"@/page\" is a folder and not a file; it is left \
                     as it is, next try ";
     assert!(ran.stdout.contains(expected), "{ran:?}");
     assert_eq!(machine.read("other").as_deref(), Some("right"));
@@ -86,7 +106,8 @@ async fn until_settled_is_1_when_a_program_ends_soon_after_its_start() -> TestRe
         let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
 
         assert_eq!(ran.code, Some(1), "{script}: {ran:?}");
-        assert!(ran.stdout.contains("    it  backing off"), "{script}: {ran:?}");
+        assert!(ran.stdout.contains("\n  it  degraded, "), "{script}: {ran:?}");
+        assert!(ran.stdout.contains("process \"it\" ended with "), "{script}: {ran:?}");
     }
     Ok(())
 }
@@ -108,7 +129,8 @@ async fn until_settled_is_1_when_a_program_ends_that_a_notification_has_restarte
     let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
 
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stdout.contains("    it    backing off"), "{ran:?}");
+    assert!(ran.stdout.contains("\n  it    degraded, "), "{ran:?}");
+    assert!(ran.stdout.contains("process \"it\" ended with exit status: 3"), "{ran:?}");
     Ok(())
 }
 

@@ -102,7 +102,7 @@ async fn an_invalid_manifest_is_rejected_and_the_old_one_runs_on() -> TestResult
     let rejected = "degraded: the new manifest is rejected, the old one runs on: site.yaml:2:16: \
                     unknown type \"fil\"; did you mean \"file\"?";
     let second = "site.yaml:3:17: unknown type \"fil\"; did you mean \"file\"?";
-    let line = format!("  site       running, {rejected} (and 1 more line)\n");
+    let line = format!("of the agent itself:\n  site  running, {rejected} (and 1 more line)\n");
     assert!(report.stdout.contains(&line), "{report:?}");
     let lines = format!("  {rejected}\n    {second}\n");
     assert!(whole.stdout.contains(&lines), "{whole:?}");

@@ -17,8 +17,7 @@ const SUBJECTS: [&str; 4] = ["resource", "process", "member", "worker"];
 const WHATS: [&str; 6] = ["what", "reason", "error", "line", "origin", "event"];
 
 /// Lays an event out as `TIME LEVEL SUBJECT: MESSAGE: WHAT; KEY: VALUE`. The subject is a field of the
-/// event, else the worker that it comes from. Module paths are left out of what this program says to
-/// people, at `info` and above.
+/// event, else the worker that it comes from. Module paths are left out at `info` and above.
 #[derive(Debug)]
 pub(super) struct ForPeople;
 
@@ -38,7 +37,7 @@ where
         SystemTime.format_time(&mut out)?;
         let (target, level) = (event.metadata().target(), *event.metadata().level());
         write_level(&mut out, level)?;
-        if level > Level::INFO || !target.starts_with("crankcase") {
+        if level > Level::INFO {
             write!(out, "{target}: ")?;
         }
         let subject = said.take(&SUBJECTS).or_else(|| worker::<S, N>(ctx));
@@ -186,7 +185,7 @@ mod tests {
         assert_eq!(
             plain,
             " INFO /agent/site: it is loaded; took: 3\n WARN page: it failed: no \"luck\"\n INFO \
-             other::crate: /agent/site: said: a\\u{1b}b\\u{202e}c\n"
+             /agent/site: said: a\\u{1b}b\\u{202e}c\n"
         );
         let coloured = logged(true, log);
         assert!(coloured.contains("/agent/site: it is loaded; took: 3\n"), "{coloured}");

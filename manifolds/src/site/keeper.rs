@@ -48,7 +48,7 @@ impl Worker for Keeper {
 /// Applies each site that comes; returns why one was refused, which a loaded site never is.
 async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring) -> Exit {
     let mut next = site.get();
-    let mut why = "the manifest was loaded";
+    let mut why = "the site is there";
     loop {
         let whole = next.with_departed(wiring.facilities()).await;
         let (change, moved) = match wiring.change(whole.as_ref().unwrap_or(&next)) {
@@ -65,7 +65,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Err(ChangeError::Stopped) => return pending().await,
             Err(error) => return Exit::failed(error),
         }
-        why = "the manifest has changed";
+        why = "the site has changed";
         next = match site.changed().await {
             Ok(next) => next,
             Err(EngineGone) => return pending().await,

@@ -14,12 +14,14 @@ pub(super) fn log_change(
     (why, took): (&str, Duration),
 ) {
     let actions: Vec<_> = judgement.actions.iter().map(|action| action.name.as_str()).collect();
-    let (by, took) = (cut_after(&actions.join(", "), MAX_NAMES), format!("{took:.1?}"));
+    let by = cut_after(&actions.join(", "), MAX_NAMES);
+    // Milliseconds, with one digit after the point.
+    let took_ms = (took.as_secs_f64() * 10_000.0).round() / 10.0;
     let change = &judgement.change;
     match what {
-        "repaired" => tracing::info!(resource, what = change, by, why, took, "repaired"),
-        "refreshed" => tracing::info!(resource, by, why, took, "refreshed"),
-        _ => tracing::info!(resource, what = change, by, why, took, "changed"),
+        "repaired" => tracing::info!(resource, what = change, by, why, took_ms, "repaired"),
+        "refreshed" => tracing::info!(resource, by, why, took_ms, "refreshed"),
+        _ => tracing::info!(resource, what = change, by, why, took_ms, "changed"),
     }
 }
 
