@@ -15,7 +15,7 @@ use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
 use crate::global::Format;
 use crate::plan_file::IsSavedPlan;
 use crate::print::{self, Checked};
-use crate::saved_plan::{HasVars, InvalidPlan, IsPiped, OutOfDate};
+use crate::saved_plan::{HasSecret, HasVars, InvalidPlan, IsPiped, OutOfDate};
 
 /// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
 /// cannot be written, it is said in words.
@@ -56,8 +56,9 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<OutOfDate>() {
         return CONFLICT;
     }
-    let is_usage = error.is::<HasVars>() || error.is::<IsPiped>() || error.is::<SelectionError>();
-    if is_usage || error.is::<BadReason>() || error.is::<NoTerminal>() {
+    let is_unsaved = error.is::<IsPiped>() || error.is::<HasSecret>();
+    let is_usage = error.is::<HasVars>() || error.is::<SelectionError>();
+    if is_unsaved || is_usage || error.is::<BadReason>() || error.is::<NoTerminal>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

@@ -4,6 +4,7 @@ use crankcase_manifolds::{LogFormat, Logging, LoggingError};
 use tracing::Level;
 
 use crate::global::{self, Global};
+use crate::secrets::secrets;
 
 /// Begins to write the log, from the usual level on unless the options say otherwise.
 pub(crate) fn begin(global: &Global, usual: Level) -> Result<(), LoggingError> {
@@ -19,5 +20,6 @@ pub(crate) fn begin(global: &Global, usual: Level) -> Result<(), LoggingError> {
         global::LogFormat::Json => LogFormat::Json,
         global::LogFormat::Journald => LogFormat::Journald,
     };
-    Logging::default().filter(level.to_string()).format(format).begin()
+    let logging = Logging::default().filter(level.to_string()).format(format);
+    logging.secrets(secrets()).begin()
 }

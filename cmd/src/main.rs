@@ -10,6 +10,7 @@ mod paths;
 mod plan_file;
 mod print;
 mod saved_plan;
+mod secrets;
 mod site_args;
 mod site_graph;
 

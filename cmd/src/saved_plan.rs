@@ -56,6 +56,9 @@ pub(crate) struct OutOfDate {
 /// What is said of a file that is another one.
 const HAS_CHANGED: &str = " has changed";
 
+/// What is said to have changed when no file has.
+const BESIDE: &str = "what the manifest sees beside its files, a secret or the host,";
+
 /// Refuses a plan of which something has moved.
 fn require(moved: Vec<String>) -> Result<(), OutOfDate> {
     if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
@@ -80,6 +83,15 @@ pub(crate) struct HasVars;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot save a plan of a manifest from a pipe: apply could not read it again")]
 pub(crate) struct IsPiped;
+
+/// A plan was to be saved with a secret that was given on the command line.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot save a plan with the secret of --var {name} in it; set it in a file, with --var-file"
+)]
+pub(crate) struct HasSecret {
+    pub(crate) name: String,
+}
 
 /// A file is no plan that can be carried out.
 #[derive(Debug, thiserror::Error)]
@@ -110,9 +122,9 @@ impl SavedPlan {
     pub(crate) fn load(&self) -> anyhow::Result<Site> {
         require(self.moved_files())?;
         let site = self.site.load()?;
-        // What files do not show, such as the host.
         let has_moved = site.digest() != self.digest;
-        require(has_moved.then(|| "the manifest".to_owned() + HAS_CHANGED).into_iter().collect())?;
+        let moved = has_moved.then(|| BESIDE.to_owned() + HAS_CHANGED);
+        require(moved.into_iter().collect())?;
         Ok(site.select(&self.selection)?)
     }
 

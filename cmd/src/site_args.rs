@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plan_file::IsSavedPlan;
+use crate::secrets::secrets;
 
 /// How large a file of a manifest may be, in bytes.
 const MOST: u64 = 16 * 1024 * 1024;
@@ -51,6 +52,7 @@ impl SiteArgs {
             overrides,
             kinds: builtin(),
             host: Host::of_machine(),
+            secrets: secrets(),
         }
     }
 
@@ -80,6 +82,13 @@ impl SiteArgs {
             Some((path, base16ct::lower::encode_string(&Sha256::digest(text))))
         };
         self.files().listed().into_iter().filter_map(digest).collect()
+    }
+
+    /// Returns the name of a variable that is set here to a secret.
+    pub(crate) fn secret_var(&self) -> Option<&str> {
+        let is_secret = |value: &str| secrets().redact(value) != value;
+        let var = self.vars.iter().find(|(_, value)| is_secret(value));
+        var.map(|(name, _)| name.as_str())
     }
 
     /// Returns whether variables are set from outside.

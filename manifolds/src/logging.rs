@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::panic;
 
 use crankcase_engine::{ConfigError, Panicked, WithCauses};
+use crankcase_workers::Secrets;
 use thiserror::Error;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -42,6 +43,8 @@ pub struct Logging {
     ///
     /// Whatever is logged says which worker it comes from.
     pub filter: String,
+    /// What is hidden in the lines that go to stderr. Default nothing.
+    pub secrets: Secrets,
 }
 
 /// Where a log goes, and in which form.
@@ -85,13 +88,15 @@ crankcase_engine::setters! {
     Logging {
         format: LogFormat,
         filter: String,
+        secrets: Secrets,
     }
     optional {}
 }
 
 impl Default for Logging {
     fn default() -> Self {
-        Self { format: LogFormat::default(), filter: "info".to_owned() }
+        let filter = "info".to_owned();
+        Self { format: LogFormat::default(), filter, secrets: Secrets::default() }
     }
 }
 
@@ -133,7 +138,7 @@ impl Logging {
             LogFormat::Journald => true,
             LogFormat::Auto => is_journal(io::stderr()),
             LogFormat::Json => {
-                return (fmt::layer().with_writer(Stderr::new(Layout::Json)).json().boxed(), None);
+                return (fmt::layer().with_writer(self.stderr(Layout::Json)).json().boxed(), None);
             }
             LogFormat::Human => false,
         };
@@ -145,8 +150,12 @@ impl Logging {
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colours = !is_plain && io::stderr().is_terminal();
-        let layer = fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours);
+        let layer = fmt::layer().with_writer(self.stderr(Layout::Human)).with_ansi(has_colours);
         (layer.event_format(ForPeople).boxed(), missed)
+    }
+
+    fn stderr(&self, layout: Layout) -> Stderr {
+        Stderr::new(layout, self.secrets.clone())
     }
 }
 

@@ -6,7 +6,7 @@ use crankcase_resources::{Facilities, PlanOptions, Salt};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
 use crate::global::Global;
-use crate::saved_plan::{IsPiped, SavedPlan};
+use crate::saved_plan::{HasSecret, IsPiped, SavedPlan};
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
@@ -41,6 +41,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     if site.is_piped() && args.out.is_some() {
         return Err(IsPiped.into());
+    }
+    if let Some(name) = named.secret_var().filter(|_| args.out.is_some()) {
+        return Err(HasSecret { name: name.to_owned() }.into());
     }
     let selection = args.work.selection();
     let digest = site.digest().to_owned();

@@ -85,7 +85,7 @@ fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    for Parameter { name, ty, is_required, default, unit, is_sensitive, doc, .. } in
+    for Parameter { name, ty, is_required, default, unit, is_sensitive, is_exposed, doc, .. } in
         &table.parameters
     {
         let unit = unit.as_ref().map_or_else(String::new, |unit| format!(", in {unit}"));
@@ -95,8 +95,9 @@ fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
             None => String::new(),
         };
         let sensitive = if *is_sensitive { "; sensitive" } else { "" };
+        let exposed = if *is_exposed { "; on a command line" } else { "" };
         writeln!(out, "  {name:<12}{doc}")?;
-        writeln!(out, "              {}{unit}{default}{sensitive}", ty.noun())?;
+        writeln!(out, "              {}{unit}{default}{sensitive}{exposed}", ty.noun())?;
     }
     if table.is_open {
         writeln!(out, "  any")?;

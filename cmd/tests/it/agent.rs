@@ -1,8 +1,10 @@
 //! An agent that keeps a machine.
 
+use std::process::Stdio;
+
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStderr};
+use tokio::process::{Child, ChildStderr, Command};
 
 use crate::machine::{Machine, signal, within};
 use crate::world::{Error, Ran, TestResult};
@@ -23,7 +25,12 @@ impl Agent {
     }
 
     pub(crate) async fn start_with(machine: &Machine, arguments: &[&str]) -> Result<Self, Error> {
-        let mut child = machine.begin(arguments)?;
+        Self::of(machine.program(arguments)).await
+    }
+
+    /// Starts a program that is an agent, and waits until it can be asked.
+    pub(crate) async fn of(mut program: Command) -> Result<Self, Error> {
+        let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let log = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
         let mut agent = Self { child, log, seen: Vec::new(), looked: 0 };
         agent.until_logged(&["the control socket listens"]).await?;
@@ -74,6 +81,12 @@ impl Agent {
         let stderr: String = self.seen[since..].iter().map(|line| format!("{line}\n")).collect();
         let ran = machine.ended(self.child).await?;
         Ok(Ran { stderr: machine.generic(&stderr), ..ran })
+    }
+
+    /// Waits for the agent's end, and returns all that it has logged.
+    pub(crate) async fn whole_log(mut self) -> Result<String, Error> {
+        while self.read().await? {}
+        Ok(self.seen.join("\n"))
     }
 
     /// Asks the agent to end, which it does in order.

@@ -16,6 +16,7 @@ mod readme;
 mod refusing;
 mod reloading;
 mod saved_plans;
+mod secrets;
 mod site_files;
 mod state_folder;
 mod types;

@@ -83,6 +83,7 @@ impl Wiring {
     pub(super) fn change(&mut self, site: &Site) -> Result<(Change, Moved), NameError> {
         self.board.connect(site.declarations(), &self.facilities);
         self.claims.connect(site.declarations());
+        let facilities = self.facilities.hiding(site.secrets());
         let (mut change, mut fresh) = (Change::new(), Vec::new());
         let mut before = std::mem::take(&mut self.installed);
         for declaration in site.declarations() {
@@ -101,7 +102,7 @@ impl Wiring {
                     let (sender, receiver) = watch::channel(Arc::clone(&declaration));
                     let resource = Resource {
                         declaration: receiver,
-                        setting: self.config.reconcile(site.kinds(), &self.facilities),
+                        setting: self.config.reconcile(site.kinds(), &facilities),
                         watches: self.watches.clone(),
                         board: self.board.clone(),
                         claims: self.claims.clone(),

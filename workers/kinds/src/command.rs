@@ -69,6 +69,8 @@ impl Argv {
 }
 
 impl Field for Argv {
+    const EXPOSED: bool = true;
+
     fn ty() -> Type {
         Type::list(Type::Text)
     }
@@ -141,6 +143,8 @@ impl Command {
 }
 
 impl Field for Command {
+    const EXPOSED: bool = true;
+
     fn ty() -> Type {
         Type::Either { of: vec![Argv::ty(), Type::Text] }
     }

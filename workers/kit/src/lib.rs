@@ -77,6 +77,7 @@ mod proc_mount;
 mod process;
 mod readiness;
 mod runner;
+mod secrets;
 mod seed;
 mod service;
 mod signal;
@@ -115,6 +116,7 @@ pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,
     RunnerConfig, RunnerError, RunnerHandle, RunnerReport,
 };
+pub use secrets::Secrets;
 pub use service::{ServiceError, ServiceManager, ServiceState};
 pub use signal::{Signal, SignalCounts, SignalError, SignalHandle, Signals};
 pub use value::{Value, ValueHandle};

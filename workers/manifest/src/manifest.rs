@@ -15,6 +15,7 @@ mod problem;
 mod rehearsal;
 mod resource;
 mod scalar;
+mod sensitive;
 mod source;
 mod text;
 mod vars;
@@ -26,8 +27,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Declaration, Declared, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Site, Wanted,
-    is_part_alias,
+    Declaration, Declared, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Secrets, Site,
+    Wanted, is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -41,6 +42,7 @@ use expand::expand;
 use expression::from_json;
 use globals::Globals;
 use links::connect;
+use node::Node;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
 use resource::Draft;
@@ -59,6 +61,8 @@ pub struct Manifest {
     order: Order,
     digest: String,
     is_piped: bool,
+    secrets: Secrets,
+    secret_files: Vec<PathBuf>,
 }
 
 impl Manifest {
@@ -85,7 +89,8 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
         let judge = |_: &mut Declaration, _: &KnownConfig<'_>| Declared::default();
-        Self::load_judged(paths, (overrides, host), kinds, (judge, |_| None))
+        let outside = (overrides, host, &Secrets::default());
+        Self::load_judged(paths, outside, kinds, (judge, |_| None))
     }
 
     /// Returns the files that would be loaded, as far as they can be listed.
@@ -98,7 +103,7 @@ impl Manifest {
     /// `kind_of` returns the kind with a name, for the attributes that configs and states have.
     pub(crate) fn load_judged<'a>(
         paths: &[PathBuf],
-        (overrides, host): (&Overrides, Arc<serde_json::Value>),
+        (overrides, host, secrets): (&Overrides, Arc<serde_json::Value>, &Secrets),
         kinds: &[&str],
         (judge, kind_of): (
             impl Fn(&mut Declaration, &KnownConfig<'_>) -> Declared,
@@ -109,11 +114,12 @@ impl Manifest {
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
         let Document { is_whole, is_piped, vars, resources } = document;
-        let outside = Outside { overrides, host: from_json(&host) };
+        let outside = Outside { overrides, host: from_json(&host), secrets };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
-        let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), host));
+        let sensitive = Arc::clone(&vars.sensitive);
+        let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), sensitive, host));
         let drafts = decode(resources, (kinds, kind_of), &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
@@ -132,11 +138,13 @@ impl Manifest {
             // What else is wrong with the declared edges was told.
             Order::default()
         });
-        beside::check_read((&declarations, &placed), &order, (&known, left), &mut problems);
-        problems.finish()?;
+        beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
+        problems.finish(secrets)?;
+        redact(&mut declarations, secrets);
         tell_wanted(&mut declarations, &placed);
         let digest = digest(&placed);
-        Ok(Self { declarations, order, digest, is_piped })
+        let (secrets, secret_files) = (secrets.clone(), vars.files);
+        Ok(Self { declarations, order, digest, is_piped, secrets, secret_files })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -160,6 +168,11 @@ impl Manifest {
         self.is_piped
     }
 
+    /// Returns the files that secrets were read from.
+    pub(crate) fn secret_files(&self) -> &[PathBuf] {
+        &self.secret_files
+    }
+
     /// Returns the site of its resources. Those whose kinds read the host are given it.
     pub(crate) fn into_site(mut self, kinds: Kinds, host: &Arc<serde_json::Value>) -> Site {
         for declaration in &mut self.declarations {
@@ -168,7 +181,20 @@ impl Manifest {
         }
         let site = Site::new(self.declarations, kinds, self.digest);
         let site = site.expect("the resources of a manifest have been ordered");
+        let site = site.hiding(self.secrets);
         if self.is_piped { site.piped() } else { site }
+    }
+}
+
+/// Hides secrets in what is said of edges.
+fn redact(declarations: &mut [Declaration], secrets: &Secrets) {
+    if secrets.is_empty() {
+        return;
+    }
+    for declaration in declarations {
+        for edge in declaration.automatic.iter_mut().chain(&mut declaration.left_out) {
+            edge.because = secrets.redact(&edge.because).into_owned();
+        }
     }
 }
 
@@ -278,16 +304,44 @@ fn check_expressions(
         groups,
         states,
         parameters: kinds.get(&draft.name).map(|kind| kind.table()),
-        ..Usable::at_load(&vars.names, draft.for_each.is_some(), "a config")
+        ..vars.usable(draft.for_each.is_some(), "a config")
     };
-    let (mut wrong, mut all) = (BTreeSet::new(), Used::default());
+    let (mut wrong, mut hidden, mut all) = (BTreeSet::new(), BTreeSet::new(), Used::default());
     for (attribute, entry) in &*draft.config {
         let before = problems.count();
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
         }
+        if !used.secrets.is_empty() {
+            hidden.insert(attribute.clone());
+            let parameter = usable.parameters.and_then(|table| table.get(attribute));
+            if parameter.is_some_and(|parameter| parameter.is_exposed) {
+                check_exposed(draft, &entry.value, &used.secrets, problems);
+            }
+        }
         all = all.and(used);
     }
-    (draft.wrong, draft.used) = (wrong.into(), all.into());
+    for (offset, name) in &draft.exposes {
+        if !all.secrets.contains(name) {
+            let message = format!("the config uses no secret {}", quoted(name));
+            let hint = problems.nearest(name, all.secrets.iter().map(String::as_str));
+            problems.with_hint(&draft.source, *offset, message, hint);
+        }
+    }
+    (draft.wrong, draft.used, draft.hidden) = (wrong.into(), all.into(), hidden.into());
+}
+
+/// Refuses secrets on a command line that are not asked for there by name.
+fn check_exposed(draft: &Draft, value: &Node, secrets: &BTreeSet<String>, problems: &mut Problems) {
+    let is_asked_for = |name: &String| draft.exposes.iter().any(|(_, exposed)| exposed == name);
+    for name in secrets.iter().filter(|name| !is_asked_for(name)) {
+        let message =
+            format!("the secret {name} would be on a command line, which all users can read");
+        let help = format!(
+            "hand it over in \"env\" or in a file, or ask for it: meta: {{exposes: [{name}]}}"
+        );
+        let hint = Hint::of(name).or(help);
+        problems.with_hint(&draft.source, value.span.start, message, hint);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Declaration, Kinds, KnownConfig, Site, Value, Watching};
+use crankcase_resources::{Declaration, Kinds, KnownConfig, Secrets, Site, Value, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
@@ -64,12 +64,16 @@ pub struct SiteFiles {
     pub kinds: Kinds,
     /// What expressions see as `host`.
     pub host: Host,
+    /// What is hidden in all that is said of the site. The secrets of the manifests are added when they
+    /// are loaded. Default none.
+    pub secrets: Secrets,
 }
 
 impl SiteFiles {
     /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
-        Self { paths, overrides: Overrides::default(), kinds, host: Host::of_machine() }
+        let (overrides, secrets) = (Overrides::default(), Secrets::default());
+        Self { paths, overrides, kinds, host: Host::of_machine(), secrets }
     }
 
     /// Returns the files that the site is loaded from: manifests, those of folders included, and files of
@@ -90,19 +94,20 @@ impl SiteFiles {
     /// When anything is wrong, with all that is and its places: the manifest and the attributes
     /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
-        self.load_on(self.host.read())
+        Ok(self.load_on(self.host.read())?.0)
     }
 
-    /// Loads the site for a host as it was found.
-    fn load_on(&self, host: Arc<Value>) -> Result<Site, ManifestError> {
+    /// Loads the site for a host as it was found. Returns the files of secrets too.
+    fn load_on(&self, host: Arc<Value>) -> Result<(Site, Vec<PathBuf>), ManifestError> {
         let names: Vec<&str> = self.kinds.names().collect();
         let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
             self.kinds.declare(declared, known)
         };
         let kind_of = |kind: &str| self.kinds.get(kind).ok().map(|kind| &**kind);
-        let outside = (&self.overrides, Arc::clone(&host));
+        let outside = (&self.overrides, Arc::clone(&host), &self.secrets);
         let manifest = Manifest::load_judged(&self.paths, outside, &names, (judge, kind_of))?;
-        Ok(manifest.into_site(self.kinds.clone(), &host))
+        let files = manifest.secret_files().to_vec();
+        Ok((manifest.into_site(self.kinds.clone(), &host), files))
     }
 }
 
@@ -124,6 +129,8 @@ pub struct SiteSource {
     host: Arc<Value>,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
+    /// The files that secrets were read from.
+    secret_files: Vec<PathBuf>,
     site: Sender<Arc<Site>>,
     health: Health,
     /// What was wrong with the manifest that was loaded last.
@@ -139,8 +146,9 @@ impl SiteSource {
         health: Health,
     ) -> Self {
         let watching = Watching::new(watches);
-        let (host, beside, refused) = (Arc::default(), Vec::new(), None);
-        Self { files, signals, watching, host, beside, site, health, refused }
+        let (host, beside, secret_files) = (Arc::default(), Vec::new(), Vec::new());
+        let refused = None;
+        Self { files, signals, watching, host, beside, secret_files, site, health, refused }
     }
 
     /// Runs until it is told to stop.
@@ -234,8 +242,10 @@ impl SiteSource {
         // Watched first, as what is in a folder may have changed.
         self.watch(stop).await;
         loop {
+            let before = self.secret_files.clone();
             let (loaded, beside) = self.load_once(stop).await;
-            let is_watched = beside.iter().all(|path| self.beside.contains(path));
+            let is_watched = beside.iter().all(|path| self.beside.contains(path))
+                && self.secret_files.iter().all(|path| before.contains(path));
             self.beside = beside;
             self.watch(stop).await;
             if is_watched || stop.is_stopped() {
@@ -251,7 +261,7 @@ impl SiteSource {
         // A folder tells nothing of what is behind a symlink in it: its files are watched as well.
         let listed = stop.blocking(move || Manifest::list(&paths)).await.unwrap_or_default();
         let named = self.files.paths.iter().chain(&self.files.overrides.files);
-        let paths = named.chain(&self.beside).cloned().chain(listed);
+        let paths = named.chain(&self.beside).chain(&self.secret_files).cloned().chain(listed);
         self.watching.exchange(paths.collect());
         self.watching.renew(stop).await;
     }
@@ -260,7 +270,8 @@ impl SiteSource {
     async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
         match stop.blocking(move || files.load_on(host)).await {
-            Ok(Ok(site)) => {
+            Ok(Ok((site, secret_files))) => {
+                self.secret_files = secret_files;
                 self.refused = None;
                 self.health.good();
                 let is_other = self.site.send_if_modified(|before| {

@@ -1,10 +1,11 @@
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::Ledger;
+use crankcase_workers::{Ledger, Secrets};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -33,6 +34,7 @@ struct About {
     folder: PathBuf,
     scope: Arc<dyn Scope>,
     wanted: Wanted,
+    hidden: BTreeSet<String>,
     is_reversed: bool,
     timeout: Option<Duration>,
     host: Option<Arc<Value>>,
@@ -97,6 +99,7 @@ impl Context {
             folder: declaration.folder.clone(),
             scope,
             wanted: declaration.wanted.clone(),
+            hidden: declaration.hidden.clone(),
             is_reversed: declaration.reverse,
             timeout: declaration.timeout,
             host: declaration.host.clone(),
@@ -105,7 +108,7 @@ impl Context {
             notices: Vec::new(),
             foresight: None,
         };
-        let (log, memory) = (Log::default(), Memory::default());
+        let (log, memory) = (Log::new(about.facilities.secrets()), Memory::default());
         Self { about: Arc::new(about), stop, deadline: None, log, memory }
     }
 
@@ -174,6 +177,18 @@ impl Context {
     /// Returns where commands are put on record while they run.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.about.facilities.ledger()
+    }
+
+    /// Returns what is hidden in all that is said of the resource: in its errors, its
+    /// [log](Self::log), its actions and what differs. What a kind itself passes to others, such as a name
+    /// in a list of processes, it redacts with this.
+    pub fn secrets(&self) -> &Secrets {
+        self.about.facilities.secrets()
+    }
+
+    /// Returns the attributes of the config whose values come of secrets.
+    pub(crate) fn hidden(&self) -> &BTreeSet<String> {
+        &self.about.hidden
     }
 
     /// Returns whether the resource is put back as it was when it leaves its manifest.
@@ -273,7 +288,7 @@ impl Context {
 
     /// Returns the context of one call, with a log of its own.
     pub(crate) fn of_call(&self, deadline: &Deadline<'_>) -> Self {
-        Self { log: Log::default(), ..self.within(deadline) }
+        Self { log: Log::new(self.secrets()), ..self.within(deadline) }
     }
 
     /// Returns the context with another deadline.

@@ -84,6 +84,8 @@ pub struct Declaration {
     pub left_out: Vec<Automatic>,
     /// What the resource's dependents use of its state.
     pub wanted: Wanted,
+    /// The attributes of the config whose values come of secrets. They are shown to nobody.
+    pub hidden: BTreeSet<String>,
 }
 
 /// An edge that nobody has declared: a resource comes after one that makes what it needs.
@@ -128,6 +130,7 @@ impl Declaration {
             automatic: Vec::new(),
             left_out: Vec::new(),
             wanted: Wanted::Whole,
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -164,7 +167,8 @@ impl Declaration {
                 == (other.poll, other.timeout, &other.wanted)
             && (&self.folder, &self.host) == (&other.folder, &other.host)
             && (&self.dependencies, &self.automatic) == (&other.dependencies, &other.automatic)
-            && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed);
+            && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed)
+            && self.hidden == other.hidden;
         is_alike && self.config.is_equal(&*other.config)
     }
 }

@@ -77,7 +77,7 @@ impl Site {
         thing: Thing,
         names: &mut HashSet<String>,
     ) -> Option<Declaration> {
-        let Reversal { resource, kind, folder, notified, config } = reversal;
+        let Reversal { resource, kind, folder, notified, hidden, config } = reversal;
         let config = config?;
         let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
         let judged = self.kinds().judge(&kind, &known);
@@ -92,7 +92,7 @@ impl Site {
         let mut free = [resource.clone()].into_iter().chain(before);
         let name = free.find(|name| names.insert(name.clone()))?;
         let mut declaration = Literal::new(config).declare(&folder, &name, &kind);
-        declaration.notify = notified;
+        (declaration.notify, declaration.hidden) = (notified, hidden);
         declaration.claim(&judged.claimed);
         declaration.record = Some(thing);
         Some(declaration)

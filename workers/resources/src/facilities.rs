@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_workers::{FileError, Folder, Ledger};
+use crankcase_workers::{FileError, Folder, Ledger, Secrets};
 
 pub(crate) use self::notices::{Due, Notices, Promise};
 pub(crate) use self::reversals::Reversal;
@@ -22,7 +22,10 @@ mod services;
 /// Without a state folder, which is the default, nothing outlives the process: no command is on
 /// record, no resource has a folder of its own, and a notification is lost with the process.
 #[derive(Debug, Clone, Default)]
-pub struct Facilities(Arc<Inner>);
+pub struct Facilities {
+    inner: Arc<Inner>,
+    secrets: Secrets,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -58,7 +61,8 @@ impl Facilities {
     fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
         let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
         let (state, services) = (Some(state.to_owned()), Services::default());
-        Ok(Self(Arc::new(Inner { state, ledger, services, notices, is_plan })))
+        let inner = Arc::new(Inner { state, ledger, services, notices, is_plan });
+        Ok(Self { inner, secrets: Secrets::default() })
     }
 
     /// Returns where in a state folder the commands and programs that run are on record, for
@@ -70,34 +74,45 @@ impl Facilities {
     /// Returns where commands and programs that run are on record, to be ended by the next agent if
     /// this one is killed.
     pub fn ledger(&self) -> Option<&Ledger> {
-        self.0.ledger.as_ref()
+        self.inner.ledger.as_ref()
+    }
+
+    /// Returns the same facilities for the resources of a site with these secrets, which are hidden in all
+    /// that is said of the resources. Default: none but the values of sensitive attributes.
+    #[must_use]
+    pub fn hiding(&self, secrets: &Secrets) -> Self {
+        Self { inner: Arc::clone(&self.inner), secrets: secrets.clone() }
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     pub(crate) fn services(&self) -> &Services {
-        &self.0.services
+        &self.inner.services
     }
 
     pub(crate) fn notices(&self) -> &Notices {
-        &self.0.notices
+        &self.inner.notices
     }
 
     pub(crate) fn state(&self) -> Option<&Path> {
-        self.0.state.as_deref()
+        self.inner.state.as_deref()
     }
 
     fn is_plan(&self) -> bool {
-        self.0.is_plan
+        self.inner.is_plan
     }
 
     /// Returns where the private folder of a resource is, if there is a state folder.
     fn private(&self, resource: &str) -> Option<PathBuf> {
-        Some(self.0.state.as_ref()?.join("private").join(worker_name(resource)))
+        Some(self.inner.state.as_ref()?.join("private").join(worker_name(resource)))
     }
 
     /// Makes the private folder of a resource, unless it is there.
     pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
         let Some(path) = self.private(resource) else { return Ok(None) };
-        if !self.0.is_plan {
+        if !self.inner.is_plan {
             Folder::make(&path)?.make_private()?;
         }
         Ok(Some(path))
@@ -105,7 +120,9 @@ impl Facilities {
 
     /// Removes the private folder of a resource with all that is in it, if it is there.
     pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
-        let Some(path) = self.private(resource).filter(|_| !self.0.is_plan) else { return Ok(()) };
+        let Some(path) = self.private(resource).filter(|_| !self.inner.is_plan) else {
+            return Ok(());
+        };
         match std::fs::remove_dir_all(&path) {
             Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
                 Err(FileError::io("remove", &path)(err))

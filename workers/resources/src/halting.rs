@@ -161,7 +161,7 @@ async fn run_one(
         Ok(Err(Unfinished::Failed(err))) => chain(&*err),
         Err(panicked) => chain(&panicked),
     };
-    Err(Outcome::Failed { at: Some(done), error })
+    Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
 }
 
 /// What was done to a resource so far, and what was wanted and not begun.

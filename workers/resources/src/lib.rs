@@ -47,6 +47,7 @@ mod progress;
 mod reconcile;
 mod resource;
 mod seal;
+mod secrets;
 mod site;
 mod surroundings;
 #[cfg(feature = "testing")]
@@ -70,7 +71,7 @@ pub use claim::{Claim, PATH, Role};
 pub use claims::{Claims, already_kept};
 pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
-pub use crankcase_workers::printable;
+pub use crankcase_workers::{Secrets, printable};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
     RenderError, Rendered, RenderedText, Scope, Wanted,
@@ -103,6 +104,7 @@ pub use reconcile::{
 };
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
 pub use seal::{Grounds, Salt, Seal};
+pub use secrets::add_secret;
 #[doc(hidden)]
 pub use serde_json::{Value, json};
 pub use site::{Selection, SelectionError, Site, UnknownResourceError};

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crankcase_workers::printable;
+use crankcase_workers::{Secrets, printable};
 
 /// How many bytes of log one call keeps; what comes later is counted and dropped.
 ///
@@ -11,8 +11,12 @@ use crankcase_workers::printable;
 const LIMIT: usize = 512 * 1024;
 
 /// What a call has logged. Cheap to clone; clones are the same.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Log(Arc<Mutex<Kept>>);
+#[derive(Debug, Clone)]
+pub(crate) struct Log {
+    kept: Arc<Mutex<Kept>>,
+    /// What is hidden in it.
+    secrets: Secrets,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -22,14 +26,18 @@ struct Kept {
 }
 
 impl Log {
+    pub(crate) fn new(secrets: &Secrets) -> Self {
+        Self { kept: Arc::default(), secrets: secrets.clone() }
+    }
+
     pub(crate) fn add(&self, text: &str) {
-        let mut kept = self.0.lock();
-        text.lines().for_each(|line| kept.add(line));
+        let mut kept = self.kept.lock();
+        text.lines().for_each(|line| kept.add(&self.secrets.redact(line)));
     }
 
     /// Returns the log so far.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let kept = self.0.lock();
+        let kept = self.kept.lock();
         let mut lines = kept.lines.clone();
         if kept.dropped > 0 {
             lines.push(format!("... {} more lines were dropped", kept.dropped));

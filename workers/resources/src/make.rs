@@ -17,6 +17,7 @@ use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::seal::Salt;
+use crate::secrets::note_secrets;
 use crate::text::chain;
 use crate::thing::Thing;
 
@@ -86,6 +87,17 @@ pub(crate) enum Unmade {
     Wrong(String),
 }
 
+impl Unmade {
+    fn without_secrets(self, setting: &Setting) -> Self {
+        match self {
+            Self::Wrong(error) => {
+                Self::Wrong(setting.facilities.secrets().redact(&error).into_owned())
+            }
+            unknown @ Self::Unknown(_) => unknown,
+        }
+    }
+}
+
 impl From<String> for Unmade {
     fn from(error: String) -> Self {
         Self::Wrong(error)
@@ -102,6 +114,14 @@ pub(crate) struct Rendering {
 
 /// Renders the config of a declaration.
 pub(crate) fn render(
+    declaration: &Declaration,
+    setting: &Setting,
+    known: (Vec<Used>, Vec<Notice>),
+) -> Result<Rendering, Unmade> {
+    render_config(declaration, setting, known).map_err(|unmade| unmade.without_secrets(setting))
+}
+
+fn render_config(
     declaration: &Declaration,
     setting: &Setting,
     (used, notices): (Vec<Used>, Vec<Notice>),
@@ -122,7 +142,13 @@ pub(crate) fn render(
 
 impl Rendering {
     /// Has the kind validate the config, and claims what the resource keeps.
-    pub(crate) fn make(self, declaration: &Declaration, claims: &Claims) -> Result<Made, Unmade> {
+    pub(crate) fn make(self, declaration: &Declaration, setting: &Setting) -> Result<Made, Unmade> {
+        note_secrets(&self.config, self.kind.table(), setting.facilities.secrets());
+        let made = self.make_unit(declaration, &setting.claims);
+        made.map_err(|unmade| unmade.without_secrets(setting))
+    }
+
+    fn make_unit(self, declaration: &Declaration, claims: &Claims) -> Result<Made, Unmade> {
         let Self { kind, config, context } = self;
         let made = caught(|| kind.make(&config)).map_err(|err| err.to_string())?;
         let unit = made.map_err(|errors| invalid(declaration, &errors))?;
@@ -147,7 +173,7 @@ pub(crate) fn make(
     setting: &Setting,
     known: (Vec<Used>, Vec<Notice>),
 ) -> Result<Made, Unmade> {
-    render(declaration, setting, known)?.make(declaration, &setting.claims)
+    render(declaration, setting, known)?.make(declaration, setting)
 }
 
 /// Says what is wrong with a config: each attribute with its place.

@@ -4,9 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{ProcessConfig, Secrets};
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::action::{Action, Unfinished};
 use crate::blocking::blocking;
@@ -26,7 +26,10 @@ use crate::together::Place;
 use crate::walk::Slot;
 use crate::watch::Watch;
 
+use self::disguise::Disguise;
+
 mod acting;
+mod disguise;
 
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
@@ -36,6 +39,7 @@ pub(crate) struct Opened {
     place: Mutex<Option<Place>>,
     /// What it holds while it works, under apply.
     slot: Mutex<Option<Slot>>,
+    disguise: Disguise,
 }
 
 /// What a resource answers.
@@ -53,7 +57,8 @@ pub(crate) struct Acted {
 
 impl Opened {
     pub(crate) async fn new(made: Made) -> Result<Self, String> {
-        let this = Self { made, place: Mutex::default(), slot: Mutex::default() };
+        let (place, slot, disguise) = Default::default();
+        let this = Self { made, place, slot, disguise };
         let Err(err) = this.timed(|unit, context| unit.open(context)).await else {
             return Ok(this);
         };
@@ -94,8 +99,10 @@ impl Opened {
     pub(crate) fn otherwise(&self, foreseen: &Value, state: &Value) -> Option<String> {
         let (name, was, is) = otherwise(foreseen, state)?;
         let is_sensitive = self.made.kind.states().get(name).is_some_and(|it| it.is_sensitive);
-        let shown = |value: &Value| if is_sensitive { HIDDEN.to_owned() } else { shown(value) };
-        Some(format!("its {name} was to be {} and is {}", shown(was), shown(is)))
+        let is_hidden = is_sensitive || !self.made.context.hidden().is_empty();
+        let shown = |value: &Value| if is_hidden { HIDDEN.to_owned() } else { shown(value) };
+        let text = format!("its {name} was to be {} and is {}", shown(was), shown(is));
+        Some(self.redact(&text))
     }
 
     /// Returns the folder of its manifest.
@@ -117,7 +124,8 @@ impl Opened {
     }
 
     pub(crate) async fn check(&self) -> Result<Found, String> {
-        self.timed(|unit, context| unit.check(context)).await
+        let found = self.timed(|unit, context| unit.check(context)).await?;
+        Ok(self.disguise.hide(found, &self.made))
     }
 
     /// Puts on record how the resource is put back as it is now, unless that is on record. It notifies
@@ -141,24 +149,29 @@ impl Opened {
         let (resource, kind) = (context.name().to_owned(), kind.name().to_owned());
         let notified = notified.iter().map(ToString::to_string).collect();
         let folder = context.folder().to_owned();
-        let reversal = Reversal { resource, kind, folder, notified, config };
+        // What was there may have come of a secret too.
+        let hidden = config.iter().filter(|_| !context.hidden().is_empty());
+        let hidden = hidden.flat_map(Map::keys).cloned().collect();
+        let reversal = Reversal { resource, kind, folder, notified, hidden, config };
         let noted = blocking(move || facilities.note_reversal(&thing, &reversal)).await;
         noted.map_err(|err| chain(&*err))
     }
 
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
-        self.told(|unit, context| unit.refresh(done, context))
+        let done: Vec<_> = done.iter().map(|action| self.disguise.real(action)).collect();
+        let action = self.told(|unit, context| unit.refresh(&done, context))?;
+        Ok(action.map(|action| self.disguise.show(action, &self.made.context)))
     }
 
     pub(crate) fn holds(&self) -> Result<Option<String>, String> {
-        self.told(Unit::holds)
+        Ok(self.told(Unit::holds)?.map(|why| self.redact(&why)))
     }
 
     pub(crate) async fn close(self) -> Result<(), String> {
         let call = self.untimed();
         let closed = caught_async(self.made.unit.close(&call)).await;
         call.trace();
-        closed.map_err(|err| format!("closing it {err}"))
+        closed.map_err(|err| self.redact(&format!("closing it {err}")))
     }
 
     /// Asks the resource something, for as long as that may take.
@@ -183,6 +196,7 @@ impl Opened {
             Ok(Err(err)) => chain(&*err),
             Err(panicked) => chain(&panicked),
         };
+        let error = self.redact(&error);
         (Err(if is_late { too_late(self.timeout(), &error) } else { error }), call)
     }
 
@@ -191,7 +205,17 @@ impl Opened {
         let call = self.untimed();
         let answer = caught(|| ask(&*self.made.unit, &call));
         call.trace();
-        answer.map_err(|panicked| panicked.to_string())
+        answer.map_err(|panicked| self.redact(&panicked.to_string()))
+    }
+
+    /// Returns what is hidden in all that is said of the resource.
+    pub(crate) fn secrets(&self) -> &Secrets {
+        self.made.context.secrets()
+    }
+
+    /// Returns a text without secrets.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        self.secrets().redact(text).into_owned()
     }
 
     /// Returns the context of a call that takes as long as it takes.

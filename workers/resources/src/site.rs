@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_workers::Secrets;
 
 use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
@@ -26,6 +27,7 @@ pub struct Site {
     kinds: Kinds,
     digest: String,
     is_piped: bool,
+    secrets: Secrets,
 }
 
 impl Site {
@@ -41,7 +43,8 @@ impl Site {
         digest: String,
     ) -> Result<Self, OrderError> {
         let order = Arc::new(Order::new(&declarations)?);
-        Ok(Self { declarations, is_cut: false, order, kinds, digest, is_piped: false })
+        let (is_cut, is_piped, secrets) = (false, false, Secrets::default());
+        Ok(Self { declarations, is_cut, order, kinds, digest, is_piped, secrets })
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -51,13 +54,25 @@ impl Site {
     /// Returns the site with these resources in place of its own.
     pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, OrderError> {
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
-        Ok(Self { is_piped: self.is_piped, ..site })
+        Ok(Self { is_piped: self.is_piped, secrets: self.secrets.clone(), ..site })
     }
 
     /// Says that it came from a pipe, and cannot be loaded again.
     #[must_use]
     pub fn piped(self) -> Self {
         Self { is_piped: true, ..self }
+    }
+
+    /// Sets what is hidden in all that is said of its resources. Default: only the values of sensitive
+    /// attributes.
+    #[must_use]
+    pub fn hiding(self, secrets: Secrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Returns what is hidden in all that is said of its resources.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Returns what tells it from a site that is declared otherwise.
@@ -107,7 +122,9 @@ impl Site {
     pub async fn plan(&self, options: &PlanOptions) -> Plan {
         let whole = self.departed(&options.facilities).await.join(self);
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
-        plan::plan_in_order(order, declarations, kinds, options).await
+        let facilities = options.facilities.hiding(&self.secrets);
+        let options = PlanOptions { facilities, ..options.clone() };
+        plan::plan_in_order(order, declarations, kinds, &options).await
     }
 
     /// Makes every resource as declared, once; see [`apply`](crate::apply()). What has left the site and
@@ -119,7 +136,9 @@ impl Site {
     pub async fn apply(&self, options: &ApplyOptions, stop: Stop) -> Account {
         let whole = self.with_departed(&options.facilities).await;
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
-        apply::apply_in_order(order, declarations, kinds, (options, stop)).await
+        let facilities = options.facilities.hiding(&self.secrets);
+        let options = ApplyOptions { facilities, ..options.clone() };
+        apply::apply_in_order(order, declarations, kinds, (&options, stop)).await
     }
 }
 

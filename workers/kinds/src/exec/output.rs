@@ -67,11 +67,14 @@ impl<P: AsyncRead + AsFd + Unpin> Output<P> {
 
     /// Returns the text; what is not UTF-8 is replaced.
     pub(super) fn text(&self) -> String {
-        let tail: Vec<u8> = self.tail.iter().copied().collect();
+        let mut tail: Vec<u8> = self.tail.iter().copied().collect();
         if self.left_out == 0 {
             return String::from_utf8_lossy(&[&self.head[..], &tail].concat()).into_owned();
         }
+        // Whole lines, as of a secret that was cut nobody could tell that it is one.
+        let end = tail.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let left_out = self.left_out + tail.drain(..end).count() as u64;
         let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
-        format!("{head}\n... {} bytes are left out ...\n{tail}", self.left_out)
+        format!("{head}\n... {left_out} bytes are left out ...\n{tail}")
     }
 }

@@ -89,7 +89,9 @@ pub(super) async fn run(
     config: &Exec,
     context: &Context,
 ) -> Result<Finished, RunError> {
-    let process = config.process(command);
+    let mut process = config.process(command);
+    // The record of a command that runs has its name.
+    process.name = context.secrets().redact(&process.name).into_owned();
     let program = &process.command[0].to_string_lossy().into_owned();
     let spawned = ProcessGroup::spawn(&process, context.ledger()).await;
     let mut group = spawned.map_err(|err| RunError::new(program, err))?;

@@ -9,6 +9,7 @@ use crankcase_engine::ConfigError;
 use super::limits::Limit;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
 use super::stop_signal::StopSignal;
+use crate::secrets::Secrets;
 
 const MAX_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -63,6 +64,8 @@ pub struct ProcessConfig {
     /// How much of a line is logged, in bytes; how much more there was is logged with it. Default
     /// 8 KiB, 64 B to 1 MiB.
     pub max_line: usize,
+    /// What is hidden in the lines that are logged, and in the last words of an error. Default nothing.
+    pub secrets: Secrets,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
     /// How long it may take to be ready before it is killed and has failed. Default 60 s, 1 ms to
@@ -84,6 +87,7 @@ crankcase_engine::setters! {
         grace: Duration,
         lines_per_second: u32,
         max_line: usize,
+        secrets: Secrets,
         readiness: Readiness,
         ready_timeout: Duration,
     }
@@ -111,6 +115,7 @@ impl ProcessConfig {
             grace: Duration::from_secs(10),
             lines_per_second: 1000,
             max_line: 8 * 1024,
+            secrets: Secrets::default(),
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
         }

@@ -15,6 +15,7 @@ use super::readiness::Readiness;
 use crate::condition::Condition;
 use crate::moment::until;
 use crate::printable::spaced;
+use crate::secrets::Secrets;
 
 const CHUNK: usize = 16 * 1024;
 
@@ -63,6 +64,7 @@ pub(super) struct Output {
     process: String,
     lines_per_second: u32,
     max_line: usize,
+    secrets: Secrets,
     /// A line with this text makes the process ready.
     expected: Option<String>,
     is_seen: watch::Sender<bool>,
@@ -82,6 +84,7 @@ impl Output {
             process: config.name.clone(),
             lines_per_second: config.lines_per_second,
             max_line: config.max_line,
+            secrets: config.secrets.clone(),
             expected,
             is_seen: watch::Sender::new(false),
             state: Mutex::default(),
@@ -155,7 +158,7 @@ impl Output {
         if stream == Stream::Stderr && !line.text.trim().is_empty() {
             let words = state.counts.last_words.get_or_insert_default();
             words.clear();
-            words.extend(spaced(line.text.trim()).take(MAX_WORDS));
+            words.extend(spaced(self.secrets.redact(line.text.trim()).as_ref()).take(MAX_WORDS));
         }
     }
 
@@ -255,7 +258,8 @@ fn log(output: &Output, stream: Stream, gate: &mut Gate, line: &Line<'_>) {
     }
     tell_dropped(output, stream, gate);
     let Line { text, cut } = line;
-    let (process, stream, line) = (&*output.process, stream.name(), &**text);
+    let text = output.secrets.redact(text);
+    let (process, stream, line) = (&*output.process, stream.name(), &*text);
     if *cut == 0 {
         tracing::info!(process, stream, line, "output");
     } else {

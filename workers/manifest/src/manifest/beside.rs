@@ -42,31 +42,36 @@ pub(crate) fn check_kept(
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
-/// work. One that another resource may make first is not missed.
+/// work. One that another resource may make first is not missed. Hides the attributes that come of
+/// templates with secrets.
 pub(crate) fn check_read(
-    (declarations, placed): (&[Declaration], &[Placed]),
+    (declarations, placed): (&mut [Declaration], &[Placed]),
     order: &Order,
     (vars, mut left): (&KnownVars<'_>, usize),
     problems: &mut Problems,
 ) {
+    let mut hidden = Vec::new();
     let makers = Makers::new((declarations, placed), order);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.claimed.reads {
             let path = declarations[node].folder.join(&read.path);
             let before = problems.count();
+            // What cannot be looked at may use secrets.
+            let mut may_use_secret = read.is_template && !vars.sensitive.is_empty();
             match look(read, &path) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     let cost = bytes.len() / BYTES_PER_STEP;
-                    let Some(rest) = left.checked_sub(cost) else { continue };
-                    let mut budget = Budget::new();
-                    check_template(
-                        &resource.template,
-                        (&path, bytes),
-                        (vars, &mut budget),
-                        problems,
-                    );
-                    left = rest.saturating_sub(budget.spent());
+                    if let Some(rest) = left.checked_sub(cost) {
+                        let mut budget = Budget::new();
+                        may_use_secret = check_template(
+                            &resource.template,
+                            (&path, bytes),
+                            (vars, &mut budget),
+                            problems,
+                        );
+                        left = rest.saturating_sub(budget.spent());
+                    }
                 }
                 Err(error) if error.is_missing && makers.may_make(node, &path) => {}
                 Err(error) => {
@@ -79,7 +84,11 @@ pub(crate) fn check_read(
             if problems.count() > before {
                 problems.blame_file(path);
             }
+            hidden.extend(may_use_secret.then(|| (node, read.attribute.to_owned())));
         }
+    }
+    for (node, attribute) in hidden {
+        declarations[node].hidden.insert(attribute);
     }
 }
 
@@ -91,16 +100,15 @@ fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreada
     source::probe(path).map(|()| None)
 }
 
+/// Evaluates a template as far as it needs no dependency. Returns whether it uses secrets.
 fn check_template(
     template: &Template,
     (path, bytes): (&Path, Vec<u8>),
     (vars, budget): (&KnownVars<'_>, &mut Budget),
     problems: &mut Problems,
-) {
-    let Some(source) = source::decode(path, bytes, problems) else { return };
-    if is_template(source.text()) {
-        template.rehearse_file(&source, vars, budget, problems);
-    }
+) -> bool {
+    let Some(source) = source::decode(path, bytes, problems) else { return false };
+    is_template(source.text()) && template.rehearse_file(&source, vars, budget, problems)
 }
 
 /// Which files may be made before a resource reads them.

@@ -9,6 +9,7 @@ use crate::manifest::expression::{
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::sensitive::Sensitive;
 
 mod fit;
 
@@ -19,6 +20,8 @@ pub(crate) const RESERVED: &[&str] =
 /// What the expressions of one place may use.
 pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
+    /// Which of their values are secrets.
+    pub(crate) sensitive: &'a Sensitive,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
     /// The resources of the manifest, to say of one that it is no dependency; none where there are no
@@ -40,14 +43,19 @@ pub(crate) struct Usable<'a> {
 
 impl<'a> Usable<'a> {
     /// Returns what a variable may use.
-    pub(crate) fn by_variable(vars: &'a HashSet<&'a str>) -> Self {
-        Self { is_variable: true, ..Self::at_load(vars, false, "a variable") }
+    pub(crate) fn by_variable(vars: &'a HashSet<&'a str>, sensitive: &'a Sensitive) -> Self {
+        Self { is_variable: true, ..Self::at_load((vars, sensitive), false, "a variable") }
     }
 
     /// Returns what may be used where everything has to be known at load.
-    pub(crate) fn at_load(vars: &'a HashSet<&'a str>, has_item: bool, place: &'a str) -> Self {
+    pub(crate) fn at_load(
+        (vars, sensitive): (&'a HashSet<&'a str>, &'a Sensitive),
+        has_item: bool,
+        place: &'a str,
+    ) -> Self {
         Self {
             vars,
+            sensitive,
             aliases: None,
             resources: None,
             groups: BTreeSet::new(),
@@ -73,6 +81,8 @@ pub(crate) struct Used {
     pub(crate) states: BTreeMap<String, Wanted>,
     /// Whether anything of the host is used.
     pub(crate) host: bool,
+    /// The secrets that are used, as expressions name them.
+    pub(crate) secrets: BTreeSet<String>,
 }
 
 impl Used {
@@ -84,6 +94,7 @@ impl Used {
     /// Returns this and what is used elsewhere.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.vars.extend(other.vars);
+        self.secrets.extend(other.secrets);
         for (alias, wanted) in other.states {
             self.states.entry(alias).or_insert_with(Wanted::nothing).add(wanted);
         }
@@ -202,6 +213,9 @@ impl Checker<'_> {
         let vars = self.usable.vars.iter().copied();
         let aliases = self.usable.aliases.iter().flatten().copied();
         let first = path.first()?.as_str();
+        if matches!(first, "vars") || self.usable.vars.contains(first) {
+            self.used.secrets.extend(self.usable.sensitive.used(path));
+        }
         let (message, hint) = match (first, path.get(1)) {
             ("vars", Some(name)) if self.usable.vars.contains(name.as_str()) => {
                 self.used.vars.insert(name.clone());
@@ -307,6 +321,13 @@ impl Checker<'_> {
             Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
             None => Wanted::Whole,
         };
+        if let Some(table) = self.usable.states.get(alias) {
+            let is_used = |name: &str| rest.get(1).is_none_or(|attribute| attribute == name);
+            let parameters = table.parameters.iter();
+            let secret = parameters.filter(|it| it.is_sensitive && is_used(&it.name));
+            let secret = secret.map(|it| format!("deps.{alias}.state.{}", it.name));
+            self.used.secrets.extend(secret);
+        }
         let states = self.used.states.entry(alias.to_owned());
         states.or_insert_with(Wanted::nothing).add(wanted);
         let Some(attribute) = rest.first().filter(|name| !is_group && *name != "state") else {

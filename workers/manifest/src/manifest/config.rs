@@ -80,14 +80,15 @@ impl Template {
         entries.map(|(attribute, _)| attribute.clone())
     }
 
-    /// Evaluates a template file that the config names as far as it needs no dependency.
+    /// Evaluates a template file that the config names as far as it needs no dependency. Returns whether
+    /// it uses secrets, or may.
     pub(crate) fn rehearse_file(
         &self,
         file: &Source,
         vars: &KnownVars<'_>,
         budget: &mut Budget,
         problems: &mut Problems,
-    ) {
+    ) -> bool {
         let names = self.aliases.iter().map(|alias| alias.name.as_str());
         let groups = self.aliases.iter().filter(|alias| alias.items.is_some());
         let before = problems.count();
@@ -95,17 +96,18 @@ impl Template {
             aliases: Some(names.collect()),
             resources: Some(vars.resources),
             groups: groups.map(|alias| alias.name.as_str()).collect(),
-            ..Usable::at_load(&vars.names, self.item.is_some(), "a template")
+            ..vars.usable(self.item.is_some(), "a template")
         };
         let used = check::check_file(file, &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
-            return;
+            return true;
         }
         if let Err(Stop::Failed(failure)) =
             text::render_text(file.text(), &self.first_names(), budget)
         {
             check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
         }
+        !used.secrets.is_empty()
     }
 
     /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
@@ -172,6 +174,7 @@ impl Template {
             declared: self.foreseen(inputs),
             host: self.globals.host.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
+            sensitive: Arc::clone(&self.globals.sensitive),
         }
     }
 

@@ -2,12 +2,13 @@
 //! `when` is true.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crankcase_resources::{item_name, worker_name};
 use serde_json::Value;
 
 use crate::manifest::bounds::Bounds;
-use crate::manifest::check::{self, Usable};
+use crate::manifest::check;
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
@@ -21,6 +22,8 @@ use crate::manifest::vars::KnownVars;
 const MAX_ITEMS: usize = 10_000;
 /// How long the name of a resource, or of its worker, may be, in bytes.
 const MAX_NAME: usize = 255;
+
+const FOR_EACH: &str = "\"for_each\"";
 
 /// The resources that there are.
 #[derive(Debug, Default)]
@@ -137,7 +140,7 @@ impl Expansion<'_> {
 
     fn items(&mut self, draft: &Draft, for_each: &Node) -> Option<Vec<Item>> {
         let place = for_each.span.start;
-        let items: Vec<Item> = match self.value(draft, for_each, "\"for_each\"")? {
+        let items: Vec<Item> = match self.value(draft, for_each, FOR_EACH)? {
             Value::Array(values) => self.of_list(draft, for_each, values)?,
             Value::Object(map) => {
                 let item = |(key, value): (String, Value)| {
@@ -199,8 +202,18 @@ impl Expansion<'_> {
             return None;
         }
         let before = self.problems.count();
-        let usable = Usable::at_load(&self.vars.names, draft.item.is_some(), place);
+        let usable = self.vars.usable(draft.item.is_some(), place);
         let used = check::check(&draft.source, node, &usable, self.problems);
+        if place == FOR_EACH
+            && let Some(secret) = used.secrets.first()
+        {
+            let message =
+                format!("\"for_each\" uses a secret, {secret}, and names of resources are shown");
+            let help = "list the names in a variable without secrets, and take those by name: \
+                        {{ vars.passwords[item] }}";
+            let hint = Hint::of(secret).or(help);
+            self.problems.with_hint(&draft.source, node.span.start, message, hint);
+        }
         if self.problems.count() > before || used.uses_any(self.vars.wrong) {
             return None;
         }
@@ -208,6 +221,7 @@ impl Expansion<'_> {
             vars: self.globals.vars.clone(),
             host: self.globals.host.clone(),
             item: draft.item.as_ref().map(|item| from_json(&item.value)),
+            sensitive: Arc::clone(&self.globals.sensitive),
             ..Names::default()
         };
         let mut texts = Texts::new(&names, self.budget);

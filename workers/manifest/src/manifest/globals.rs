@@ -7,6 +7,7 @@ use minijinja::Value;
 
 use crate::manifest::check::Used;
 use crate::manifest::expression::from_json;
+use crate::manifest::sensitive::Sensitive;
 use crate::manifest::vars::Vars;
 
 /// The variables and the host.
@@ -14,17 +15,18 @@ use crate::manifest::vars::Vars;
 pub(crate) struct Globals {
     pub(crate) vars: Vars,
     pub(crate) host: Value,
+    pub(crate) sensitive: Arc<Sensitive>,
     /// Each variable as JSON, which tells 1 from 1.0 and true; none if it has no such form.
     texts: BTreeMap<String, Option<String>>,
     host_json: Arc<serde_json::Value>,
 }
 
 impl Globals {
-    pub(crate) fn new(vars: Vars, host: Arc<serde_json::Value>) -> Self {
+    pub(crate) fn new(vars: Vars, sensitive: Arc<Sensitive>, host: Arc<serde_json::Value>) -> Self {
         let text =
             |(name, value): (&String, &Value)| (name.clone(), serde_json::to_string(value).ok());
         let texts = vars.iter().map(text).collect();
-        Self { vars, host: from_json(&host), texts, host_json: host }
+        Self { vars, host: from_json(&host), sensitive, texts, host_json: host }
     }
 
     /// Returns all variables as JSON.

@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::Place;
+use crankcase_resources::{Place, Secrets};
 use crankcase_workers::is_unprintable;
 
 use crate::manifest::lines::Source;
@@ -115,6 +115,16 @@ impl Problem {
     pub fn brief(&self) -> String {
         let help = self.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
         format!("{}{help}", Placed(self))
+    }
+}
+
+impl Problem {
+    fn redact(&mut self, secrets: &Secrets) {
+        let Self { message, help, line, value, suggestion, .. } = self;
+        let others = [help, line, value, suggestion].into_iter().flatten();
+        for text in [message].into_iter().chain(others) {
+            *text = secrets.redact(text).into_owned();
+        }
     }
 }
 
@@ -248,11 +258,14 @@ impl Problems {
         Hint { help, ..hint.suggest(nearest) }
     }
 
-    /// Ends the collection: an error if there was a problem.
-    pub(crate) fn finish(self) -> Result<(), ManifestError> {
+    /// Ends the collection: an error if there was a problem, without these secrets.
+    pub(crate) fn finish(self, secrets: &Secrets) -> Result<(), ManifestError> {
         let Self { mut problems, omitted, beside, .. } = self;
         if problems.is_empty() {
             return Ok(());
+        }
+        if !secrets.is_empty() {
+            problems.iter_mut().for_each(|problem| problem.redact(secrets));
         }
         problems.sort_by_cached_key(|problem| {
             let at = problem.place.as_ref().map(|place| (place.line, place.column));

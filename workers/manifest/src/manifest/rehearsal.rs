@@ -170,5 +170,6 @@ fn declare(
     declaration.poll = draft.meta.poll;
     declaration.timeout = draft.meta.timeout;
     declaration.has_automatic_edges = draft.meta.automatic_edges;
+    declaration.hidden = (*draft.hidden).clone();
     (declaration, Placed { template, offset: draft.offset, claimed: Claimed::unknown() })
 }

@@ -40,6 +40,10 @@ pub(crate) struct Draft {
     pub(crate) wrong: Arc<BTreeSet<String>>,
     /// What the expressions of the config use.
     pub(crate) used: Arc<Used>,
+    /// The attributes of the config whose values come of secrets.
+    pub(crate) hidden: Arc<BTreeSet<String>>,
+    /// The secrets that may be on a command line, as expressions name them.
+    pub(crate) exposes: Vec<(usize, String)>,
     /// What gives the items for each of which there is a resource.
     pub(crate) for_each: Option<Node>,
     /// The item that this is the resource for.
@@ -89,6 +93,8 @@ pub(crate) fn decode(
         has_config: true,
         wrong: Arc::default(),
         used: Arc::default(),
+        hidden: Arc::default(),
+        exposes: Vec::new(),
         for_each: None,
         item: None,
         when: None,
@@ -121,7 +127,7 @@ pub(crate) fn decode(
                 let what = ("\"notify\" is a list of names", "the name of a resource");
                 draft.notify = decoder.names(entry.value, what);
             }
-            "meta" => draft.meta = decoder.meta(entry.value),
+            "meta" => (draft.meta, draft.exposes) = decoder.meta(entry.value),
             "for_each" => draft.for_each = Some(entry.value),
             "when" => draft.when = Some(Arc::new(entry.value)),
             "tags" => draft.tags = decoder.tags(entry.value),

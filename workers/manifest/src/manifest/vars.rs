@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Edges, OnChange, Order, circle};
+use crankcase_resources::{Edges, OnChange, Order, Secrets, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -13,6 +13,7 @@ use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::sensitive::{Filling, Sensitive};
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 
@@ -32,6 +33,7 @@ pub struct Overrides {
 pub(crate) struct Outside<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Value,
+    pub(crate) secrets: &'a Secrets,
 }
 
 /// The variables of a manifest, evaluated.
@@ -49,13 +51,16 @@ pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
     /// Those that are wrong or use one that is; they are null.
     pub(crate) wrong: BTreeSet<String>,
+    pub(crate) sensitive: Arc<Sensitive>,
+    /// The files that secrets were read from.
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Evaluated {
     /// Returns what is known of them, beside the names of the resources.
     pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
         let names = self.vars.keys().map(String::as_str).collect();
-        KnownVars { names, wrong: &self.wrong, resources }
+        KnownVars { names, wrong: &self.wrong, sensitive: &self.sensitive, resources }
     }
 }
 
@@ -64,8 +69,17 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
     pub(crate) wrong: &'a BTreeSet<String>,
+    /// Which of their values are secrets.
+    pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
     pub(crate) resources: &'a HashSet<String>,
+}
+
+impl<'a> KnownVars<'a> {
+    /// Returns what may be used where everything has to be known at load.
+    pub(crate) fn usable(&'a self, has_item: bool, place: &'a str) -> Usable<'a> {
+        Usable::at_load((&self.names, self.sensitive), has_item, place)
+    }
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
@@ -76,9 +90,11 @@ pub(crate) fn evaluate(
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let vars = collect((written, is_whole), outside.overrides, bounds, problems);
+    let mut sensitive = Sensitive::new(outside.secrets);
+    let read = (written, is_whole);
+    let vars = collect(read, (outside.overrides, &mut sensitive), bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
-    let usable = Usable::by_variable(&known);
+    let usable = Usable::by_variable(&known, &sensitive);
     let mut edges = Edges::new(vars.len());
     let mut checked = Vec::with_capacity(vars.len());
     for (index, var) in vars.values().enumerate() {
@@ -99,14 +115,15 @@ pub(crate) fn evaluate(
             let order = order.nodes().iter();
             let ordered =
                 order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
-            in_order(ordered, &outside.host, bounds, problems)
+            in_order(ordered, (&outside.host, sensitive), bounds, problems)
         }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
             let null = |name: &String| (name.clone(), Value::from(()));
             let values = Arc::new(vars.keys().map(null).collect());
-            Evaluated { vars: values, wrong: vars.into_keys().collect() }
+            let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
+            Evaluated { vars: values, wrong, sensitive, files: Vec::new() }
         }
     }
 }
@@ -119,16 +136,20 @@ struct Checked {
 
 fn collect(
     (written, mut is_whole): (IndexMap<String, Written>, bool),
-    overrides: &Overrides,
+    (overrides, sensitive): (&Overrides, &mut Sensitive),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
+    // A value that takes the place of a secret is one too.
+    let mut note = |name: &str, written: &Written| sensitive.add_written(name, &written.node);
+    written.iter().for_each(|(name, written)| note(name, written));
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     for file in &overrides.files {
         let read = document::read_vars(file, bounds, problems);
         is_whole &= read.is_some();
         for (name, written) in read.unwrap_or_default() {
+            note(&name, &written);
             vars.insert(name, Var::Written(written));
         }
     }
@@ -179,25 +200,36 @@ fn refused(name: &str) -> Option<String> {
 /// Evaluates the variables, each after those that it uses.
 fn in_order<'a>(
     ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
-    host: &Value,
+    (host, sensitive): (&Value, Sensitive),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let mut names = Names { host: host.clone(), ..Names::default() };
-    let mut wrong = BTreeSet::new();
+    let sensitive = Arc::new(sensitive);
+    let mut names = Names { host: host.clone(), sensitive, ..Names::default() };
+    let (mut wrong, mut files) = (BTreeSet::new(), Vec::new());
     let mut budget = Budget::of_values(bounds.values());
     for ((name, var), Checked { used, is_wrong }) in ordered {
         let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
         let value = match var {
-            Var::Set(value) => value.clone(),
+            Var::Set(value) => {
+                let text = value.as_str().unwrap_or_default();
+                names.sensitive.note(name, &text.into());
+                value.clone()
+            }
             Var::Written(_) if is_wrong => Value::from(()),
             Var::Written(written) => {
+                Arc::make_mut(&mut names.sensitive).add_derived(name, &written.node);
                 let mut texts = Texts::new(&names, &mut budget);
                 let value = texts.node(&written.node);
                 for Trouble { span, text, failure } in texts.finish().troubles {
                     is_wrong = true;
                     check::report(&written.source, (&text, &span), failure, problems);
                 }
+                let (source, before) = (&*written.source, problems.count());
+                let value =
+                    Filling { source, problems, files: &mut files }.fill(&written.node, value);
+                is_wrong |= problems.count() > before;
+                names.sensitive.note(name, &value);
                 from_json(&value)
             }
         };
@@ -207,7 +239,7 @@ fn in_order<'a>(
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
     bounds.made(budget.made(), budget.is_overdrawn());
-    Evaluated { vars: names.vars, wrong }
+    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files }
 }
 
 fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: &mut Problems) {

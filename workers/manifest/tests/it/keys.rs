@@ -281,7 +281,12 @@ fn the_examples_of_the_manual_are_valid() -> TestResult {
         let text = example.split("```").next().unwrap_or_default();
         let site = Site::new(text)?;
         site.write("index.html.j2", "{{ deps.dir.state.path }}\n")?;
-        load(&site).map_err(|error| format!("{text}\n{error}"))?;
+        let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+        // Where secrets come from is not there; what is set in their places is as good.
+        let secrets = text.lines().filter(|line| line.contains(": {secret: "));
+        let names = secrets.filter_map(|line| line.trim().split_once(':'));
+        files.overrides.vars = names.map(|(name, _)| (name.to_owned(), "x".to_owned())).collect();
+        files.load().map_err(|error| format!("{text}\n{error}"))?;
         count += 1;
     }
 

@@ -8,6 +8,7 @@ mod loading;
 mod manifest_order;
 mod mutations;
 mod rendering;
+mod secrets;
 mod site;
 mod states;
 mod wanted;

@@ -6,6 +6,7 @@
 //! 2. What was there first counts: a record is replaced by no later one.
 //! 3. A record is of a thing, such as a file, and not of the name that a manifest has for it.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,9 @@ pub(crate) struct Reversal {
     pub(crate) folder: PathBuf,
     /// The resources that it notified.
     pub(crate) notified: Vec<String>,
+    /// The attributes of that config that are shown to nobody.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) hidden: BTreeSet<String>,
     /// The config that declares it as it was; none if its kind could not say.
     pub(crate) config: Option<Config>,
 }

@@ -34,7 +34,8 @@ impl Opened {
         let key = place.as_ref().and_then(|_| self.told(|unit, _| unit.group()).ok().flatten());
         let Some((place, key)) = place.zip(key) else { return Some(self.act_alone(action).await) };
         let call = self.untimed();
-        let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
+        let member =
+            GroupMember::new(Arc::clone(&self.made.unit), self.disguise.real(action), call.clone());
         let mut slot = self.slot.lock().take();
         let turn = place.gather(slot.as_mut(), (key, member.clone())).await;
         *self.slot.lock() = slot;
@@ -98,7 +99,9 @@ impl Opened {
     async fn act_alone(&self, action: &Action) -> Acted {
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let call = self.made.context.of_call(&deadline);
-        let (ended, is_late) = deadline.tell(caught_async(self.made.unit.act(action, &call))).await;
+        let (ended, is_late) = deadline
+            .tell(caught_async(self.made.unit.act(&self.disguise.real(action), &call)))
+            .await;
         Acted { ended, is_late, log: call.lines() }
     }
 }

@@ -22,6 +22,9 @@ pub trait Field: Sized + fmt::Debug + Clone + Send + Sync + 'static {
     /// Whether values of the type are shown to nobody.
     const SENSITIVE: bool = false;
 
+    /// Whether other users of the machine see values of the type, as the words of a command.
+    const EXPOSED: bool = false;
+
     /// Returns what its values may be.
     fn ty() -> Type;
 
@@ -157,6 +160,7 @@ impl Field for Map<String, Value> {
 
 impl<T: Field> Field for Option<T> {
     const SENSITIVE: bool = T::SENSITIVE;
+    const EXPOSED: bool = T::EXPOSED;
 
     fn ty() -> Type {
         T::ty()
@@ -177,6 +181,7 @@ impl<T: Field> Field for Option<T> {
 
 impl<T: Field> Field for Vec<T> {
     const SENSITIVE: bool = T::SENSITIVE;
+    const EXPOSED: bool = T::EXPOSED;
 
     fn ty() -> Type {
         Type::list(T::ty())
@@ -204,6 +209,7 @@ fn refuse<T: Field>(value: &Value) -> Wrong {
 
 impl<T: Field> Field for BTreeMap<String, T> {
     const SENSITIVE: bool = T::SENSITIVE;
+    const EXPOSED: bool = T::EXPOSED;
 
     fn ty() -> Type {
         Type::map(T::ty())

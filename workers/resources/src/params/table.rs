@@ -104,6 +104,9 @@ pub struct Parameter {
     /// Whether it is shown to nobody.
     #[serde(default)]
     pub is_sensitive: bool,
+    /// Whether other users of the machine see it, as the words of a command.
+    #[serde(default)]
+    pub is_exposed: bool,
     /// Whether it is the config's attribute of the same name, and so known when a manifest is
     /// loaded; for states.
     #[serde(default)]
@@ -122,6 +125,7 @@ impl Parameter {
             default: None,
             unit: None,
             is_sensitive: T::SENSITIVE,
+            is_exposed: T::EXPOSED,
             is_declared: false,
             doc: doc.to_owned(),
         }

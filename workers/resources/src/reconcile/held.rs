@@ -183,6 +183,7 @@ impl Held {
         };
         let mut config = config.clone();
         name.clone_into(&mut config.name);
+        config.secrets = self.opened.secrets().clone();
         if let Some(program) = self.program.take() {
             program.end().await;
         }

@@ -285,7 +285,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             held.opened.see(rendering.context);
             return Ok(false);
         }
-        let made = rendering.make(declaration, &setting.claims).map_err(wrong)?;
+        let made = rendering.make(declaration, &setting).map_err(wrong)?;
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }

@@ -121,9 +121,9 @@ impl Site {
             declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
             declaration.left_out.retain(|edge| is_chosen[nodes[edge.resource.as_str()]]);
         }
-        let site = Self::new(declarations, self.kinds.clone(), self.digest.clone());
+        let site = self.with(declarations);
         let site = site.expect("a part of what is in order has no circle, and all that it uses");
-        Self { is_cut: true, is_piped: self.is_piped, ..site }
+        Self { is_cut: true, ..site }
     }
 }
 

@@ -26,7 +26,6 @@ const FAULTS: &[(&str, &str)] = &[
     ("it writes in two steps", "leaves neither what was nor what is to be"),
     ("it is blind", "is not seen"),
     ("it watches something else", "is not watched"),
-    ("an action shows the secret", "a plan shows a secret"),
     ("an error shows the secret", "an error shows a secret"),
     ("the table lies", "the table refuses what the kind takes"),
     ("errors come late", "at load it says"),
@@ -193,9 +192,6 @@ impl Lit {
 
     fn action(&self) -> Action {
         let action = if self.has("it has other actions") { "switch" } else { "switch_on" };
-        if self.has("an action shows the secret") {
-            return Action::new(action).with("code", self.code.clone());
-        }
         Action::new(action)
     }
 }

@@ -1,4 +1,5 @@
 mod lookup;
+mod taint;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use crate::manifest::expression::filters;
 use crate::manifest::expression::operators;
 use crate::manifest::expression::parsed::{Failure, Parsed};
 use crate::manifest::expression::uses::{offset, start};
+use crate::manifest::sensitive::Sensitive;
+
+use self::taint::Taint;
 
 /// How deep an expression, and statements in statements, may nest.
 const MAX_DEPTH: usize = 100;
@@ -28,6 +32,8 @@ pub(crate) struct Names {
     pub(crate) host: Value,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
+    /// Which of them are secrets.
+    pub(crate) sensitive: Arc<Sensitive>,
 }
 
 /// Why an evaluation has no result.
@@ -47,8 +53,9 @@ pub(crate) fn evaluate(
 ) -> Result<Value, Stop> {
     if let [Stmt::EmitExpr(emit)] = parsed.statements() {
         let mut eval = Eval::new(names, budget);
-        let value = eval.expr(&emit.expr)?;
+        let (value, is_secret) = eval.watched(&emit.expr)?;
         eval.not_forgotten(&emit.expr, &value)?;
+        eval.note(&value, is_secret);
         return Ok(value);
     }
     evaluate_text(parsed, names, budget).map(Value::from)
@@ -68,13 +75,22 @@ pub(crate) fn evaluate_text(
 struct Eval<'n, 'b, 'a> {
     names: &'n Names,
     budget: &'b mut Budget,
-    locals: Vec<Vec<(&'a str, Value)>>,
+    locals: Vec<Vec<Local<'a>>>,
     depth: usize,
+    taint: Taint,
+}
+
+/// A name that a text has set.
+struct Local<'a> {
+    name: &'a str,
+    value: Value,
+    /// Whether the value comes of a secret.
+    is_secret: bool,
 }
 
 impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
     fn new(names: &'n Names, budget: &'b mut Budget) -> Self {
-        Self { names, budget, locals: vec![Vec::new()], depth: 0 }
+        Self { names, budget, locals: vec![Vec::new()], depth: 0, taint: Taint::default() }
     }
 
     fn statements(&mut self, statements: &'a [Stmt<'a>], out: &mut String) -> Result<(), Stop> {
@@ -95,25 +111,26 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
                 Ok(())
             }
             Stmt::EmitExpr(emit) => {
-                let value = self.expr(&emit.expr)?;
+                let (value, is_secret) = self.watched(&emit.expr)?;
                 self.not_null(&emit.expr, &value)?;
+                self.note(&value, is_secret);
                 let written = operators::write(out, &value, self.budget);
                 written.map_err(|why| failed(start(&emit.expr), why))
             }
             Stmt::IfCond(cond) => {
-                let holds = self.expr(&cond.expr)?.is_true();
+                let holds = self.watched(&cond.expr)?.0.is_true();
                 self.statements(if holds { &cond.true_body } else { &cond.false_body }, out)
             }
             Stmt::ForLoop(each) => self.each(each, out),
             Stmt::Set(set) => {
-                let value = self.expr(&set.expr)?;
-                self.assign(&set.target, value)
+                let (value, is_secret) = self.watched(&set.expr)?;
+                self.assign(&set.target, value, is_secret)
             }
             Stmt::WithBlock(with) => {
                 self.locals.push(Vec::new());
                 for (target, expr) in &with.assignments {
-                    let value = self.expr(expr)?;
-                    self.assign(target, value)?;
+                    let (value, is_secret) = self.watched(expr)?;
+                    self.assign(target, value, is_secret)?;
                 }
                 self.statements(&with.body, out)?;
                 self.locals.pop();
@@ -124,7 +141,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
     }
 
     fn each(&mut self, each: &'a ForLoop<'a>, out: &mut String) -> Result<(), Stop> {
-        let iterated = self.expr(&each.iter)?;
+        let (iterated, is_secret) = self.watched(&each.iter)?;
         let place = start(&each.iter);
         let is_iterable =
             matches!(iterated.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map);
@@ -136,8 +153,8 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             self.budget.steps(1).map_err(|why| failed(place, why))?;
             if let Some(filter) = &each.filter_expr {
                 self.locals.push(Vec::new());
-                self.assign(&each.target, item.clone())?;
-                let keeps = self.expr(filter)?.is_true();
+                self.assign(&each.target, item.clone(), is_secret)?;
+                let keeps = self.watched(filter)?.0.is_true();
                 self.locals.pop();
                 if !keeps {
                     continue;
@@ -150,20 +167,21 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             return self.statements(&each.else_body, out);
         }
         for (index, item) in items.into_iter().enumerate() {
-            self.locals.push(vec![("loop", position(index, length))]);
-            self.assign(&each.target, item)?;
+            let position = position(index, length);
+            self.locals.push(vec![Local { name: "loop", value: position, is_secret: false }]);
+            self.assign(&each.target, item, is_secret)?;
             self.statements(&each.body, out)?;
             self.locals.pop();
         }
         Ok(())
     }
 
-    fn assign(&mut self, target: &'a Expr<'a>, value: Value) -> Result<(), Stop> {
+    fn assign(&mut self, target: &'a Expr<'a>, value: Value, is_secret: bool) -> Result<(), Stop> {
         let targets = match target {
             Expr::Var(var) => {
                 if let Some(frame) = self.locals.last_mut() {
-                    frame.retain(|(name, _)| *name != var.id);
-                    frame.push((var.id, value));
+                    frame.retain(|local| local.name != var.id);
+                    frame.push(Local { name: var.id, value, is_secret });
                 }
                 return Ok(());
             }
@@ -179,7 +197,8 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
             let message = format!("{} names for another number of values", targets.len());
             return Err(failed(offset(target), message));
         }
-        targets.iter().zip(items).try_for_each(|(target, item)| self.assign(target, item))
+        let mut pairs = targets.iter().zip(items);
+        pairs.try_for_each(|(target, item)| self.assign(target, item, is_secret))
     }
 
     /// Evaluates an expression. An undefined value is an error.
@@ -203,12 +222,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
         let place = offset(expr);
         match expr {
             Expr::Const(constant) => Ok(constant.value.clone()),
-            Expr::Var(var) => self.name(var.id),
-            Expr::GetAttr(attr) => self.attribute(&attr.expr, &attr.name.into()),
-            Expr::GetItem(item) => {
-                let key = self.expr(&item.subscript_expr)?;
-                self.attribute(&item.expr, &key)
-            }
+            Expr::Var(_) | Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr),
             Expr::Slice(slice) => self.slice(slice),
             Expr::UnaryOp(unary) => {
                 let value = self.expr(&unary.expr)?;

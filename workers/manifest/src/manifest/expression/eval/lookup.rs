@@ -38,9 +38,9 @@ impl<'a> Eval<'_, '_, 'a> {
     }
 
     pub(super) fn name(&mut self, name: &str) -> Result<Value, Stop> {
-        let local = self.locals.iter().rev().flatten().find(|(local, _)| *local == name);
-        if let Some((_, value)) = local {
-            return Ok(value.clone());
+        let local = self.locals.iter().rev().flatten().find(|local| local.name == name);
+        if let Some(local) = local {
+            return Ok(local.value.clone());
         }
         match name {
             "vars" => {
@@ -105,7 +105,7 @@ impl<'a> Eval<'_, '_, 'a> {
     }
 
     fn is_local(&self, name: &str) -> bool {
-        self.locals.iter().flatten().any(|(local, _)| *local == name)
+        self.locals.iter().flatten().any(|local| local.name == name)
     }
 
     pub(super) fn attribute(&mut self, of: &'a Expr<'a>, key: &Value) -> Result<Value, Stop> {
