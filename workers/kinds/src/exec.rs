@@ -131,7 +131,7 @@ impl Exec {
                     format!("guard {name} looks at {path:?}, which is changed first").into()
                 );
             }
-            let finished = run(guard, self, context)
+            let finished = run(guard, self, (context, true))
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
             match finished.code {
@@ -158,7 +158,7 @@ impl Exec {
 
     /// Runs the command to its end, which must be a good one.
     async fn finish(&self, context: &Context) -> Result<Finished, Unfinished> {
-        let finished = match run(&self.command, self, context).await {
+        let finished = match run(&self.command, self, (context, false)).await {
             Ok(finished) => finished,
             Err(RunError::Stopped { output }) => {
                 context.log(&output);

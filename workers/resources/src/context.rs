@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::{Ledger, Secrets};
+use crankcase_workers::{Ledger, Secrets, printable};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -269,6 +269,14 @@ impl Context {
     /// Control characters are escaped. 512 KiB are kept, measured without that; the rest is counted.
     pub fn log(&self, text: &str) {
         self.log.add(text);
+    }
+
+    /// Tells those who watch the run of a line of the action's output, while the action runs. It is in no
+    /// log and no account: what has to be there is [logged](Self::log).
+    pub fn said(&self, line: &str) {
+        if let Some(observer) = self.about.facilities.observer() {
+            observer.said(self.name(), &printable(&self.secrets().redact(line)));
+        }
     }
 
     /// Returns what the resource remembers from its open to its close: at first the default.

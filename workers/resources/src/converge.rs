@@ -11,6 +11,7 @@ use crate::inputs::SeenState;
 use crate::opened::Opened;
 use crate::plan::Change;
 use crate::seal::Grounds;
+use crate::text::cut_after;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -170,6 +171,14 @@ pub(crate) fn not_known(aliases: &[String]) -> String {
 /// Writes differences on one line.
 pub(crate) fn listed(differences: &[Difference]) -> String {
     differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// How many characters a summary of differences has at most.
+const MAX_SUMMARY: usize = 500;
+
+/// Writes differences on one line of bounded length.
+pub(crate) fn summary(differences: &[Difference]) -> String {
+    cut_after(&listed(differences), MAX_SUMMARY)
 }
 
 fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {

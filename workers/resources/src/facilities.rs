@@ -10,6 +10,7 @@ pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
 use crate::naming::worker_name;
+use crate::observer::Observer;
 
 mod notices;
 mod reversals;
@@ -25,6 +26,7 @@ mod services;
 pub struct Facilities {
     inner: Arc<Inner>,
     secrets: Secrets,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +64,7 @@ impl Facilities {
         let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
         let (state, services) = (Some(state.to_owned()), Services::default());
         let inner = Arc::new(Inner { state, ledger, services, notices, is_plan });
-        Ok(Self { inner, secrets: Secrets::default() })
+        Ok(Self { inner, ..Self::default() })
     }
 
     /// Returns where in a state folder the commands and programs that run are on record, for
@@ -81,7 +83,17 @@ impl Facilities {
     /// that is said of the resources. Default: none but the values of sensitive attributes.
     #[must_use]
     pub fn hiding(&self, secrets: &Secrets) -> Self {
-        Self { inner: Arc::clone(&self.inner), secrets: secrets.clone() }
+        Self { secrets: secrets.clone(), ..self.clone() }
+    }
+
+    /// Returns the same facilities for resources that someone observes. Default: nobody.
+    #[must_use]
+    pub fn observed_by(&self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self.clone() }
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
     }
 
     pub(crate) fn secrets(&self) -> &Secrets {

@@ -37,6 +37,7 @@ mod log;
 mod make;
 mod meta;
 mod naming;
+mod observer;
 mod opened;
 mod order;
 mod params;
@@ -88,6 +89,7 @@ pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
 pub use meta::Meta;
 pub use naming::{item_name, resource_name, worker_name};
+pub use observer::{Happened, Observer, What};
 pub use order::{Edges, Order, OrderError};
 #[doc(hidden)]
 pub use params::absent;

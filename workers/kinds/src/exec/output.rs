@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 
+use crankcase_resources::Context;
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
@@ -13,6 +14,9 @@ const LAST_READS: usize = 16;
 
 const BUFFER: usize = 64 * 1024;
 
+/// How much of a line is told while the command runs, in bytes.
+const LINE: usize = 8 * 1024;
+
 /// One output of a command: its beginning and its end are kept.
 #[derive(Debug)]
 pub(super) struct Output<P> {
@@ -21,11 +25,15 @@ pub(super) struct Output<P> {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
+    /// Who is told of each line at once, and the line so far; nobody of a guard's.
+    told: Option<Context>,
+    line: Vec<u8>,
 }
 
 impl<P: AsyncRead + AsFd + Unpin> Output<P> {
-    pub(super) fn new(pipe: Option<P>) -> Self {
-        Self { pipe, head: Vec::new(), tail: VecDeque::new(), left_out: 0 }
+    pub(super) fn new(pipe: Option<P>, told: Option<Context>) -> Self {
+        let (head, tail, line) = (Vec::new(), VecDeque::new(), Vec::new());
+        Self { pipe, head, tail, left_out: 0, told, line }
     }
 
     /// Reads until the pipe ends. Cancel safe.
@@ -57,12 +65,30 @@ impl<P: AsyncRead + AsFd + Unpin> Output<P> {
     }
 
     fn keep(&mut self, bytes: &[u8]) {
+        self.tell(bytes);
         let (first, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
         self.head.extend_from_slice(first);
         self.tail.extend(rest);
         let excess = self.tail.len().saturating_sub(HALF);
         self.tail.drain(..excess);
         self.left_out += excess as u64;
+    }
+
+    /// Tells the lines that these bytes end. Of a long one the beginning is told.
+    fn tell(&mut self, bytes: &[u8]) {
+        let Some(told) = &self.told else { return };
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE - self.line.len();
+            let (text, is_end) = match piece.strip_suffix(b"\n") {
+                Some(text) => (text, true),
+                None => (piece, false),
+            };
+            self.line.extend_from_slice(&text[..text.len().min(room)]);
+            if is_end {
+                told.said(&String::from_utf8_lossy(&self.line));
+                self.line.clear();
+            }
+        }
     }
 
     /// Returns the text; what is not UTF-8 is replaced.

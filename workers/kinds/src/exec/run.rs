@@ -84,10 +84,12 @@ impl RunError {
 /// within the grace, KILL. Processes that a finished command leaves behind run on; what they write
 /// later is lost. It is on record while it runs, if there is a ledger. Dropping the future kills the
 /// group.
+///
+/// Those who watch are told of each line of its output at once, if it is no guard.
 pub(super) async fn run(
     command: &Command,
     config: &Exec,
-    context: &Context,
+    (context, is_guard): (&Context, bool),
 ) -> Result<Finished, RunError> {
     let mut process = config.process(command);
     // The record of a command that runs has its name.
@@ -95,7 +97,7 @@ pub(super) async fn run(
     let program = &process.command[0].to_string_lossy().into_owned();
     let spawned = ProcessGroup::spawn(&process, context.ledger()).await;
     let mut group = spawned.map_err(|err| RunError::new(program, err))?;
-    let mut outputs = Outputs::of(&mut group);
+    let mut outputs = Outputs::of(&mut group, (!is_guard).then_some(context));
     let follow = |source| RunError::Follow { program: program.clone(), source };
     let limit = tokio::select! {
         biased;
@@ -128,9 +130,10 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn of(group: &mut ProcessGroup) -> Self {
+    fn of(group: &mut ProcessGroup, told: Option<&Context>) -> Self {
         let (stdout, stderr) = group.take_output();
-        Self { stdout: Output::new(stdout), stderr: Output::new(stderr) }
+        let stdout = Output::new(stdout, told.cloned());
+        Self { stdout, stderr: Output::new(stderr, told.cloned()) }
     }
 
     /// Reads until something has happened, and then what is there. Cancel safe if `happened` is.

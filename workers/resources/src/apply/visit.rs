@@ -1,13 +1,17 @@
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::account::{Accounted, Outcome};
 use crate::apply::shutdown::Prior;
-use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
+use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, summary};
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
 use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Setting, Unmade, make};
+use crate::observer::{Happened, What};
 use crate::opened::Opened;
 use crate::together::Place;
 use crate::walk::Slot;
@@ -37,6 +41,7 @@ pub(crate) struct Applied {
 
 impl Visit {
     pub(crate) async fn run(mut self) -> Applied {
+        let began = Instant::now();
         let mut progress =
             Progress { steps: std::mem::take(&mut self.prior.steps), ..Progress::default() };
         let (facilities, name) = (self.setting.facilities.clone(), self.declaration.name.clone());
@@ -57,7 +62,14 @@ impl Visit {
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();
         }
-        self.account(outcome, progress)
+        let applied = self.account(outcome, progress);
+        if let Some(observer) = facilities.observer() {
+            if let Some(event) = happened(&applied.accounted, began.elapsed()) {
+                observer.happened(&event);
+            }
+            observer.accounted(&applied.accounted);
+        }
+        applied
     }
 
     /// Goes on to the end, or to what stops it.
@@ -141,4 +153,20 @@ impl Visit {
             Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }
     }
+}
+
+/// Returns what apply has done to a resource, or has failed to do.
+fn happened(accounted: &Accounted, took: Duration) -> Option<Happened> {
+    let Accounted { name, kind, outcome, differences, done, .. } = accounted;
+    let (what, error) = match outcome {
+        Outcome::Changed if differences.is_empty() => (What::Refreshed, None),
+        Outcome::Changed => (What::Changed, None),
+        Outcome::Failed { error, .. } => (What::Failed, Some(error.clone())),
+        _ => return None,
+    };
+    let mut event = Happened::new(what, (name, kind), ("apply", took));
+    event.differences = summary(differences);
+    event.actions = done.iter().map(|done| done.action.name.clone()).collect();
+    event.error = error;
+    Some(event)
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::{Exit, Origin};
 
 use crate::declaration::Declaration;
+use crate::observer::What;
 use crate::reconcile::board::Told;
 use crate::reconcile::state::State;
 
@@ -46,16 +47,14 @@ impl PartialEq for Basis {
 }
 
 /// Says how a resource was changed, and at whose wish.
-pub(super) fn noted(
-    differing: &[String],
-    is_drift: bool,
-    told: Option<&Told>,
-) -> (&'static str, Origin) {
+pub(super) fn noted(differing: &[String], is_drift: bool, told: Option<&Told>) -> (What, Origin) {
     let differing = differing.join(", ");
     match told {
-        Some(told) if differing.is_empty() => ("refreshed", told.origin()),
-        _ if is_drift => ("repaired", by_agent(&format!("not as declared any more: {differing}"))),
-        _ => ("changed", by_agent(&format!("not as declared: {differing}"))),
+        Some(told) if differing.is_empty() => (What::Refreshed, told.origin()),
+        _ if is_drift => {
+            (What::Repaired, by_agent(&format!("not as declared any more: {differing}")))
+        }
+        _ => (What::Changed, by_agent(&format!("not as declared: {differing}"))),
     }
 }
 

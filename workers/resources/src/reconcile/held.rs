@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::account::Outcome;
 use crate::action::Action;
-use crate::converge::{Convergence, Progress, listed};
+use crate::converge::{Convergence, Progress, listed, summary};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
 use crate::halting::Halting;
@@ -15,10 +15,6 @@ use crate::make::Made;
 use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
-use crate::text::cut_after;
-
-/// How many characters the log says at most of what was changed.
-const MAX_CHANGE: usize = 500;
 
 /// A resource from its open to its close.
 #[derive(Debug)]
@@ -91,11 +87,7 @@ impl Judgement {
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
         let is_changed = !actions.is_empty();
         let differing = progress.differences.iter().map(|it| it.attribute.clone()).collect();
-        let change = if is_changed {
-            cut_after(&listed(&progress.differences), MAX_CHANGE)
-        } else {
-            String::new()
-        };
+        let change = if is_changed { summary(&progress.differences) } else { String::new() };
         let mut judgement =
             Self { is_changed, differing, change, actions, output, ..Self::default() };
         match outcome {

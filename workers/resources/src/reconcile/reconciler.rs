@@ -12,6 +12,7 @@ use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Promise};
 use crate::halting::Halting;
 use crate::make::{Setting, Unmade, render};
+use crate::observer::{Happened, What};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended, Told};
 use crate::reconcile::cause::{Basis, Cause, by_agent, noted};
@@ -47,6 +48,8 @@ pub(super) struct Reconciler<F> {
     has_asked: bool,
     /// Why it is looked at.
     why: &'static str,
+    /// How the last round has failed, if it has.
+    last_failure: Option<String>,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -73,6 +76,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             has_asked: false,
             is_back: false,
             why: "its worker has started",
+            last_failure: None,
             setbacks: Setbacks::new(setting.backoff.reset_after, setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -99,6 +103,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             let (took, failures) = (began.elapsed(), self.setbacks.failures());
             let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
+            self.tell_failure(&round, took);
             let delay = match self.judge(round) {
                 Ok(delay) => delay,
                 Err(exit) => return self.end(exit),
@@ -120,8 +125,34 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
+    /// Tells those who watch how a round has failed, unless it is as the one before.
+    fn tell_failure(&mut self, round: &Result<Judgement, Failure>, took: Duration) {
+        let error = match round {
+            Err(Failure::Look(error) | Failure::Again(error)) => Some(error.clone()),
+            Err(Failure::Watch(Unarmed { reason, .. })) => Some(reason.clone()),
+            // It is told when the worker ends.
+            Err(Failure::Ended(_)) => None,
+            // It waits, with its last failure.
+            Err(Failure::HeldBack) => return,
+            Ok(_) => None,
+        };
+        if error.is_some() && error != self.last_failure {
+            self.tell_error(error.clone(), took);
+        }
+        self.last_failure = error;
+    }
+
+    fn tell_error(&self, error: Option<String>, took: Duration) {
+        if let Some(observer) = self.setting.facilities.observer() {
+            let kind = self.links.declaration.borrow().kind.clone();
+            let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, took));
+            observer.happened(&Happened { error, ..event });
+        }
+    }
+
     /// Says that the resource is not as declared until another worker has kept it.
     fn end(&self, exit: Exit) -> Outcome {
+        self.tell_error(Some(exit.to_string()), Duration::ZERO);
         self.seat.end(Ended::Failed);
         Err(exit)
     }
@@ -171,14 +202,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
             let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
-            said::log_change(&self.name, (what, &judgement), (self.why, began.elapsed()));
+            let subject = (self.name.as_str(), declaration.kind.as_str());
+            let why = (self.why, began.elapsed());
+            said::tell_change(&facilities, subject, (what, &judgement), why);
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
             promise.keep();
             self.seat.tell(&judgement.differing, &judgement.actions);
-            let text = format!("{what}: {}", actions.join("; "));
+            let text = format!("{}: {}", what.word(), actions.join("; "));
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
                 self.setbacks.note_repair();
