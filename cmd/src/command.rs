@@ -6,6 +6,7 @@ pub(crate) mod confirm;
 pub(crate) mod control;
 pub(crate) mod events;
 pub(crate) mod graph;
+pub(crate) mod history;
 mod interrupts;
 pub(crate) mod plan;
 mod progress;
@@ -47,6 +48,10 @@ pub(crate) enum Command {
     Types(types::Args),
     /// Show the dependencies of a site or of the running agent, for Graphviz
     Graph(graph::Args),
+    /// Show what was changed, repaired and failed, and when
+    ///
+    /// `apply` and `run` put it on record in the state folder; the last 1,000 runs are kept.
+    History(history::Args),
     /// Follow what happens in the running agent
     Events(events::Args),
     /// Stop a worker and start it again
@@ -82,6 +87,7 @@ impl Command {
             Self::Why(args) => runtime::ask(why::run(global, args)),
             Self::Types(args) => types::run(global, args),
             Self::Graph(args) => runtime::ask(graph::run(global, args)),
+            Self::History(args) => history::run(global, &args),
             Self::Events(args) => runtime::ask(events::run(global, args)),
             Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
             Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),

@@ -6,6 +6,7 @@ mod exit;
 mod failure;
 mod global;
 mod logging;
+mod observing;
 mod paths;
 mod plan_file;
 mod print;

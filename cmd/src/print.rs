@@ -20,16 +20,35 @@ pub(crate) use report::{engine, report, report_all};
 
 use crate::global::Format;
 
+/// The version of all data that is printed. It is another one when something that was there is gone, or
+/// means something else.
+const FORMAT: u32 = 1;
+
+/// Data with the version of its format.
+#[derive(Debug, Serialize)]
+struct Versioned<'a, T> {
+    format: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+impl<'a, T: Serialize> Versioned<'a, T> {
+    fn new(value: &'a T) -> Self {
+        Self { format: FORMAT, value }
+    }
+}
+
 /// Prints a value as a document of its own.
 pub(crate) fn data<T: Serialize>(
     format: Format,
     value: &T,
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
+    let versioned = Versioned::new(value);
     let written = match format {
         Format::Human => None,
-        Format::Json => Some(serde_json::to_string_pretty(value)? + "\n"),
-        Format::Yaml => Some(serde_saphyr::to_string(value)?),
+        Format::Json => Some(serde_json::to_string_pretty(&versioned)? + "\n"),
+        Format::Yaml => Some(serde_saphyr::to_string(&versioned)?),
     };
     match print(written, |out| human(value, out)) {
         // Whoever has read enough of it has what was asked for: the exit code is that of the work.
@@ -44,10 +63,11 @@ pub(crate) fn line<T: Serialize>(
     value: &T,
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
+    let versioned = Versioned::new(value);
     let written = match format {
         Format::Human => None,
-        Format::Json => Some(serde_json::to_string(value)? + "\n"),
-        Format::Yaml => Some(format!("---\n{}", serde_saphyr::to_string(value)?)),
+        Format::Json => Some(serde_json::to_string(&versioned)? + "\n"),
+        Format::Yaml => Some(format!("---\n{}", serde_saphyr::to_string(&versioned)?)),
     };
     print(written, |out| human(value, out))
 }

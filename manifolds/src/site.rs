@@ -60,6 +60,9 @@ async fn start(
         }
         facilities = blocking(move || Facilities::open(&state)).await.map_err(Exit::failed)?;
     }
+    if let Some(observer) = config.observer.clone() {
+        facilities = facilities.observed_by(observer);
+    }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
     let builder =

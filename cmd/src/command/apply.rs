@@ -8,11 +8,13 @@ use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Salt, Site,
 };
 use crankcase_workers::{Leftover, end_leftovers};
+use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
-use crate::global::Global;
+use crate::global::{Format, Global};
+use crate::observing::Observing;
 use crate::saved_plan::{HasVars, SavedPlan};
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
@@ -56,7 +58,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
         ended = end_leftovers(&processes) => ended?.iter().for_each(tell_leftover),
     }
-    let facilities = Facilities::open(state_dir.path())?;
+    let observing = Observing::new(global, ("apply", &args.site.paths), state_dir.path());
+    let observing = Arc::new(observing);
+    let facilities = Facilities::open(state_dir.path())?.observed_by(observing.clone());
     let is_bound = saved.is_some();
     let mut as_planned = None;
     if is_bound || args.confirm != Confirm::None {
@@ -87,9 +91,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         drop(writeln!(anstream::stderr(), "{KILLED}"));
         return Ok(exit::INTERRUPTED);
     };
-    print::data(global.output, &account, print::marked)?;
+    show(global, &account)?;
     let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());
-    Ok(if was_interrupted {
+    let code = if was_interrupted {
         exit::INTERRUPTED
     } else if is_bound && was_confirmed && account.refused() > 0 {
         exit::CONFLICT
@@ -99,7 +103,48 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         exit::CHANGED
     } else {
         exit::DONE
-    })
+    };
+    drop(options);
+    if let Some(observing) = Arc::into_inner(observing) {
+        observing.end(match code {
+            exit::INTERRUPTED => "interrupted",
+            exit::DONE | exit::CHANGED => "done",
+            _ => "failed",
+        });
+    }
+    Ok(code)
+}
+
+/// Shows the account: to people as a whole, and as data the last line of it.
+fn show(global: &Global, account: &Account) -> anyhow::Result<()> {
+    if global.output == Format::Human {
+        return print::data(global.output, account, print::marked);
+    }
+    let end = End {
+        event: "end",
+        changed: account.changes(),
+        unchanged: account.unchanged(),
+        failed: account.failures(),
+        left_alone: account.left_alone(),
+        run_only: account.run_only(),
+        halted: account.halted(),
+        refused: account.refused(),
+    };
+    print::line(global.output, &end, |_, _| Ok(()))
+}
+
+/// The last line of data: how many resources ended in which way.
+#[derive(Debug, Serialize)]
+struct End {
+    event: &'static str,
+    changed: usize,
+    unchanged: usize,
+    /// Those that were skipped because of others included.
+    failed: usize,
+    left_alone: usize,
+    run_only: usize,
+    halted: usize,
+    refused: usize,
 }
 
 /// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the

@@ -1,19 +1,22 @@
 use std::panic::resume_unwind;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
-use crankcase_manifolds::{Agent, AgentBuilder, Ended, SIGNALS, file_watch, site, source};
+use crankcase_manifolds::{
+    Agent, AgentBuilder, AgentError, Ended, SIGNALS, file_watch, site, source,
+};
 use crankcase_resources::Site;
 use crankcase_status::wire::EngineReport;
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
+use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
-use crate::global::Global;
+use crate::global::{Format, Global};
+use crate::observing::{Observing, RUN};
 use crate::site_args::SiteArgs;
 use crate::{exit, paths, print};
 
@@ -74,29 +77,46 @@ fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyh
     let (files, site) = (args.site.files(), Arc::new(site));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
+    let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
+    let keeping = site::Config::new(SITE, WATCHES, state).observer(observing.clone());
     let agent = Agent::builder().state_dir(state_dir).signals(signals);
-    let agent =
-        install(agent, state, source::Config { files, site, signals: SIGNALS, watches: WATCHES })?;
+    let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
+    let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
         agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
     } else {
         agent
     };
-    match agent.run()? {
+    let ended = agent.run();
+    end_record(observing, &ended);
+    match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show(global, settled.send_replace(None)),
+    }
+}
+
+/// Ends the record of a run, unless it never began.
+fn end_record(observing: Arc<Observing>, ended: &Result<Ended, AgentError>) {
+    let outcome = match ended {
+        Ok(Ended::Stopped) => "done",
+        Ok(Ended::Interrupted) => "interrupted",
+        Err(AgentError::State(_)) => return,
+        Err(_) => "failed",
+    };
+    // A worker that was left behind may hold it still.
+    if let Some(observing) = Arc::into_inner(observing) {
+        observing.end(outcome);
     }
 }
 
 /// Installs what keeps a site.
 fn install(
     agent: AgentBuilder,
-    state: PathBuf,
+    keeping: site::Config,
     config: source::Config,
 ) -> anyhow::Result<AgentBuilder> {
     let watches = file_watch::manifold(WatcherConfig::default())?;
-    let keeping = site::Config::new(SITE, WATCHES, state);
     Ok(agent
         .install(WATCHES, watches)
         .install(SITE, source::manifold(config).essential())
@@ -107,8 +127,19 @@ fn install(
 fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
     let report = EngineReport::from(report);
-    print::data(global.output, &report, print::engine)?;
+    match global.output {
+        Format::Human => print::data(global.output, &report, print::engine)?,
+        // The last of the lines.
+        format => print::line(format, &Line::Report(&report), |_, _| Ok(()))?,
+    }
     Ok(if report.has_trouble() { exit::FAILED } else { exit::DONE })
+}
+
+/// A line of data beside those of what has happened.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line<'a> {
+    Report(&'a EngineReport),
 }
 
 #[cfg(test)]

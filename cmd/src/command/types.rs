@@ -33,6 +33,12 @@ struct Described<'a> {
     schema: Value,
 }
 
+/// All types.
+#[derive(Debug, Serialize)]
+struct All<'a> {
+    types: Vec<Described<'a>>,
+}
+
 impl<'a> Described<'a> {
     fn new(kind: &'a dyn Kind) -> Self {
         let (parameters, state) = (kind.table(), kind.states());
@@ -60,8 +66,8 @@ pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let names: Vec<_> = kinds.names().collect();
     let all = names.iter().map(|name| kinds.get(name)).collect::<Result<Vec<_>, _>>()?;
     let all: Vec<_> = all.into_iter().map(|kind| Described::new(&**kind)).collect();
-    print::data(global.output, &all, |all, out| {
-        for Described { name, summary, .. } in all {
+    print::data(global.output, &All { types: all }, |all, out| {
+        for Described { name, summary, .. } in &all.types {
             writeln!(out, "{name:<10}{summary}")?;
         }
         Ok(())

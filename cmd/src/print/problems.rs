@@ -8,13 +8,9 @@ use serde::Serialize;
 
 use crate::plan_file::IsSavedPlan;
 
-/// The version of the shape: it grows by fields only, until this changes.
-const VERSION: u32 = 1;
-
 /// What came of loading a site.
 #[derive(Debug, Serialize)]
 pub(crate) struct Checked {
-    version: u32,
     valid: bool,
     /// How many resources there are, if it is valid.
     pub(crate) resources: Option<usize>,
@@ -43,7 +39,7 @@ struct Line {
 impl From<&Site> for Checked {
     fn from(site: &Site) -> Self {
         let resources = Some(site.declarations().len());
-        Self { version: VERSION, valid: true, resources, problems: Vec::new(), omitted: 0 }
+        Self { valid: true, resources, problems: Vec::new(), omitted: 0 }
     }
 }
 
@@ -51,7 +47,7 @@ impl From<&ManifestError> for Checked {
     fn from(error: &ManifestError) -> Self {
         let problems = error.problems().iter().map(Line::from).collect();
         let omitted = error.omitted();
-        Self { version: VERSION, valid: false, resources: None, problems, omitted }
+        Self { valid: false, resources: None, problems, omitted }
     }
 }
 
@@ -67,7 +63,7 @@ impl From<&IsSavedPlan> for Checked {
             suggestion: None,
         };
         let problems = vec![problem];
-        Self { version: VERSION, valid: false, resources: None, problems, omitted: 0 }
+        Self { valid: false, resources: None, problems, omitted: 0 }
     }
 }
 

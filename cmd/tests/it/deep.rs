@@ -82,7 +82,10 @@ async fn park_and_unpark_reach_a_worker_at_any_depth() -> TestResult {
     assert!(line.is_some_and(|line| line.ends_with(&format!(" parked {by}"))), "{during:?}");
     let first = within_it.stdout.lines().next();
     assert_eq!(first, Some(&*format!("{path} parked {by}")), "{within_it:?}");
-    assert_eq!(serde_json::from_str::<Value>(&unparked.stdout)?, json!({ "unparked": path }));
+    assert_eq!(
+        serde_json::from_str::<Value>(&unparked.stdout)?,
+        json!({ "format": 1, "unparked": path })
+    );
     let codes = [before.code, during.code, within_it.code, beside_it.code, after.code];
     assert_eq!(codes, [0, 1, 1, 0, 0].map(Some), "{during:?} {after:?}");
     world.clean_kill().await

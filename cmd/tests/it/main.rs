@@ -6,6 +6,7 @@ mod asking;
 mod confirm;
 mod deep;
 mod exits;
+mod history;
 mod keeping;
 mod machine;
 mod needs_root;

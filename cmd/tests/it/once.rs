@@ -4,11 +4,16 @@ use std::fs::File;
 use std::io::Write;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::machine::{Machine, gone, signal};
-use crate::world::TestResult;
+use crate::machine::{Machine, gone, signal, within};
+use crate::world::{Error, TestResult};
+
+/// Reads lines of data.
+pub(crate) fn lines(text: &str) -> Result<Vec<Value>, Error> {
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
 
 /// A folder, a page in it, and a command that leaves a mark.
 const SITE: &str = r#"resources:
@@ -106,20 +111,67 @@ apply: 3 changed, 0 unchanged, 1 supervised by run only
 async fn json_and_yaml_tell_the_same_plan_and_account() -> TestResult {
     let machine = Machine::new(SITE)?;
 
-    for command in ["plan", "apply", "apply", "graph"] {
-        let text = machine.run(&[command, "site.yaml", "--output", "json"]).await?;
-        let json: Value = serde_json::from_str(&text.stdout)?;
-        let names: Vec<_> =
-            json["resources"].as_array().ok_or("no list")?.iter().map(|it| &it["name"]).collect();
-        assert_eq!(names, ["docroot", "page", "mark", "server"], "{command}: {json}");
-    }
-    for command in ["plan", "apply", "graph"] {
+    machine.run(&["apply", "site.yaml"]).await?;
+    for command in ["plan", "graph"] {
         let json = machine.run(&[command, "site.yaml", "--output", "json"]).await?;
         let yaml = machine.run(&[command, "site.yaml", "--output", "yaml"]).await?;
         let json: Value = serde_json::from_str(&json.stdout)?;
         let yaml: Value = serde_saphyr::from_str(&yaml.stdout)?;
-        assert_eq!(json, yaml, "{command}");
+        let names: Vec<_> =
+            json["resources"].as_array().ok_or("no list")?.iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["docroot", "page", "mark", "server"], "{command}: {json}");
+        assert_eq!((&json, &json["format"]), (&yaml, &1.into()), "{command}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn apply_tells_a_line_of_data_for_each_resource_and_of_what_an_action_says() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  says: {type: exec, config: {command: [echo, hello]}}\n  page: {type: file, \
+         dependencies: [says], config: {path: '@/page', content: x}}\n",
+    )?;
+
+    let json = machine.run(&["apply", "site.yaml", "--output", "json"]).await?;
+    let yaml = machine.run(&["apply", "site.yaml", "--output", "yaml"]).await?;
+
+    let lines = lines(&json.stdout)?;
+    let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events, ["said", "resource", "resource", "end"], "{json:?}");
+    assert!(lines.iter().all(|line| line["format"] == 1), "{json:?}");
+    assert_eq!((&lines[0]["resource"], &lines[0]["line"]), (&"says".into(), &"hello".into()));
+    assert_eq!(lines[1]["done"][0]["log"], json!(["hello"]));
+    assert_eq!((&lines[2]["name"], &lines[2]["outcome"]), (&"page".into(), &"changed".into()));
+    assert_eq!((&lines[3]["changed"], &lines[3]["failed"]), (&2.into(), &0.into()));
+    assert_eq!(yaml.stdout.matches("---\nformat: 1\n").count(), 4, "{yaml:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_long_action_says_is_told_while_it_runs() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  long: {type: exec, config: {command: [sh, -c, 'echo one; cat @/go; echo two; cat \
+         @/go']}}\n",
+    )?;
+    machine.fifo("go")?;
+    let mut child = machine.begin(&["apply", "site.yaml"])?;
+    let mut told = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
+
+    // How far it has come is told after a second, and then after two more.
+    let mut seen = Vec::new();
+    while seen.len() < 4 {
+        let line = within(told.next_line()).await??.ok_or("it said no more")?;
+        seen.push(line);
+        if seen.len() == 2 {
+            drop(File::options().write(true).open(machine.path("go"))?);
+        }
+    }
+    drop(File::options().write(true).open(machine.path("go"))?);
+    let ran = machine.ended(child).await?;
+
+    let progress = "apply: 0 of 1 done, at work on long";
+    assert_eq!(seen, [progress, progress, "long: one", "long: two"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
     Ok(())
 }
 

@@ -251,7 +251,7 @@ async fn what_is_wrong_is_data_where_data_is_asked_for() -> TestResult {
         let no = Value::Null;
         let at = |line: u32, column: u32| [json!("site.yaml"), line.into(), column.into()];
         let expected = json!({
-            "version": 1,
+            "format": 1,
             "valid": false,
             "resources": null,
             "problems": [
@@ -293,7 +293,7 @@ async fn a_valid_site_is_data_too() -> TestResult {
     let yaml = machine.run(&["check", "site.yaml", "--output", "yaml"]).await?;
 
     let expected =
-        json!({"version": 1, "valid": true, "resources": 1, "problems": [], "omitted": 0});
+        json!({"format": 1, "valid": true, "resources": 1, "problems": [], "omitted": 0});
     assert_eq!(serde_json::from_str::<Value>(&json.stdout)?, expected, "{json:?}");
     assert_eq!(serde_saphyr::from_str::<Value>(&yaml.stdout)?, expected, "{yaml:?}");
     Ok(())

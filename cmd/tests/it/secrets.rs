@@ -168,7 +168,7 @@ async fn no_secret_is_in_anything_that_an_agent_writes() -> TestResult {
     agent.until_logged(&["down with (sensitive)"]).await?;
     // A secret that is another one by now takes the old one's place, and is hidden like it.
     machine.write("password", "token-of-the-environment-2")?;
-    agent.until_logged(&["the manifest was loaded again"]).await?;
+    agent.until_logged(&["\"changed\"", "\"resource\":\"conf\""]).await?;
     machine.write("conf", "hunter2-of-a-file")?;
     agent.until_logged(&["\"repaired\"", "\"resource\":\"conf\""]).await?;
 

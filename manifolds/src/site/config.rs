@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
-use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Reconcile, Site};
+use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Observer, Reconcile, Site};
 use crankcase_workers::Watches;
 
 /// What keeping a site needs.
@@ -25,6 +25,8 @@ pub struct Config {
     /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
     /// this is installed in, so that many hosts do not come back in step to what they have lost.
     pub seed: Option<u64>,
+    /// Who sees what happens to the resources. Default nobody.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 crankcase_engine::setters! {
@@ -37,6 +39,7 @@ crankcase_engine::setters! {
     optional {
         state: PathBuf,
         seed: u64,
+        observer: Arc<dyn Observer>,
     }
 }
 
@@ -44,7 +47,8 @@ impl Config {
     /// Returns the defaults with these inputs.
     pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, state: PathBuf) -> Self {
         let backoff = Backoff::default();
-        Self { site, watches, state: Some(state), backoff, look_every: FULL_LOOK, seed: None }
+        let (state, seed, observer) = (Some(state), None, None);
+        Self { site, watches, state, backoff, look_every: FULL_LOOK, seed, observer }
     }
 
     /// Returns how a resource of these kinds is kept.

@@ -1,0 +1,165 @@
+//! What happens to resources, put on record and told while it happens.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use crankcase_history::{Event, Recorder};
+use crankcase_resources::{Accounted, Happened, Observer};
+use parking_lot::Mutex;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use crate::global::{Format, Global};
+use crate::print;
+
+/// The file in the state folder.
+const FILE: &str = "history.db";
+
+/// For how long what an action says is kept to itself: a short one is told in the account.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// How many lines are kept meanwhile.
+const KEPT: usize = 1_000;
+
+/// Returns where what happens is on record.
+pub(crate) fn history_file(state: &Path) -> PathBuf {
+    state.join(FILE)
+}
+
+/// Puts what happens on record, and tells it: as a line of data for each event, or to people what a long
+/// action says.
+#[derive(Debug)]
+pub(crate) struct Observing {
+    mode: &'static str,
+    site: String,
+    began: SystemTime,
+    file: PathBuf,
+    /// What writes the record, from the first event on; nothing if that failed.
+    recorder: OnceLock<Option<Recorder>>,
+    format: Format,
+    is_quiet: bool,
+    /// What actions have said that run, by resource.
+    talks: Mutex<HashMap<String, Talk>>,
+}
+
+/// What a resource's actions have said so far.
+#[derive(Debug)]
+struct Talk {
+    began: Instant,
+    lines: Vec<String>,
+}
+
+/// A line of data.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line<'a> {
+    /// An action has said something.
+    Said { resource: &'a str, line: &'a str },
+    /// Apply has ended with a resource.
+    Resource(&'a Accounted),
+}
+
+impl Observing {
+    /// Returns one that begins its record at the first event.
+    pub(crate) fn new(
+        global: &Global,
+        (mode, paths): (&'static str, &[PathBuf]),
+        state: &Path,
+    ) -> Self {
+        let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        Self {
+            mode,
+            site: paths.join(" "),
+            began: now(),
+            file: history_file(state),
+            recorder: OnceLock::new(),
+            format: global.output,
+            is_quiet: global.quiet,
+            talks: Mutex::default(),
+        }
+    }
+
+    /// Ends the record.
+    pub(crate) fn end(mut self, outcome: &'static str) {
+        self.recorder();
+        if let Some(recorder) = self.recorder.take().flatten() {
+            recorder.end(outcome, now());
+        }
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
+        let begin = || match Recorder::begin(&self.file, (self.mode, &self.site), self.began) {
+            Ok(recorder) => Some(recorder),
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "what happens is not put on record");
+                None
+            }
+        };
+        self.recorder.get_or_init(begin).as_ref()
+    }
+
+    /// Prints a line of data. Nobody can be told when the stream is closed.
+    fn print(&self, line: &impl Serialize) {
+        drop(print::line(self.format, line, |_, _| Ok(())));
+    }
+}
+
+impl Observer for Observing {
+    fn said(&self, resource: &str, line: &str) {
+        if self.format != Format::Human {
+            return self.print(&Line::Said { resource, line });
+        }
+        // Under `run` the log tells it.
+        if self.is_quiet || self.mode == RUN {
+            return;
+        }
+        let mut talks = self.talks.lock();
+        let talk = talks.entry(resource.to_owned());
+        let talk = talk.or_insert_with(|| Talk { began: Instant::now(), lines: Vec::new() });
+        if talk.lines.len() < KEPT {
+            talk.lines.push(line.to_owned());
+        }
+        if talk.began.elapsed() >= FIRST {
+            let mut out = anstream::stderr().lock();
+            let told =
+                talk.lines.drain(..).try_for_each(|line| writeln!(out, "{resource}: {line}"));
+            drop::<io::Result<()>>(told);
+        }
+    }
+
+    fn happened(&self, event: &Happened) {
+        if self.mode == RUN && self.format != Format::Human {
+            self.print(event);
+        }
+        if let Some(recorder) = self.recorder() {
+            recorder.note(recorded(event), now());
+        }
+    }
+
+    fn accounted(&self, accounted: &Accounted) {
+        self.talks.lock().remove(&accounted.name);
+        if self.format != Format::Human {
+            self.print(&Line::Resource(accounted));
+        }
+    }
+}
+
+/// The mode of an agent.
+pub(crate) const RUN: &str = "run";
+
+fn recorded(happened: &Happened) -> Event {
+    let Happened { event, resource, kind, differences, actions, error, why, took_ms, .. } =
+        happened.clone();
+    let event = event.word().to_owned();
+    Event { event, resource, kind, differences, actions, error, why, took_ms }
+}
+
+/// Returns the time of the wall clock.
+#[expect(clippy::disallowed_methods, reason = "a record says when things have happened")]
+pub(crate) fn now() -> SystemTime {
+    SystemTime::now()
+}
