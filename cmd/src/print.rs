@@ -16,7 +16,8 @@ use serde::Serialize;
 pub(crate) use dot::{dot, site_dot};
 pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
-pub(crate) use report::{engine, report, report_all};
+pub(crate) use report::{engine, only, report, report_all};
+pub(crate) use summary::Condition;
 
 use crate::global::Format;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use crate::files::{MODE, content, path};
+use crate::files::{MODE, content, path, template};
 
 /// Returns this program, to do one of the works below.
 pub(crate) fn command(work: &str, folder: &Path, count: usize) -> Command {
@@ -20,6 +20,10 @@ pub(crate) fn run(work: &str, root: &Path, count: usize) {
     match work {
         "read" => read(&root.join("site")),
         "look" => assert!((0..count).all(|number| is_right(&path(root, number), number))),
+        "templates" => assert!((0..count).all(|number| {
+            !is_right(&path(root, number), number)
+                && fs::read_to_string(template(root, number)).is_ok()
+        })),
         "miss" => assert!((0..count).all(|number| !is_right(&path(root, number), number))),
         _ => (0..count).for_each(|number| write(&path(root, number), content(number).as_bytes())),
     }

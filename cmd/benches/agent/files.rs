@@ -39,6 +39,26 @@ impl Files {
         Self { root, count }
     }
 
+    /// Makes the manifest of files that are rendered from a template each, the templates, and the folders
+    /// of the files.
+    pub(crate) fn declare_rendered(count: usize) -> Self {
+        let files = Self::declare(count);
+        let root = files.root();
+        fs::remove_dir_all(root.join("site")).unwrap();
+        let declared = (0..count).map(|number| {
+            let config =
+                format!("path: {:?}, template: {:?}", files.path(number), template(root, number));
+            format!("  file-{number}: {{type: file, config: {{{config}, mode: \"{MODE:04o}\"}}}}\n")
+        });
+        write_site(root, declared);
+        for number in 0..count {
+            let template = template(root, number);
+            fs::create_dir_all(template.parent().unwrap()).unwrap();
+            fs::write(template, format!("{}on {{{{ host.name }}}}\n", content(number))).unwrap();
+        }
+        files
+    }
+
     /// Makes all the files too, as they are declared.
     pub(crate) fn make(count: usize) -> Self {
         let files = Self::declare(count);
@@ -81,6 +101,11 @@ pub(crate) fn path(root: &Path, number: usize) -> PathBuf {
     root.join(format!("files/folder-{}/file-{number}", number / FOLDER))
 }
 
+/// Returns the path of the template of a file.
+pub(crate) fn template(root: &Path, number: usize) -> PathBuf {
+    root.join(format!("templates/folder-{}/file-{number}.j2", number / FOLDER))
+}
+
 pub(crate) fn content(number: usize) -> String {
     format!("This is what file {number} says.\n")
 }
@@ -100,6 +125,7 @@ pub(crate) fn write_site(root: &Path, declared: impl Iterator<Item = String>) {
         text.write_str(&line).unwrap();
         lines += 1;
     }
+    let text = if text.is_empty() { "resources:\n".to_owned() } else { text };
     fs::write(part(&site, lines), text).unwrap();
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::bare;
 use crate::files::Files;
-use crate::process::{MIB, run};
+use crate::process::{MIB, agent, run};
 use crate::rounds::{ROUNDS, time};
 use crate::running::{Running, until_settled};
 use crate::table::{Bound, Table};
@@ -14,6 +14,9 @@ const IDLE: Duration = Duration::from_secs(10);
 
 /// Which part of a processor it may use meanwhile.
 const LOAD: f64 = 0.001;
+
+/// How long a report of 10,000 files may take, in seconds.
+const REPORT: f64 = 0.05;
 
 /// How much memory an agent that keeps 10,000 files may have at rest.
 const MEMORY: f64 = 100.0 * MIB;
@@ -29,10 +32,24 @@ pub(crate) fn measure(table: &Table, count: usize) {
         let rounds: Vec<(f64, f64)> = (0..=ROUNDS).map(turn).skip(1).collect();
         table.running(&name, Bound::None, &rounds);
     }
+    let name = format!("report of {count} files, against one of none");
+    if table.wants(&name) {
+        report(table, &name, count);
+    }
     let name = format!("run of {count} files at rest");
     if table.wants(&name) {
         rest(table, &name, count);
     }
+}
+
+/// Measures a report of all files; what is compared is a report of the agent without any.
+fn report(table: &Table, name: &str, count: usize) {
+    let (none, files) = (Files::make(0), Files::make(count));
+    let (_none, _agent) = (Running::start(none.root()), Running::start(files.root()));
+    let ask = |files: &Files| run(agent(files.root(), &["report"])).wall;
+    let rounds: Vec<(f64, f64)> = (0..=ROUNDS).map(|_| (ask(&none), ask(&files))).skip(1).collect();
+    let bound = if count == 10_000 { Bound::Time(REPORT) } else { Bound::None };
+    table.running(name, bound, &rounds);
 }
 
 fn rest(table: &Table, name: &str, count: usize) {

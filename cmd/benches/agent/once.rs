@@ -32,6 +32,21 @@ fn fresh(table: &Table, count: usize) {
         let rounds = by_turns(("miss", &files), ("plan", &files), || {});
         table.once(&name, Bound::None, None, &rounds);
     }
+    for (name, command) in
+        [("plan", &["plan", "site"][..]), ("saved plan", &["plan", "site", "-o", "plan"])]
+    {
+        let name = format!("{name} of {count} rendered files that are not there");
+        if table.wants(&name) {
+            let files = Files::declare_rendered(count);
+            let turn = |_| {
+                let took = run(bare::command("templates", files.root(), files.count()));
+                (took, run(agent(files.root(), command)))
+            };
+            // The first turn is to warm up.
+            let rounds: Vec<_> = (0..=ROUNDS).map(turn).skip(1).collect();
+            table.once(&name, Bound::Ratio(3.0), None, &rounds);
+        }
+    }
     let name = format!("apply of {count} files that are not there");
     if table.wants(&name) {
         let (bare, files) = (Files::make(count), Files::make(count));

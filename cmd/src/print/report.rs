@@ -7,8 +7,9 @@ use anstyle::{AnsiColor, Style};
 use crankcase_resources::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
 
+use super::summary::Condition;
 use super::{first_line, indented, one_line, summary};
-use crate::paths::resource_path;
+use crate::paths::{RESOURCES, resource_path};
 
 /// How many resources are listed of those that are as declared, and of those that are not.
 const LISTED: usize = 40;
@@ -38,7 +39,7 @@ pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<(
     let (well, amiss): (Vec<_>, Vec<_>) = resources
         .workers
         .iter()
-        .partition(|(_, resource)| summary::condition(resource) == summary::AS_DECLARED);
+        .partition(|(_, resource)| Condition::of(resource) == Condition::AsDeclared);
     if well.len() + amiss.len() <= LISTED {
         lines(resources, resources.workers.iter(), 1, out)?;
     } else {
@@ -57,6 +58,17 @@ pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<(
     }
     writeln!(out, "of the agent itself:")?;
     lines(engine, others.into_iter(), 1, out)
+}
+
+/// Leaves out of a report the resources that are in none of some conditions.
+pub(crate) fn only(mut subject: Subject, conditions: &[Condition]) -> Subject {
+    if let Subject::Engine(engine) = &mut subject
+        && let Some(resources) = engine.workers.get_mut(RESOURCES)
+        && let Some(Detail::Engine(resources)) = &mut resources.report
+    {
+        resources.workers.retain(|_, resource| conditions.contains(&Condition::of(resource)));
+    }
+    subject
 }
 
 fn whole_engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
@@ -88,7 +100,7 @@ fn lines<'a>(
     for (name, worker) in workers_of {
         write!(out, "{:indent$}{:width$}  ", "", one_line(&resource_name(name)))?;
         let state = match summary::is_of_resources(engine) {
-            true => in_color(worker, summary::condition(worker)),
+            true => in_color(worker, Condition::of(worker).words()),
             false => colored(worker),
         };
         writeln!(out, "{state}{}{}", parked_by(worker), notes(engine, worker))?;

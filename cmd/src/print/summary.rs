@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use clap::ValueEnum;
 use crankcase_resources::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
 
@@ -30,37 +31,63 @@ pub(super) fn is_resources(worker: &WorkerReport) -> bool {
     worker.path.rsplit('/').next() == Some(RESOURCES)
 }
 
-/// What is said of a resource that is as it should be.
-pub(super) const AS_DECLARED: &str = "as declared";
+/// How a resource is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Condition {
+    /// As it is declared
+    AsDeclared,
+    /// Not as declared, for a reason of its own
+    Degraded,
+    /// Waits for one that is not as declared
+    HeldBack,
+    /// Stopped by hand
+    Parked,
+    /// Not looked at yet
+    Starting,
+}
 
-/// Returns how a resource is.
-pub(super) fn condition(resource: &WorkerReport) -> &'static str {
-    match (&resource.state, &resource.degraded) {
-        (WorkerState::Parked, _) => "parked",
-        (WorkerState::Waiting, None) => "held back",
-        (_, Some(reason)) if reason.starts_with("held back by ") => "held back",
-        (WorkerState::BackingOff, None) | (_, Some(_)) => "degraded",
-        (WorkerState::Running | WorkerState::Done, None) => AS_DECLARED,
-        _ => "starting",
+impl Condition {
+    /// Returns how a resource is.
+    pub(super) fn of(resource: &WorkerReport) -> Self {
+        match (&resource.state, &resource.degraded) {
+            (WorkerState::Parked, _) => Self::Parked,
+            (WorkerState::Waiting, None) => Self::HeldBack,
+            (_, Some(reason)) if reason.starts_with("held back by ") => Self::HeldBack,
+            (WorkerState::BackingOff, None) | (_, Some(_)) => Self::Degraded,
+            (WorkerState::Running | WorkerState::Done, None) => Self::AsDeclared,
+            _ => Self::Starting,
+        }
+    }
+
+    /// Returns it in words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::AsDeclared => "as declared",
+            Self::Degraded => "degraded",
+            Self::HeldBack => "held back",
+            Self::Parked => "parked",
+            Self::Starting => "starting",
+        }
     }
 }
 
 /// Writes how many resources there are, and how they are: those that are not as declared by name.
 pub(super) fn summary(resources: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
-    let mut conditions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut conditions: BTreeMap<Condition, Vec<&str>> = BTreeMap::new();
     for (name, resource) in &resources.workers {
-        conditions.entry(condition(resource)).or_default().push(name);
+        conditions.entry(Condition::of(resource)).or_default().push(name);
     }
     let count = |count: usize| {
         if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") }
     };
     write!(out, "{}", count(resources.workers.len()))?;
-    let well = conditions.remove(AS_DECLARED).map_or(0, |names| names.len());
-    write!(out, ": {well} {AS_DECLARED}")?;
+    let well = conditions.remove(&Condition::AsDeclared).map_or(0, |names| names.len());
+    write!(out, ": {well} {}", Condition::AsDeclared.words())?;
     for (condition, names) in conditions {
         let first: Vec<_> = names.iter().take(NAMED).map(|name| resource_name(name)).collect();
         let more = if names.len() > NAMED { ", ..." } else { "" };
-        write!(out, ", {} {condition} ({}{more})", names.len(), one_line(&first.join(", ")))?;
+        let (count, condition) = (names.len(), condition.words());
+        write!(out, ", {count} {condition} ({}{more})", one_line(&first.join(", ")))?;
     }
     writeln!(out)
 }

@@ -45,12 +45,16 @@ async fn of_many_resources_the_report_lists_those_that_are_not_as_declared() -> 
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["/agent/resources/bad: a worker is degraded"]).await?;
     let all = machine.run(&["report", "--all"]).await?;
+    let behind = machine.run(&["report", "--state", "held-back", "--state", "parked"]).await?;
     agent.clean_kill(&machine).await?;
 
     let first = "52 resources: 50 as declared, 1 degraded (bad), 1 held back (behind)\n";
     assert!(settled.stdout.starts_with(first), "{settled:?}");
     let rest = "\n  ... 50 more are as declared; --all lists them\n";
     assert!(settled.stdout.contains(rest) && !settled.stdout.contains("n49"), "{settled:?}");
+    let line = "  behind  held back, bad is starting\n";
+    let only = format!("1 resource: 0 as declared, 1 held back (behind)\n{line}");
+    assert_eq!(behind.stdout, only, "{behind:?}");
     assert!(all.stdout.contains("\n    n49     ") && !all.stdout.contains("more are"), "{all:?}");
     Ok(())
 }

@@ -1,10 +1,14 @@
 //! What the README says that commands print.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
+use tokio::process::Command;
+
+use crate::agent::Agent;
 use crate::machine::Machine;
-use crate::world::{TestResult, ran};
+use crate::world::{Error, TestResult, ran};
 
 /// The folder of the site in the README.
 const SITE: &str = "/tmp/site";
@@ -29,35 +33,107 @@ fn commands(readme: &str) -> Vec<(&str, String)> {
     commands
 }
 
+/// Puts the same in the place of each instant, and of how long something takes.
+fn timeless(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_instant = |word: &str| word.len() >= 20 && word.contains('T') && word.ends_with('Z');
+        let is_duration = |at: usize| {
+            let has_unit = matches!(words.get(at + 1), Some(&("ms" | "s")));
+            words[at].parse::<f64>().is_ok() && (has_unit || at > 0 && words[at - 1] == "took_ms:")
+        };
+        let word = |(at, word): (usize, &&str)| match () {
+            () if is_instant(word) => "INSTANT".to_owned(),
+            () if is_duration(at) => "DURATION".to_owned(),
+            () => (*word).to_owned(),
+        };
+        words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ") + "\n"
+    });
+    lines.collect()
+}
+
+/// Runs the commands of the README, one after another.
+struct Shell {
+    machine: Machine,
+    root: PathBuf,
+    site: String,
+    agent: Option<Agent>,
+}
+
+impl Shell {
+    /// Runs a command, and returns what it prints.
+    async fn run(&mut self, command: &str) -> Result<String, Error> {
+        let command = command.replace(SITE, &self.site);
+        let words: Vec<&str> = command.split(' ').collect();
+        match &words[..] {
+            ["crankcase", arguments @ .., "2>log", "&"] => {
+                let mut agent = Agent::of(self.program(&[arguments, &["-v"]].concat())).await?;
+                // Its watches are there.
+                agent.until_logged(&["/agent/resources/style: transition: started"]).await?;
+                self.agent = Some(agent);
+                Ok(String::new())
+            }
+            ["echo", text, ">", path] => {
+                let new = format!("{path}.new");
+                fs::write(&new, format!("{text}\n"))?;
+                fs::rename(new, path)?;
+                Ok(String::new())
+            }
+            ["grep", word, "log"] => Ok(self.logged(word).await? + "\n"),
+            ["ln", "-sf", target, path] => {
+                let new = format!("{path}.new");
+                symlink(target, &new)?;
+                fs::rename(new, path)?;
+                self.logged("/agent/resources/style: a worker is degraded").await?;
+                Ok(String::new())
+            }
+            ["kill", "%1"] => {
+                let agent = self.agent.take().ok_or("no agent runs")?;
+                agent.clean_kill(&self.machine).await?;
+                Ok(String::new())
+            }
+            ["crankcase", arguments @ .., "|", "tail", "-n", last] => {
+                let last: usize = last.parse()?;
+                let printed = self.printed(arguments).await?;
+                let lines: Vec<_> = printed.lines().collect();
+                Ok(lines[lines.len().saturating_sub(last)..].join("\n") + "\n")
+            }
+            ["crankcase", arguments @ ..] => self.printed(arguments).await,
+            _ => Err(format!("{command} is none of the test's").into()),
+        }
+    }
+
+    /// Waits for a line of the agent's log.
+    async fn logged(&mut self, part: &str) -> Result<String, Error> {
+        self.agent.as_mut().ok_or("no agent runs")?.until_logged(&[part]).await
+    }
+
+    fn program(&self, arguments: &[&str]) -> Command {
+        let mut program = self.machine.program(arguments);
+        // The site has scripts.
+        program.current_dir(&self.root).env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        program
+    }
+
+    async fn printed(&self, arguments: &[&str]) -> Result<String, Error> {
+        let ran = ran(self.program(arguments)).await?;
+        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
+        Ok(ran.stdout)
+    }
+}
+
 #[tokio::test]
 async fn commands_print_what_the_readme_says() -> TestResult {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let readme = fs::read_to_string(root.join("README.md"))?;
     let machine = Machine::new("")?;
     let site = machine.path("site").display().to_string();
+    let mut shell = Shell { machine, root, site, agent: None };
     let commands = commands(&readme);
-    assert!(commands.len() >= 4, "{commands:?}");
+    assert!(commands.len() >= 12, "{commands:?}");
     for (command, printed) in commands {
-        let (command, last) = match command.split_once(" | tail -n ") {
-            Some((command, last)) => (command, last.parse()?),
-            None => (command, usize::MAX),
-        };
-        let command = command.strip_prefix("crankcase ").ok_or("another program")?;
-        let arguments: Vec<_> = command.split(' ').map(|word| word.replace(SITE, &site)).collect();
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let mut program = machine.program(&arguments);
-        // The site has scripts.
-        program.current_dir(&root).env("PATH", "/usr/local/bin:/usr/bin:/bin");
-
-        let ran = ran(program).await?;
-
-        let lines: Vec<_> = ran.stdout.lines().collect();
-        let shown = lines[lines.len().saturating_sub(last)..].join("\n") + "\n";
-        assert_eq!(
-            (ran.code, shown.replace(&site, SITE)),
-            (Some(0), printed),
-            "{command}: {ran:?}"
-        );
+        let shown = shell.run(command).await?.replace(&shell.site, SITE);
+        assert_eq!(timeless(&shown), timeless(&printed), "{command}");
     }
     Ok(())
 }

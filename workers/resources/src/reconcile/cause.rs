@@ -13,7 +13,9 @@ use crate::reconcile::state::State;
 /// Why a worker goes on.
 pub(super) enum Cause {
     Stop,
-    /// What it is made of or asked for may have changed.
+    /// It is declared otherwise.
+    Declared,
+    /// A resource that it depends on, or that notifies it, was looked at.
     News,
     /// The resource itself may have changed, as its watches say.
     Seen,
@@ -26,7 +28,8 @@ impl Cause {
     /// Says why the resource is looked at.
     pub(super) fn why(&self) -> &'static str {
         match self {
-            Self::News => "its declaration has changed, or what it depends on was looked at",
+            Self::Declared => "its declaration has changed",
+            Self::News => "a resource before it was looked at",
             Self::Seen => "its watch has told of a change",
             Self::Time => "it was time to look",
             Self::Stop | Self::Ended(_) => "its worker ends",

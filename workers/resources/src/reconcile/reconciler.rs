@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{self, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome, Stop};
@@ -42,7 +44,9 @@ pub(super) struct Reconciler<F> {
     stop: Stop,
     halting: Halting,
     seat: Arc<Seat>,
-    /// Whether it has waited for as long as it meant to.
+    /// Whether it waits for a resource before it that is at work, and says nothing of that yet.
+    is_waiting: bool,
+    /// Whether it has waited so for long enough.
     is_late: bool,
     /// Whether what it depends on was asked to look again, because a look has failed.
     has_asked: bool,
@@ -72,6 +76,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Self {
             seat,
             halting: Halting::new(stop.clone(), false).gated(gate),
+            is_waiting: false,
             is_late: false,
             has_asked: false,
             is_back: false,
@@ -114,11 +119,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             let cause = self.wait(delay).await;
             is_seen = matches!(cause, Cause::Seen);
-            self.is_late = matches!(cause, Cause::Time);
-            self.why = cause.why();
+            self.is_late = self.is_waiting && matches!(cause, Cause::Time);
+            self.why = match cause {
+                // What it depends on was faster to tell of the same change.
+                Cause::News if self.has_seen() => Cause::Seen.why(),
+                _ => cause.why(),
+            };
             match cause {
                 Cause::Stop => return Ok(()),
-                Cause::News | Cause::Seen => self.seat.begin(),
+                Cause::Declared | Cause::News | Cause::Seen => self.seat.begin(),
                 Cause::Time => {}
                 Cause::Ended(exit) => return self.end(exit),
             }
@@ -357,6 +366,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Reports how the round went, and returns how long to wait at most for the next. What the engine
     /// is to decide on ends the worker.
     fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
+        self.is_waiting = false;
         let trouble = match round {
             Ok(Judgement { remark, is_changed, holds, .. }) => {
                 self.setbacks.end_failures();
@@ -416,7 +426,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 let reason = format!("waits for \"{name}\", which has something to do");
                 self.links.health.degraded(reason);
             }
-            _ => return PATIENCE,
+            _ => {
+                self.is_waiting = true;
+                return PATIENCE;
+            }
         }
         self.full_look()
     }
@@ -429,7 +442,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 biased;
                 () = self.stop.wait() => Cause::Stop,
                 () = self.seat.news() => Cause::News,
-                Ok(()) = self.links.declaration.changed() => Cause::News,
+                Ok(()) = self.links.declaration.changed() => Cause::Declared,
             };
         }
         let is_fought_over = self.setbacks.is_fought_over();
@@ -455,7 +468,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             () = self.stop.wait() => return Cause::Stop,
             exit = ended => exit,
             () = self.seat.news() => return Cause::News,
-            Ok(()) = self.links.declaration.changed() => return Cause::News,
+            Ok(()) = self.links.declaration.changed() => return Cause::Declared,
             () = seen => return Cause::Seen,
             () = tokio::time::sleep(delay) => return Cause::Time,
         };
@@ -464,6 +477,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         self.links.program.end(&exit);
         Cause::Ended(exit)
+    }
+
+    /// Returns whether its watches have told of a change, and takes that as known.
+    fn has_seen(&mut self) -> bool {
+        let Some(held) = &mut self.held else { return false };
+        let seen = pin!(any(held.armed.signals()));
+        seen.poll(&mut task::Context::from_waker(Waker::noop())).is_ready()
     }
 
     /// Returns how long to wait at most.

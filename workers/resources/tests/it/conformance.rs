@@ -164,10 +164,10 @@ impl Kind for Lamp {
             return Err(errors);
         }
         let text = |name: &str| config.get(name).and_then(Value::as_str).unwrap_or_default();
-        let (path, code) = (text("path").into(), text("code").to_owned());
+        let path = text("path").into();
         let is_wanted = text("wanted") != "off";
         let looks = AtomicUsize::new(0);
-        Ok(Arc::new(Lit { fault: self.fault, path, code, is_wanted, looks }))
+        Ok(Arc::new(Lit { fault: self.fault, path, is_wanted, looks }))
     }
 }
 
@@ -175,7 +175,6 @@ impl Kind for Lamp {
 struct Lit {
     fault: &'static str,
     path: PathBuf,
-    code: String,
     is_wanted: bool,
     looks: AtomicUsize,
 }
