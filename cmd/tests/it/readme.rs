@@ -1,7 +1,7 @@
 //! What the README says that commands print.
 
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tokio::process::Command;
@@ -49,7 +49,9 @@ fn timeless(text: &str) -> String {
         };
         words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ") + "\n"
     });
-    lines.collect()
+    // A file and its folder are told of a change at the same time, and either may be faster.
+    let text: String = lines.collect();
+    text.replace("a resource before it was looked at", "its watch has told of a change")
 }
 
 /// Runs the commands of the README, one after another.
@@ -73,10 +75,9 @@ impl Shell {
                 self.agent = Some(agent);
                 Ok(String::new())
             }
-            ["echo", text, ">", path] => {
-                let new = format!("{path}.new");
-                fs::write(&new, format!("{text}\n"))?;
-                fs::rename(new, path)?;
+            ["chmod", mode, path] => {
+                let mode = u32::from_str_radix(mode, 8)?;
+                fs::set_permissions(path, Permissions::from_mode(mode))?;
                 Ok(String::new())
             }
             ["grep", word, "log"] => Ok(self.logged(word).await? + "\n"),
