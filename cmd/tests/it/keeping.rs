@@ -244,3 +244,25 @@ async fn an_interrupted_agent_ends_with_0_and_gives_its_folder_free() -> TestRes
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn of_many_changes_at_once_the_log_tells_a_hundred_and_counts_the_others() -> TestResult {
+    let files: String = (0..150)
+        .map(|number| {
+            format!("  n{number}: {{type: file, config: {{path: '@/n{number}', content: x}}}}\n")
+        })
+        .collect();
+    let machine = Machine::new(&format!("resources:\n{files}"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+    let more = agent.until_logged(&["more were changed"]).await?;
+    let told = agent.count_logged(": changed: ");
+    agent.clean_kill(&machine).await?;
+
+    let rest = more.rsplit("resources: ").next().unwrap_or_default();
+    assert_eq!(told + rest.parse::<usize>()?, 150, "{more}");
+    assert!((100..150).contains(&told), "{told}");
+    let history = machine.run(&["history"]).await?;
+    assert!(history.stdout.contains("done: 150 changed  (site.yaml)\n"), "{history:?}");
+    Ok(())
+}

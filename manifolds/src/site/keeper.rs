@@ -36,11 +36,12 @@ impl Keeper {
 
 impl Worker for Keeper {
     async fn run(self, stop: Stop) -> Outcome {
-        let engine = self.engine();
+        let (engine, summaries) = (self.engine(), self.wiring.summarize());
         tokio::select! {
             biased;
             outcome = self.nested.run(stop) => outcome,
             refused = follow(engine, self.site, self.wiring) => Err(refused),
+            () = summaries => Ok(()),
         }
     }
 }

@@ -75,6 +75,11 @@ impl Wiring {
         self.board.activity()
     }
 
+    /// Logs how many resources were changed beyond those that are logged one by one. Never ends.
+    pub(super) fn summarize(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.board.clone().summarize()
+    }
+
     /// Returns the change that makes the engine's resources those of a site, as one group.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ pub use self::watching::Watching;
 mod armed;
 mod board;
 mod cause;
+mod flood;
 mod held;
 mod pace;
 mod reconciler;

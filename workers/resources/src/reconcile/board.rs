@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
+use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
 
 pub(super) use self::entries::blocker::Blocker;
@@ -29,7 +30,10 @@ mod entries;
 /// it means, however often its worker is started meanwhile. Notifications that come before the first
 /// was answered are one. Nobody waits to tell something.
 #[derive(Clone, Default)]
-pub struct Board(Arc<Mutex<Entries>>);
+pub struct Board {
+    entries: Arc<Mutex<Entries>>,
+    flood: Flood,
+}
 
 /// Which resources of a site are at work: those that have a reason to look and have not looked yet,
 /// and those that [hold up](crate::Resource::holds) the end of a run. Cheap to clone.
@@ -62,19 +66,19 @@ impl Board {
     /// Takes over the resources of a site with their dependencies, and forgets all others. A resource
     /// that is new here gets the notifications that an earlier agent has left unanswered.
     pub fn connect(&self, declarations: &[Declaration], facilities: &Facilities) {
-        self.0.lock().connect(declarations, facilities.notices());
+        self.entries.lock().connect(declarations, facilities.notices());
     }
 
     /// Forgets what is known of resources in whose places others of their names come.
     pub fn forget<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         names.into_iter().for_each(|name| entries.forget(name));
     }
 
     /// Runs `hand_over`, which hands something new to the resources with these names, and has them
     /// look. None of the site's resources acts meanwhile.
     pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {
-        let mut entries = self.0.lock();
+        let mut entries = self.entries.lock();
         hand_over();
         for name in names {
             entries.wake(name);
@@ -83,22 +87,32 @@ impl Board {
 
     /// Returns which resources are at work.
     pub fn activity(&self) -> Activity {
-        Activity(self.0.lock().at_work())
+        Activity(self.entries.lock().at_work())
+    }
+
+    /// Logs how many resources were changed beyond those that the log tells of one by one, which are 100
+    /// in a second. Never ends. Cancel safe.
+    pub async fn summarize(self) {
+        self.flood.summarize().await;
+    }
+
+    pub(super) fn flood(&self) -> &Flood {
+        &self.flood
     }
 
     /// Returns the last state of the resource with this name.
     pub(super) fn last_state(&self, name: &str) -> Option<State> {
-        self.0.lock().state(name)
+        self.entries.lock().state(name)
     }
 
     /// Does something with all entries in one step.
     pub(super) fn step<T>(&self, step: impl FnOnce(&mut Entries) -> T) -> T {
-        step(&mut self.0.lock())
+        step(&mut self.entries.lock())
     }
 }
 
 impl fmt::Debug for Board {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.lock().fmt(f)
+        self.entries.lock().fmt(f)
     }
 }

@@ -213,7 +213,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
             let subject = (self.name.as_str(), declaration.kind.as_str());
             let why = (self.why, began.elapsed());
-            said::tell_change(&facilities, subject, (what, &judgement), why);
+            let tellers = (&facilities, self.links.board.flood());
+            said::tell_change(tellers, subject, (what, &judgement), why);
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::facilities::Facilities;
 use crate::observer::{Happened, What};
+use crate::reconcile::flood::Flood;
 use crate::reconcile::held::Judgement;
 use crate::text::{cut_after, excerpt};
 
@@ -11,7 +12,7 @@ const MAX_NAMES: usize = 200;
 /// Says that a resource was changed, in the log and to those who watch: what differed, by which actions,
 /// why it was looked at, and how long that took.
 pub(super) fn tell_change(
-    facilities: &Facilities,
+    (facilities, flood): (&Facilities, &Flood),
     (resource, kind): (&str, &str),
     (what, judgement): (What, &Judgement),
     (why, took): (&str, Duration),
@@ -22,6 +23,7 @@ pub(super) fn tell_change(
     let took_ms = (took.as_secs_f64() * 10_000.0).round() / 10.0;
     let change = &judgement.change;
     match what {
+        _ if !flood.admits() => {}
         What::Repaired => tracing::info!(resource, what = change, by, why, took_ms, "repaired"),
         What::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
         _ => tracing::info!(resource, what = change, by, why, took_ms, "changed"),

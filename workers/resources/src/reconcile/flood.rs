@@ -1,0 +1,79 @@
+//! Which of many changes are logged one by one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+/// How many changes are logged one by one in a window of time; the others are counted.
+const SHOWN: usize = 100;
+
+/// How long such a window is.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What keeps the log readable when many resources change at once, as at the start of an agent. Cheap to
+/// clone; clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flood(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    window: Mutex<Window>,
+    has_begun: Notify,
+}
+
+/// The present window; it begins with a change.
+#[derive(Debug, Default)]
+struct Window {
+    began: Option<Instant>,
+    count: usize,
+}
+
+impl Flood {
+    /// Counts a change; returns whether it is logged.
+    pub(super) fn admits(&self) -> bool {
+        let mut window = self.0.window.lock();
+        if window.began.is_none_or(|began| began.elapsed() >= WINDOW) {
+            end(&mut window);
+            window.began = Some(Instant::now());
+            self.0.has_begun.notify_one();
+        }
+        window.count += 1;
+        window.count <= SHOWN
+    }
+
+    /// Logs at the end of each window how many changes it had beyond those that were logged. Never ends.
+    /// Cancel safe.
+    pub(super) async fn summarize(self) {
+        loop {
+            self.0.has_begun.notified().await;
+            sleep(WINDOW).await;
+            end(&mut self.0.window.lock());
+        }
+    }
+}
+
+fn end(window: &mut Window) {
+    let more = window.count.saturating_sub(SHOWN);
+    if more > 0 {
+        tracing::info!(resources = more, "more were changed; the history has them all");
+    }
+    *window = Window::default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn in_each_second_a_hundred_changes_are_logged() {
+        let flood = Flood::default();
+        let logged = |count: usize| (0..count).filter(|_| flood.admits()).count();
+
+        assert_eq!((logged(70), logged(70)), (70, 30));
+        sleep(WINDOW).await;
+        assert_eq!((logged(1), logged(150)), (1, 99));
+    }
+}
