@@ -5,9 +5,6 @@ use similar::TextDiff;
 use crate::file::content::{Digest, in_bytes};
 use crate::file::observe::{Observable, Observed};
 
-/// How long a diff may be, in bytes; the rest is counted.
-const DIFF_LIMIT: usize = 16 * 1024;
-
 /// How many lines each side may have to be compared line by line.
 const LINE_LIMIT: usize = 2_000;
 
@@ -41,16 +38,5 @@ fn text(digest: &Digest) -> Option<&str> {
 
 fn unified(old: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(old, new).unified_diff().context_radius(3).to_string();
-    let mut lines = diff.lines();
-    let mut text = String::new();
-    for line in lines.by_ref() {
-        let line = printable(line);
-        if text.len() + line.len() > DIFF_LIMIT {
-            text += &format!("... {} more lines\n", lines.count() + 1);
-            break;
-        }
-        text += &line;
-        text.push('\n');
-    }
-    text
+    diff.lines().map(|line| printable(line) + "\n").collect()
 }
