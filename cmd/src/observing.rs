@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use crankcase_history::{Event, Recorder};
@@ -13,7 +12,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::global::{Format, Global};
-use crate::print;
+use crate::print::lines::Lines;
 
 /// The file in the state folder.
 const FILE: &str = "history.db";
@@ -37,12 +36,21 @@ pub(crate) struct Observing {
     site: String,
     began: SystemTime,
     file: PathBuf,
-    /// What writes the record, from the first event on; nothing if that failed.
-    recorder: OnceLock<Option<Recorder>>,
-    format: Format,
+    record: Mutex<Record>,
+    /// Prints lines of data, where data is asked for.
+    lines: Option<Lines>,
     is_quiet: bool,
     /// What actions have said that run, by resource.
     talks: Mutex<HashMap<String, Talk>>,
+}
+
+/// How far the record has come. It begins with the first event, or at the end.
+#[derive(Debug)]
+enum Record {
+    Fresh,
+    Written(Recorder),
+    /// It has ended, or cannot be written.
+    Over,
 }
 
 /// What a resource's actions have said so far.
@@ -70,48 +78,50 @@ impl Observing {
         state: &Path,
     ) -> Self {
         let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        // An agent goes on where nobody reads.
+        let lines = Lines::new(global.output, mode != RUN);
         Self {
             mode,
             site: paths.join(" "),
             began: now(),
             file: history_file(state),
-            recorder: OnceLock::new(),
-            format: global.output,
+            record: Mutex::new(Record::Fresh),
+            lines: (global.output != Format::Human).then_some(lines),
             is_quiet: global.quiet,
             talks: Mutex::default(),
         }
     }
 
-    /// Ends the record.
-    pub(crate) fn end(mut self, outcome: &'static str) {
-        self.recorder();
-        if let Some(recorder) = self.recorder.take().flatten() {
+    /// Ends the record, and waits until all lines of data are printed.
+    pub(crate) fn end(&self, outcome: &'static str) {
+        let mut record = self.record.lock();
+        self.begin(&mut record);
+        if let Record::Written(recorder) = std::mem::replace(&mut *record, Record::Over) {
             recorder.end(outcome, now());
         }
+        drop(record);
+        self.lines.iter().for_each(Lines::end);
     }
 
-    fn recorder(&self) -> Option<&Recorder> {
-        let begin = || match Recorder::begin(&self.file, (self.mode, &self.site), self.began) {
-            Ok(recorder) => Some(recorder),
+    fn begin(&self, record: &mut Record) {
+        if !matches!(record, Record::Fresh) {
+            return;
+        }
+        *record = match Recorder::begin(&self.file, (self.mode, &self.site), self.began) {
+            Ok(recorder) => Record::Written(recorder),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "what happens is not put on record");
-                None
+                Record::Over
             }
         };
-        self.recorder.get_or_init(begin).as_ref()
-    }
-
-    /// Prints a line of data. Nobody can be told when the stream is closed.
-    fn print(&self, line: &impl Serialize) {
-        drop(print::line(self.format, line, |_, _| Ok(())));
     }
 }
 
 impl Observer for Observing {
     fn said(&self, resource: &str, line: &str) {
-        if self.format != Format::Human {
-            return self.print(&Line::Said { resource, line });
+        if let Some(lines) = &self.lines {
+            return lines.print(&Line::Said { resource, line });
         }
         // Under `run` the log tells it.
         if self.is_quiet || self.mode == RUN {
@@ -132,18 +142,20 @@ impl Observer for Observing {
     }
 
     fn happened(&self, event: &Happened) {
-        if self.mode == RUN && self.format != Format::Human {
-            self.print(event);
+        if let Some(lines) = self.lines.as_ref().filter(|_| self.mode == RUN) {
+            lines.print(event);
         }
-        if let Some(recorder) = self.recorder() {
+        let mut record = self.record.lock();
+        self.begin(&mut record);
+        if let Record::Written(recorder) = &*record {
             recorder.note(recorded(event), now());
         }
     }
 
     fn accounted(&self, accounted: &Accounted) {
         self.talks.lock().remove(&accounted.name);
-        if self.format != Format::Human {
-            self.print(&Line::Resource(accounted));
+        if let Some(lines) = &self.lines {
+            lines.print(&Line::Resource(accounted));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
 
 mod dot;
+pub(crate) mod lines;
 mod marked;
 mod problems;
 mod report;
@@ -64,13 +65,19 @@ pub(crate) fn line<T: Serialize>(
     value: &T,
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let versioned = Versioned::new(value);
     let written = match format {
         Format::Human => None,
-        Format::Json => Some(serde_json::to_string(&versioned)? + "\n"),
-        Format::Yaml => Some(format!("---\n{}", serde_saphyr::to_string(&versioned)?)),
+        format => Some(written(format, &Versioned::new(value))?),
     };
     print(written, |out| human(value, out))
+}
+
+/// Writes one value of many.
+fn written<T: Serialize>(format: Format, value: &Versioned<'_, T>) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Yaml => format!("---\n{}", serde_saphyr::to_string(value)?),
+        _ => serde_json::to_string(value)? + "\n",
+    })
 }
 
 fn print(

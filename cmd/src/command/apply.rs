@@ -88,31 +88,36 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     let Some((account, was_interrupted)) = to_the_end(applying, &stopper, &mut interrupts).await
     else {
+        observing.end("interrupted");
         drop(writeln!(anstream::stderr(), "{KILLED}"));
         return Ok(exit::INTERRUPTED);
     };
-    show(global, &account)?;
     let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());
-    let code = if was_interrupted {
-        exit::INTERRUPTED
-    } else if is_bound && was_confirmed && account.refused() > 0 {
+    let code = match was_interrupted {
+        true => exit::INTERRUPTED,
+        false => code_of(&account, is_bound && was_confirmed, args.detailed_exitcode),
+    };
+    observing.end(match code {
+        exit::INTERRUPTED => "interrupted",
+        exit::DONE | exit::CHANGED => "done",
+        _ => "failed",
+    });
+    show(global, &account)?;
+    Ok(code)
+}
+
+/// Returns the exit code of an apply that went to its end. `is_bound` says that what was refused was so by
+/// a saved plan.
+fn code_of(account: &Account, is_bound: bool, is_detailed: bool) -> u8 {
+    if is_bound && account.refused() > 0 {
         exit::CONFLICT
     } else if account.failures() + account.refused() > 0 {
         exit::FAILED
-    } else if args.detailed_exitcode && account.changes() > 0 {
+    } else if is_detailed && account.changes() > 0 {
         exit::CHANGED
     } else {
         exit::DONE
-    };
-    drop(options);
-    if let Some(observing) = Arc::into_inner(observing) {
-        observing.end(match code {
-            exit::INTERRUPTED => "interrupted",
-            exit::DONE | exit::CHANGED => "done",
-            _ => "failed",
-        });
     }
-    Ok(code)
 }
 
 /// Shows the account: to people as a whole, and as data the last line of it.

@@ -89,7 +89,7 @@ fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyh
         agent
     };
     let ended = agent.run();
-    end_record(observing, &ended);
+    end_record(&observing, &ended);
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show(global, settled.send_replace(None)),
@@ -97,17 +97,14 @@ fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyh
 }
 
 /// Ends the record of a run, unless it never began.
-fn end_record(observing: Arc<Observing>, ended: &Result<Ended, AgentError>) {
+fn end_record(observing: &Observing, ended: &Result<Ended, AgentError>) {
     let outcome = match ended {
         Ok(Ended::Stopped) => "done",
         Ok(Ended::Interrupted) => "interrupted",
         Err(AgentError::State(_)) => return,
         Err(_) => "failed",
     };
-    // A worker that was left behind may hold it still.
-    if let Some(observing) = Arc::into_inner(observing) {
-        observing.end(outcome);
-    }
+    observing.end(outcome);
 }
 
 /// Installs what keeps a site.

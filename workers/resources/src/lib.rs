@@ -32,6 +32,7 @@ mod judged;
 mod kind;
 mod kinds;
 mod known;
+mod listing;
 mod literal;
 mod log;
 mod make;

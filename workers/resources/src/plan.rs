@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::seal::{Salt, Seal};
 use crate::walk::{holding, walk};
 
-pub(crate) mod display;
+mod display;
 pub(crate) mod visit;
 
 /// How many resources are looked at or changed at a time, unless an option says otherwise.

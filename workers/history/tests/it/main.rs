@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crankcase_history::{Event, History, Query, Recorder};
@@ -29,7 +29,7 @@ fn event(event: &str, resource: &str) -> Event {
 }
 
 /// Records a run of an hour with an event for each of these resources.
-fn record(path: &PathBuf, hour: u64, resources: &[&str]) -> TestResult {
+fn record(path: &Path, hour: u64, resources: &[&str]) -> TestResult {
     let began = at(hour * 3600);
     let recorder = Recorder::begin(path, ("run", "site.yaml"), began)?;
     for resource in resources {
@@ -39,7 +39,7 @@ fn record(path: &PathBuf, hour: u64, resources: &[&str]) -> TestResult {
     Ok(())
 }
 
-fn opened(path: &PathBuf) -> TestResult<History> {
+fn opened(path: &Path) -> TestResult<History> {
     Ok(History::open(path)?.ok_or("nothing is on record")?)
 }
 

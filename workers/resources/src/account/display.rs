@@ -1,7 +1,7 @@
 use std::fmt;
 
 use crate::account::{Account, Accounted, Done, Halt, Outcome};
-use crate::plan::display::{write_actions, write_differences};
+use crate::listing::{write_actions, write_differences};
 use crate::text::excerpt;
 
 impl fmt::Display for Account {

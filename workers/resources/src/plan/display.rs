@@ -1,7 +1,6 @@
 use std::fmt;
 
-use crate::action::Action;
-use crate::found::Difference;
+use crate::listing::{write_actions, write_differences};
 use crate::plan::{Change, Plan, PlannedResource, Verdict};
 
 impl fmt::Display for Plan {
@@ -69,39 +68,4 @@ impl fmt::Display for Change {
         }
         write_actions(f, &self.actions)
     }
-}
-
-/// How many lines of a diff people see of a text that is new, the line that says where it stands
-/// included. JSON has all.
-const NEW_LINES: usize = 11;
-
-/// How many they see of a text that was changed.
-const CHANGED_LINES: usize = 60;
-
-/// Writes one line per difference, and the unified diffs below.
-pub(crate) fn write_differences(
-    f: &mut fmt::Formatter<'_>,
-    differences: &[Difference],
-) -> fmt::Result {
-    for difference in differences {
-        writeln!(f, "    {difference}")?;
-        let mut lines = difference.text.iter().flat_map(|text| text.lines());
-        let most = if difference.old.is_null() { NEW_LINES } else { CHANGED_LINES };
-        for line in lines.by_ref().take(most) {
-            writeln!(f, "      {line}")?;
-        }
-        match lines.count() {
-            0 => {}
-            left => writeln!(f, "      ... {left} more lines")?,
-        }
-    }
-    Ok(())
-}
-
-/// Writes one numbered line per action.
-pub(crate) fn write_actions(f: &mut fmt::Formatter<'_>, actions: &[Action]) -> fmt::Result {
-    for (number, action) in (1..).zip(actions) {
-        writeln!(f, "    {number}. {action}")?;
-    }
-    Ok(())
 }

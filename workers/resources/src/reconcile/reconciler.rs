@@ -151,6 +151,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.last_failure = error;
     }
 
+    fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
+        let tellers = (&self.setting.facilities, self.links.board.flood());
+        said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
+    }
+
     fn tell_error(&self, error: Option<String>, took: Duration) {
         if let Some(observer) = self.setting.facilities.observer() {
             let kind = self.links.declaration.borrow().kind.clone();
@@ -211,10 +216,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
             let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
-            let subject = (self.name.as_str(), declaration.kind.as_str());
-            let why = (self.why, began.elapsed());
-            let tellers = (&facilities, self.links.board.flood());
-            said::tell_change(tellers, subject, (what, &judgement), why);
+            self.tell_change(&declaration.kind, (what, &judgement), began.elapsed());
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());

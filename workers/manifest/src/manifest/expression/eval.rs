@@ -14,8 +14,6 @@ use crate::manifest::expression::parsed::{Failure, Parsed};
 use crate::manifest::expression::uses::{offset, start};
 use crate::manifest::sensitive::Sensitive;
 
-use self::taint::Taint;
-
 /// How deep an expression, and statements in statements, may nest.
 const MAX_DEPTH: usize = 100;
 
@@ -78,6 +76,15 @@ struct Eval<'n, 'b, 'a> {
     locals: Vec<Vec<Local<'a>>>,
     depth: usize,
     taint: Taint,
+}
+
+/// What the expression at work has used.
+#[derive(Debug, Default)]
+struct Taint {
+    /// Whether that was a secret.
+    is_secret: bool,
+    /// Whether the next name is the beginning of a chain of attributes that was looked at as a whole.
+    is_in_chain: bool,
 }
 
 /// A name that a text has set.

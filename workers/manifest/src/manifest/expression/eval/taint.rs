@@ -8,15 +8,6 @@ use crate::manifest::expression::Failure;
 use crate::manifest::expression::eval::{Eval, Stop};
 use crate::manifest::expression::uses::path;
 
-/// What the expression at work has used.
-#[derive(Debug, Default)]
-pub(super) struct Taint {
-    /// Whether that was a secret.
-    is_secret: bool,
-    /// Whether the next name is the beginning of a chain of attributes that was looked at as a whole.
-    is_in_chain: bool,
-}
-
 impl<'a> Eval<'_, '_, 'a> {
     /// Evaluates an expression; says whether it has used a secret. What is wrong with one that has is not
     /// shown: an error may hold its values.
