@@ -15,6 +15,7 @@ mod problem;
 mod rehearsal;
 mod resource;
 mod scalar;
+mod secrets;
 mod sensitive;
 mod source;
 mod text;

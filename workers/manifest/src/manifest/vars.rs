@@ -13,7 +13,8 @@ use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::sensitive::{Filling, Sensitive};
+use crate::manifest::secrets::Filling;
+use crate::manifest::sensitive::Sensitive;
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
 

@@ -5,7 +5,7 @@ use minijinja::machinery::ast::Expr;
 use minijinja::value::Value;
 
 use crate::manifest::expression::Failure;
-use crate::manifest::expression::eval::{Eval, Stop};
+use crate::manifest::expression::eval::{Eval, Stop, Taint};
 use crate::manifest::expression::uses::path;
 
 impl<'a> Eval<'_, '_, 'a> {
