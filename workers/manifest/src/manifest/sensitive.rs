@@ -31,12 +31,9 @@ impl Sensitive {
         let is_alike =
             |secret: &Vec<String>| secret.iter().zip(below).all(|(one, other)| one == other);
         let is_used = self.paths.iter().any(is_alike);
-        is_used.then(|| {
-            ["vars"]
-                .into_iter()
-                .chain(below.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(".")
+        is_used.then(|| match below {
+            [] => "vars".to_owned(),
+            below => format!("vars.{}", below.join(".")),
         })
     }
 

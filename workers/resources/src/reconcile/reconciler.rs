@@ -26,6 +26,7 @@ use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
+use crate::text::chain;
 
 /// What a look costs at least that a watch has caused and that has failed.
 const FAILED_LOOK: Duration = Duration::from_millis(100);
@@ -52,7 +53,9 @@ pub(super) struct Reconciler<F> {
     has_asked: bool,
     /// Why it is looked at.
     why: &'static str,
-    /// How the last round has failed, if it has.
+    /// How long the last round took.
+    took: Duration,
+    /// How it has failed, if it has.
     last_failure: Option<String>,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
@@ -81,6 +84,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             has_asked: false,
             is_back: false,
             why: "its worker has started",
+            took: Duration::ZERO,
             last_failure: None,
             setbacks: Setbacks::new(setting.backoff.reset_after, setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
@@ -108,7 +112,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             let (took, failures) = (began.elapsed(), self.setbacks.failures());
             let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
-            self.tell_failure(&round, took);
+            self.took = took;
             let delay = match self.judge(round) {
                 Ok(delay) => delay,
                 Err(exit) => return self.end(exit),
@@ -134,39 +138,22 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Tells those who watch how a round has failed, unless it is as the one before.
-    fn tell_failure(&mut self, round: &Result<Judgement, Failure>, took: Duration) {
-        let error = match round {
-            Err(Failure::Look(error) | Failure::Again(error)) => Some(error.clone()),
-            Err(Failure::Watch(Unarmed { reason, .. })) => Some(reason.clone()),
-            // It is told when the worker ends.
-            Err(Failure::Ended(_)) => None,
-            // It waits, with its last failure.
-            Err(Failure::HeldBack) => return,
-            Ok(_) => None,
-        };
-        if error.is_some() && error != self.last_failure {
-            self.tell_error(error.clone(), took);
-        }
-        self.last_failure = error;
-    }
-
     fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
         let tellers = (&self.setting.facilities, self.links.board.flood());
         said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
     }
 
-    fn tell_error(&self, error: Option<String>, took: Duration) {
+    fn tell_error(&self, error: &str) {
         if let Some(observer) = self.setting.facilities.observer() {
             let kind = self.links.declaration.borrow().kind.clone();
-            let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, took));
-            observer.happened(&Happened { error, ..event });
+            let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
+            observer.happened(&Happened { error: Some(error.to_owned()), ..event });
         }
     }
 
     /// Says that the resource is not as declared until another worker has kept it.
     fn end(&self, exit: Exit) -> Outcome {
-        self.tell_error(Some(exit.to_string()), Duration::ZERO);
+        self.tell_error(&self.redact(&exit.to_string()));
         self.seat.end(Ended::Failed);
         Err(exit)
     }
@@ -281,7 +268,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let keeper = (&self.stop, self.setting.facilities.ledger());
         let is_other = is_other || held.program.is_some();
         let started = held.supervise(&self.name, keeper, told.is_some()).await;
-        let started = started.map_err(|err| Failure::Ended(Exit::failed(err)))?;
+        let started = started.map_err(|err| {
+            let error = self.setting.facilities.secrets().redact(&chain(&err)).into_owned();
+            Failure::Ended(Exit::failed(error))
+        })?;
         if let Some(running) = started {
             let why = match self.links.program.begin(running) {
                 Some(end) => end,
@@ -373,6 +363,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let trouble = match round {
             Ok(Judgement { remark, is_changed, holds, .. }) => {
                 self.setbacks.end_failures();
+                self.last_failure = None;
                 self.has_asked = false;
                 self.seat.end(Ended::Well { is_changed, is_holding: holds.is_some() });
                 remark.or(holds).or_else(|| self.setbacks.are_any().then(|| FOUGHT_OVER.to_owned()))
@@ -381,11 +372,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
             Err(Failure::Watch(Unarmed { reason, failures })) => {
                 self.setbacks.fail(failures);
-                Some(self.fail(reason))
+                Some(self.fail(&reason))
             }
             Err(Failure::Look(reason) | Failure::Again(reason)) => {
                 self.setbacks.fail(1);
-                Some(self.fail(reason))
+                Some(self.fail(&reason))
             }
             Err(Failure::Ended(exit)) => return Err(exit),
         };
@@ -399,12 +390,22 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(delay)
     }
 
-    fn fail(&mut self, reason: String) -> String {
+    fn fail(&mut self, reason: &str) -> String {
+        let reason = self.redact(reason);
+        // Those who watch are told once of what is the same at each try.
+        if self.last_failure.as_ref() != Some(&reason) {
+            self.tell_error(&reason);
+            self.last_failure = Some(reason.clone());
+        }
         self.has_asked = false;
         self.seat.end(Ended::Failed);
         // Whoever follows the health logs it when it changes.
         tracing::debug!(resource = self.name, reason, "resource is not as declared");
         reason
+    }
+
+    fn redact(&self, text: &str) -> String {
+        self.setting.facilities.secrets().redact(text).into_owned()
     }
 
     /// Returns whether a look that failed may be no failure of the resource: one before it is not as
