@@ -1,3 +1,4 @@
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,10 @@ crankcase_engine::setters! {
         observer: Arc<dyn Observer>,
     }
 }
+
+// An observer is told of things and asked nothing, so it shows nobody what a panic has left half done.
+impl UnwindSafe for Config {}
+impl RefUnwindSafe for Config {}
 
 impl Config {
     /// Returns the defaults with these inputs.

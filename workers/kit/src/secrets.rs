@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -124,6 +125,10 @@ impl PartialEq for Secrets {
 }
 
 impl Eq for Secrets {}
+
+// No foreign code runs under the lock, so a panic leaves the set whole.
+impl UnwindSafe for Secrets {}
+impl RefUnwindSafe for Secrets {}
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
