@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use crate::global::{Format, Global};
-use crate::print::lines::Lines;
+use crate::print::lines::{Lines, Source};
 
 /// The file in the state folder.
 const FILE: &str = "history.db";
@@ -58,6 +58,8 @@ enum Record {
 struct Talk {
     began: Instant,
     lines: Vec<String>,
+    /// How many lines found no room.
+    left_out: usize,
 }
 
 /// A line of data.
@@ -78,8 +80,8 @@ impl Observing {
         state: &Path,
     ) -> Self {
         let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
-        // An agent goes on where nobody reads.
-        let lines = Lines::new(global.output, mode != RUN);
+        let source = if mode == RUN { Source::Agent } else { Source::Apply };
+        let lines = Lines::new(global.output, source);
         Self {
             mode,
             site: paths.join(" "),
@@ -94,13 +96,17 @@ impl Observing {
 
     /// Ends the record, and waits until all lines of data are printed.
     pub(crate) fn end(&self, outcome: &'static str) {
+        self.end_record(outcome);
+        self.lines.iter().for_each(Lines::end);
+    }
+
+    /// Ends the record.
+    pub(crate) fn end_record(&self, outcome: &'static str) {
         let mut record = self.record.lock();
         self.begin(&mut record);
         if let Record::Written(recorder) = std::mem::replace(&mut *record, Record::Over) {
             recorder.end(outcome, now());
         }
-        drop(record);
-        self.lines.iter().for_each(Lines::end);
     }
 
     fn begin(&self, record: &mut Record) {
@@ -129,15 +135,21 @@ impl Observer for Observing {
         }
         let mut talks = self.talks.lock();
         let talk = talks.entry(resource.to_owned());
-        let talk = talk.or_insert_with(|| Talk { began: Instant::now(), lines: Vec::new() });
+        let talk =
+            talk.or_insert_with(|| Talk { began: Instant::now(), lines: Vec::new(), left_out: 0 });
         if talk.lines.len() < KEPT {
             talk.lines.push(line.to_owned());
+        } else {
+            talk.left_out += 1;
         }
         if talk.began.elapsed() >= FIRST {
             let mut out = anstream::stderr().lock();
             let told =
                 talk.lines.drain(..).try_for_each(|line| writeln!(out, "{resource}: {line}"));
             drop::<io::Result<()>>(told);
+            if std::mem::take(&mut talk.left_out) > 0 {
+                drop(writeln!(out, "{resource}: ... some lines are only in the account"));
+            }
         }
     }
 

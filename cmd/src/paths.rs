@@ -20,9 +20,29 @@ pub(crate) fn resource_path(path: &str) -> String {
     format!("{}{}", &path[..start], resource_name(&path[start..]))
 }
 
+/// Returns the name of the resource that a path leads to.
+pub(crate) fn resource_of(path: &str) -> String {
+    // An item may hold slashes.
+    let item = path.find('[').unwrap_or(path.len());
+    let start = path[..item].rfind('/').map_or(0, |slash| slash + 1);
+    resource_name(&path[start..])
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{resource_path, worker_path};
+    use super::{resource_of, resource_path, worker_path};
+
+    #[test]
+    fn a_path_leads_to_a_resource_by_its_name() {
+        for (path, name) in [
+            ("page", "page"),
+            ("resources/page", "page"),
+            ("/agent/resources/mount[\"/srv/resources/a\"]", "mount[\"/srv/resources/a\"]"),
+            ("/agent/resources/home..ada", "home[\"ada\"]"),
+        ] {
+            assert_eq!(resource_of(path), name);
+        }
+    }
 
     #[test]
     fn a_resource_of_an_item_is_found_by_its_own_name() {

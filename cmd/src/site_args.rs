@@ -84,11 +84,10 @@ impl SiteArgs {
         self.files().listed().into_iter().filter_map(digest).collect()
     }
 
-    /// Returns the name of a variable that is set here to a secret.
-    pub(crate) fn secret_var(&self) -> Option<&str> {
-        let is_secret = |value: &str| secrets().redact(value) != value;
-        let var = self.vars.iter().find(|(_, value)| is_secret(value));
-        var.map(|(name, _)| name.as_str())
+    /// Returns the name of a variable that is set here and holds a secret of the site.
+    pub(crate) fn secret_var(&self, site: &Site) -> Option<&str> {
+        let names = self.vars.iter().map(|(name, _)| name.as_str());
+        names.into_iter().find(|name| site.secret_inputs().contains(*name))
     }
 
     /// Returns whether variables are set from outside.

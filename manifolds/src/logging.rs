@@ -43,7 +43,8 @@ pub struct Logging {
     ///
     /// Whatever is logged says which worker it comes from.
     pub filter: String,
-    /// What is hidden in the lines that go to stderr. Default nothing.
+    /// What is hidden in the lines for people, and in panics. Whoever logs to JSON or to the journal hides
+    /// it before. Default nothing.
     pub secrets: Secrets,
 }
 
@@ -121,7 +122,7 @@ impl Logging {
         let (layer, missed) = self.layer();
         let begun = registry().with(layer.with_filter(with_spans(filter))).try_init();
         begun.map_err(|source| LoggingError::Begun { source })?;
-        log_panics();
+        log_panics(self.secrets.clone());
         if let Some(err) = missed {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(error, "there is no journal: logging to stderr");
@@ -138,7 +139,7 @@ impl Logging {
             LogFormat::Journald => true,
             LogFormat::Auto => is_journal(io::stderr()),
             LogFormat::Json => {
-                return (fmt::layer().with_writer(self.stderr(Layout::Json)).json().boxed(), None);
+                return (fmt::layer().with_writer(Stderr::new(Layout::Json)).json().boxed(), None);
             }
             LogFormat::Human => false,
         };
@@ -150,18 +151,14 @@ impl Logging {
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let has_colours = !is_plain && io::stderr().is_terminal();
-        let layer = fmt::layer().with_writer(self.stderr(Layout::Human)).with_ansi(has_colours);
-        (layer.event_format(ForPeople).boxed(), missed)
-    }
-
-    fn stderr(&self, layout: Layout) -> Stderr {
-        Stderr::new(layout, self.secrets.clone())
+        let layer = fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours);
+        (layer.event_format(ForPeople::hiding(self.secrets.clone())).boxed(), missed)
     }
 }
 
 /// Has panics be lines of the log, as long as errors are: what writes them to stderr otherwise waits
 /// for whoever reads it. Their backtraces are noted for the report too.
-fn log_panics() {
+fn log_panics(secrets: Secrets) {
     let otherwise = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let backtrace = Panicked::note(info).map(|lines| lines.replace('\n', ", "));
@@ -169,8 +166,8 @@ fn log_panics() {
             return otherwise(info);
         }
         let place = info.location().map(ToString::to_string);
-        let message = info.payload_as_str().unwrap_or("no message");
-        tracing::error!(place, reason = message, backtrace, "a panic");
+        let message = secrets.redact(info.payload_as_str().unwrap_or("no message"));
+        tracing::error!(place, reason = &*message, backtrace, "a panic");
     }));
 }
 

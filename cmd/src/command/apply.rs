@@ -88,7 +88,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     let Some((account, was_interrupted)) = to_the_end(applying, &stopper, &mut interrupts).await
     else {
-        observing.end("interrupted");
+        observing.end_record("interrupted");
         drop(writeln!(anstream::stderr(), "{KILLED}"));
         return Ok(exit::INTERRUPTED);
     };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::global::Global;
 use crate::observing::{history_file, now};
-use crate::paths::RESOURCES;
+use crate::paths::resource_of;
 use crate::{exit, print};
 
 /// How many runs or events people are shown.
@@ -89,9 +89,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 
 fn events(history: Option<&History>, subject: &str, query: Query) -> anyhow::Result<Events> {
     let Ok(number) = subject.parse() else {
-        let resource =
-            subject.rsplit_once(&format!("/{RESOURCES}/")).map_or(subject, |(_, name)| name);
-        let query = Query { resource: Some(resource.to_owned()), ..query };
+        let query = Query { resource: Some(resource_of(subject)), ..query };
         let events = history.map(|history| history.events(&query)).transpose()?;
         return Ok(Events { run: None, events: events.unwrap_or_default() });
     };

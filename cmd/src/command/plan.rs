@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if site.is_piped() && args.out.is_some() {
         return Err(IsPiped.into());
     }
-    if let Some(name) = named.secret_var().filter(|_| args.out.is_some()) {
+    if let Some(name) = named.secret_var(&site).filter(|_| args.out.is_some()) {
         return Err(HasSecret { name: name.to_owned() }.into());
     }
     let selection = args.work.selection();

@@ -1,8 +1,9 @@
 //! Lines of data, printed while the work goes on.
 
 use std::io::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Builder;
 use std::time::Duration;
 
@@ -12,25 +13,36 @@ use serde::Serialize;
 use super::{Versioned, written};
 use crate::global::Format;
 
-/// How many lines wait for whoever reads them.
+/// How many lines of an agent wait for their reader; those beyond are counted and lost. An apply has at
+/// most as many as its account.
 const WAITING: usize = 10_000;
 
-/// How long whoever reads is waited for at the end.
+/// How long the reader of an agent is waited for at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Prints lines from a thread of its own.
+/// Prints lines from a thread of its own, so that nobody waits for their reader.
 #[derive(Debug)]
 pub(crate) struct Lines {
     format: Format,
-    /// Whether those who print wait for whoever reads; else lines that find no room are counted.
-    waits: bool,
-    missed: AtomicU64,
+    source: Source,
+    /// How many lines wait to be printed.
+    waiting: Arc<AtomicUsize>,
+    missed: AtomicUsize,
     printing: Mutex<Option<Printing>>,
+}
+
+/// What the lines are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// An apply, which ends when all its lines were read.
+    Apply,
+    /// An agent, which goes on and ends without a reader.
+    Agent,
 }
 
 #[derive(Debug)]
 struct Printing {
-    sender: SyncSender<String>,
+    sender: Sender<String>,
     /// Closes when all is printed.
     printed: Receiver<()>,
 }
@@ -39,51 +51,57 @@ struct Printing {
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Gap {
-    Missed { missed: u64 },
+    Missed { missed: usize },
 }
 
 impl Lines {
-    pub(crate) fn new(format: Format, waits: bool) -> Self {
-        Self { format, waits, missed: AtomicU64::new(0), printing: Mutex::default() }
+    pub(crate) fn new(format: Format, source: Source) -> Self {
+        let (waiting, missed, printing) = Default::default();
+        Self { format, source, waiting, missed, printing }
     }
 
-    /// Prints a line soon.
+    /// Prints a line soon. Never blocks.
     pub(crate) fn print(&self, line: &impl Serialize) {
         let Ok(text) = written(self.format, &Versioned::new(line)) else { return };
-        let Some(sender) = self.sender() else { return };
-        if self.waits {
-            // Nobody can be told when the stream is closed.
-            let _is_closed = sender.send(text);
+        if self.source == Source::Agent && self.waiting.load(Ordering::Relaxed) >= WAITING {
+            self.missed.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let missed = self.missed.swap(0, Ordering::Relaxed);
-        let gap =
-            (missed > 0).then(|| written(self.format, &Versioned::new(&Gap::Missed { missed })));
-        let text = gap.and_then(Result::ok).unwrap_or_default() + &text;
-        if sender.try_send(text).is_err() {
-            self.missed.fetch_add(missed + 1, Ordering::Relaxed);
+        if missed > 0 {
+            self.send(written(self.format, &Versioned::new(&Gap::Missed { missed })).ok());
+        }
+        self.send(Some(text));
+    }
+
+    fn send(&self, text: Option<String>) {
+        if let Some((text, sender)) = text.zip(self.sender()) {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            // Nobody can be told when the stream is closed.
+            let _is_closed = sender.send(text);
         }
     }
 
-    /// Waits until all lines are printed; if those who print do not wait, for 1 s at most.
+    /// Waits until all lines of an apply are printed; of an agent for 1 s at most.
     pub(crate) fn end(&self) {
         let Some(Printing { sender, printed }) = self.printing.lock().take() else { return };
         drop(sender);
-        let _closed = match self.waits {
-            true => printed.recv().is_ok(),
-            false => printed.recv_timeout(PATIENCE).is_ok(),
+        let _closed = match self.source {
+            Source::Apply => printed.recv().is_ok(),
+            Source::Agent => printed.recv_timeout(PATIENCE).is_ok(),
         };
     }
 
     /// Returns what takes lines; begins to print with the first.
-    fn sender(&self) -> Option<SyncSender<String>> {
+    fn sender(&self) -> Option<Sender<String>> {
         let mut printing = self.printing.lock();
         if printing.is_none() {
-            let (sender, receiver) = sync_channel(WAITING);
-            let (printing_on, printed) = sync_channel(0);
+            let (sender, receiver) = channel();
+            let (printing_on, printed) = channel();
+            let waiting = Arc::clone(&self.waiting);
             let print = move || {
-                print_all(&receiver);
-                drop(printing_on);
+                print_all(&receiver, &waiting);
+                drop::<Sender<()>>(printing_on);
             };
             drop(Builder::new().name("lines".to_owned()).spawn(print).ok()?);
             *printing = Some(Printing { sender, printed });
@@ -93,8 +111,9 @@ impl Lines {
 }
 
 /// Prints what comes until nothing more will, or nobody reads.
-fn print_all(receiver: &Receiver<String>) {
+fn print_all(receiver: &Receiver<String>, waiting: &AtomicUsize) {
     while let Ok(text) = receiver.recv() {
+        waiting.fetch_sub(1, Ordering::Relaxed);
         let mut out = anstream::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
             return;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crankcase_workers::printable;
+use crankcase_workers::{Secrets, printable};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
@@ -18,8 +18,17 @@ const WHATS: [&str; 6] = ["what", "reason", "error", "line", "origin", "event"];
 
 /// Lays an event out as `TIME LEVEL SUBJECT: MESSAGE: WHAT; KEY: VALUE`. The subject is a field of the
 /// event, else the worker that it comes from. Module paths are left out at `info` and above.
-#[derive(Debug)]
-pub(super) struct ForPeople;
+#[derive(Debug, Default)]
+pub(super) struct ForPeople {
+    /// What is hidden.
+    secrets: Secrets,
+}
+
+impl ForPeople {
+    pub(super) fn hiding(secrets: Secrets) -> Self {
+        Self { secrets }
+    }
+}
 
 impl<S, N> FormatEvent<S, N> for ForPeople
 where
@@ -32,7 +41,7 @@ where
         mut out: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut said = Said::default();
+        let mut said = Said { secrets: self.secrets.clone(), ..Said::default() };
         event.record(&mut said);
         SystemTime.format_time(&mut out)?;
         let (target, level) = (event.metadata().target(), *event.metadata().level());
@@ -104,6 +113,7 @@ fn uncoloured(text: &str) -> String {
 struct Said {
     message: String,
     fields: Vec<(&'static str, String)>,
+    secrets: Secrets,
 }
 
 impl Said {
@@ -115,7 +125,7 @@ impl Said {
     }
 
     fn add(&mut self, field: &Field, value: &str) {
-        let text = printable(value);
+        let text = printable(&self.secrets.redact(value));
         match field.name() {
             "message" => self.message = text,
             name => self.fields.push((name, text)),
@@ -168,7 +178,7 @@ mod tests {
         let lines = Lines::default();
         let writer = lines.clone();
         let layer = fmt::layer().with_writer(move || writer.clone()).with_ansi(has_colours);
-        with_default(registry().with(layer.event_format(ForPeople)), log);
+        with_default(registry().with(layer.event_format(ForPeople::default())), log);
         let text = String::from_utf8_lossy(&lines.0.lock()).into_owned();
         text.lines().filter_map(|line| Some(line.split_once(' ')?.1.to_owned() + "\n")).collect()
     }

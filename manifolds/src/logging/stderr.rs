@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::time::Duration;
 
-use crankcase_workers::Secrets;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -34,7 +33,6 @@ pub(super) enum Layout {
 #[derive(Debug)]
 pub(super) struct Stderr {
     layout: Layout,
-    secrets: Secrets,
     out: Mutex<Out>,
 }
 
@@ -55,12 +53,8 @@ struct Missed {
 }
 
 impl Stderr {
-    pub(super) fn new(layout: Layout, secrets: Secrets) -> Self {
-        Self {
-            layout,
-            secrets,
-            out: Mutex::new(Out { own: reopened().ok(), missed: Missed::default() }),
-        }
+    pub(super) fn new(layout: Layout) -> Self {
+        Self { layout, out: Mutex::new(Out { own: reopened().ok(), missed: Missed::default() }) }
     }
 }
 
@@ -78,7 +72,7 @@ impl<'a> MakeWriter<'a> for Stderr {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { layout: self.layout, secrets: &self.secrets, out: self.out.lock() }
+        Line { layout: self.layout, out: self.out.lock() }
     }
 }
 
@@ -86,7 +80,6 @@ impl<'a> MakeWriter<'a> for Stderr {
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     layout: Layout,
-    secrets: &'a Secrets,
     out: MutexGuard<'a, Out>,
 }
 
@@ -107,8 +100,7 @@ impl Write for Line<'_> {
                 }
             }
         }
-        let text = String::from_utf8_lossy(line);
-        let put = put(own, self.secrets.redact(&text).as_bytes(), until);
+        let put = put(own, line, until);
         missed.lines += u64::from(put != Put::All);
         missed.is_cut |= put == Put::Some;
         Ok(line.len())

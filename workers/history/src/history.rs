@@ -39,7 +39,7 @@ impl History {
         Ok(Store::read(path)?.map(|store| Self { store }))
     }
 
-    /// Returns the runs that have begun since then, in the order in which they have begun.
+    /// Returns the runs that were not over by then, whatever the resource, in the order in which they have begun.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl History {
         }
         let mut statement = self.store.connection.prepare(&format!(
             "SELECT * FROM (SELECT id, mode, site, began, ended, outcome FROM run
-             WHERE began >= ?1 {only} ORDER BY id DESC LIMIT ?2) ORDER BY id"
+             WHERE (began >= ?1 OR ended IS NULL OR ended >= ?1) {only} ORDER BY id DESC LIMIT ?2) ORDER BY id"
         ))?;
         let read = |row: &Row<'_>| {
             let (began, ended): (i64, Option<i64>) = (row.get(3)?, row.get(4)?);

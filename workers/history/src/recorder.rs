@@ -21,13 +21,18 @@ const BATCH: usize = 1_000;
 /// How many runs are kept.
 const RUNS: i64 = 1_000;
 
-/// How many events are kept, but for those of the last run.
+/// How many events are kept.
 const EVENTS: i64 = 200_000;
+
+/// After how many more events the oldest are forgotten.
+const TRIM: i64 = 10_000;
 
 /// Writes one run. Events are written by a thread of its own, so that nobody waits for the disk.
 ///
-/// When the disk refuses, that is logged once, and the run goes on without its record.
+/// When the disk refuses, that is logged once, and what could not be written is counted. When it is dropped
+/// without its end, the run stays without one, and what was not written yet may be lost.
 #[derive(Debug)]
+#[must_use]
 pub struct Recorder {
     sender: SyncSender<Told>,
     lost: AtomicU64,
@@ -42,7 +47,7 @@ enum Told {
 
 impl Recorder {
     /// Begins a run: says what kind of run it is, and what it works on. Forgets the oldest runs, if there
-    /// are more than 1,000 or they have more than 200,000 events. Blocks for the disk.
+    /// are more than 1,000. Blocks for the disk.
     ///
     /// # Errors
     ///
@@ -81,46 +86,49 @@ impl Recorder {
 }
 
 fn begin(store: &Store, (mode, site): (&str, &str), at: i64) -> rusqlite::Result<i64> {
-    let Store { connection, .. } = store;
-    connection.execute(
+    let transaction = store.connection.unchecked_transaction()?;
+    transaction.execute(
         "INSERT INTO run (mode, site, began) VALUES (?1, ?2, ?3)",
         params![mode, site, at],
     )?;
-    let run = connection.last_insert_rowid();
-    connection.execute("DELETE FROM run WHERE id <= ?1", [run - RUNS])?;
-    // Whole runs go, the oldest first.
-    connection.execute(
-        "DELETE FROM run WHERE id <= (SELECT run FROM event ORDER BY id DESC LIMIT 1 OFFSET ?1)",
-        [EVENTS],
-    )?;
+    let run = transaction.last_insert_rowid();
+    transaction.execute("DELETE FROM run WHERE id <= ?1", [run - RUNS])?;
+    transaction.commit()?;
     Ok(run)
 }
 
 /// Writes what comes until the run has ended.
 fn write(store: &Store, run: i64, receiver: &Receiver<Told>) {
+    let mut lost = 0;
     while let Ok(first) = receiver.recv() {
         let rest = std::iter::from_fn(|| receiver.try_recv().ok());
         let batch: Vec<_> = std::iter::once(first).chain(rest).take(BATCH).collect();
-        let is_end = batch.iter().any(|told| matches!(told, Told::End { .. }));
-        if let Err(error) = write_batch(store, run, &batch) {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, "the history of this run is not written any further");
-            return;
+        if let Err(error) = write_batch(store, (run, lost), &batch) {
+            if lost == 0 {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "events of this run cannot be put on record");
+            }
+            lost += batch.len() as u64;
         }
-        if is_end {
+        if batch.iter().any(|told| matches!(told, Told::End { .. })) {
             return;
         }
     }
 }
 
-fn write_batch(store: &Store, run: i64, batch: &[Told]) -> rusqlite::Result<()> {
+fn write_batch(
+    store: &Store,
+    (run, unwritten): (i64, u64),
+    batch: &[Told],
+) -> rusqlite::Result<()> {
     let transaction = store.connection.unchecked_transaction()?;
     for told in batch {
         match told {
             Told::Event(event, at) => insert(&transaction, (run, *at), event)?,
             Told::End { outcome, at, lost } => {
-                if *lost > 0 {
-                    let why = format!("{lost} events came faster than they could be written");
+                let lost = lost + unwritten;
+                if lost > 0 {
+                    let why = format!("{lost} events could not be written");
                     let event = Event { event: "lost".to_owned(), why, ..Event::default() };
                     insert(&transaction, (run, *at), &event)?;
                 }
@@ -130,6 +138,10 @@ fn write_batch(store: &Store, run: i64, batch: &[Told]) -> rusqlite::Result<()> 
                 )?;
             }
         }
+    }
+    let last = transaction.last_insert_rowid();
+    if last / TRIM != (last - batch.len() as i64) / TRIM {
+        transaction.execute("DELETE FROM event WHERE id <= ?1", [last - EVENTS])?;
     }
     transaction.commit()
 }

@@ -48,8 +48,8 @@ const TABLES: &str = "
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
-    /// The file cannot be made.
-    #[error("cannot make {}", path.display())]
+    /// The file cannot be made, or looked for.
+    #[error("cannot make or find {}", path.display())]
     Make {
         /// The file.
         path: PathBuf,
@@ -93,7 +93,10 @@ impl Store {
     /// Opens the file to read it; nothing if it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, HistoryError> {
         // A write-ahead log is read with a lock, which is a write.
-        if path.exists() {
+        let exists = path.try_exists();
+        let exists =
+            exists.map_err(|source| HistoryError::Make { path: path.to_owned(), source })?;
+        if exists {
             Self::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
         } else {
             Ok(None)

@@ -114,7 +114,8 @@ fn hidden(secret: &str, text: &str) -> usize {
         secret.char_indices().zip(text.chars()).take_while(|((_, one), other)| one == other);
     let length = alike.map(|((at, character), _)| at + character.len_utf8()).last().unwrap_or(0);
     let rest = &text[length..];
-    if length >= LEAST && (rest.is_empty() || rest.starts_with(CUT)) { length } else { 0 }
+    let is_cut = rest.is_empty() || rest.starts_with(CUT) || rest.starts_with('\u{fffd}');
+    if length >= LEAST && is_cut { length } else { 0 }
 }
 
 /// Two are equal if they are the same set, or both empty.

@@ -64,6 +64,8 @@ pub struct Manifest {
     is_piped: bool,
     secrets: Secrets,
     secret_files: Vec<PathBuf>,
+    /// The variables that hold secrets.
+    secret_vars: BTreeSet<String>,
 }
 
 impl Manifest {
@@ -144,8 +146,9 @@ impl Manifest {
         redact(&mut declarations, secrets);
         tell_wanted(&mut declarations, &placed);
         let digest = digest(&placed);
+        let secret_vars = vars.sensitive.vars();
         let (secrets, secret_files) = (secrets.clone(), vars.files);
-        Ok(Self { declarations, order, digest, is_piped, secrets, secret_files })
+        Ok(Self { declarations, order, digest, is_piped, secrets, secret_files, secret_vars })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -182,7 +185,7 @@ impl Manifest {
         }
         let site = Site::new(self.declarations, kinds, self.digest);
         let site = site.expect("the resources of a manifest have been ordered");
-        let site = site.hiding(self.secrets);
+        let site = site.hiding(self.secrets, self.secret_vars);
         if self.is_piped { site.piped() } else { site }
     }
 }

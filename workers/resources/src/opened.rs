@@ -158,7 +158,7 @@ impl Opened {
     }
 
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
-        let done: Vec<_> = done.iter().map(|action| self.disguise.real(action)).collect();
+        let done: Vec<_> = done.iter().map(|action| self.disguise.done(action)).collect();
         let action = self.told(|unit, context| unit.refresh(&done, context))?;
         Ok(action.map(|action| self.disguise.show(action, &self.made.context)))
     }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -28,6 +29,7 @@ pub struct Site {
     digest: String,
     is_piped: bool,
     secrets: Secrets,
+    secret_inputs: BTreeSet<String>,
 }
 
 impl Site {
@@ -44,7 +46,8 @@ impl Site {
     ) -> Result<Self, OrderError> {
         let order = Arc::new(Order::new(&declarations)?);
         let (is_cut, is_piped, secrets) = (false, false, Secrets::default());
-        Ok(Self { declarations, is_cut, order, kinds, digest, is_piped, secrets })
+        let secret_inputs = BTreeSet::new();
+        Ok(Self { declarations, is_cut, order, kinds, digest, is_piped, secrets, secret_inputs })
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -54,7 +57,8 @@ impl Site {
     /// Returns the site with these resources in place of its own.
     pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, OrderError> {
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
-        Ok(Self { is_piped: self.is_piped, secrets: self.secrets.clone(), ..site })
+        let (is_piped, secrets) = (self.is_piped, self.secrets.clone());
+        Ok(Self { is_piped, secrets, secret_inputs: self.secret_inputs.clone(), ..site })
     }
 
     /// Says that it came from a pipe, and cannot be loaded again.
@@ -65,9 +69,16 @@ impl Site {
 
     /// Sets what is hidden in all that is said of its resources. Default: only the values of sensitive
     /// attributes.
+    ///
+    /// `inputs` are the names of the inputs, such as variables of a manifest, that hold secrets.
     #[must_use]
-    pub fn hiding(self, secrets: Secrets) -> Self {
-        Self { secrets, ..self }
+    pub fn hiding(self, secrets: Secrets, inputs: BTreeSet<String>) -> Self {
+        Self { secrets, secret_inputs: inputs, ..self }
+    }
+
+    /// Returns the names of the inputs that hold secrets.
+    pub fn secret_inputs(&self) -> &BTreeSet<String> {
+        &self.secret_inputs
     }
 
     /// Returns what is hidden in all that is said of its resources.

@@ -89,7 +89,7 @@ fn only_what_was_asked_for_is_read() -> TestResult {
     let of_resource = of(Query { resource: Some("b".to_owned()), ..Query::default() })?;
     let since = of(Query { since: Some(at(7200)), ..Query::default() })?;
     let last = of(Query { last: Some(3), ..Query::default() })?;
-    let runs = history.runs(&Query { since: Some(at(3601)), ..Query::default() })?;
+    let runs = history.runs(&Query { since: Some(at(7200)), ..Query::default() })?;
 
     assert_eq!(of_run, [one(2, "a"), one(2, "b")]);
     assert_eq!(of_resource, [one(1, "b"), one(2, "b"), one(3, "b")]);
@@ -114,7 +114,7 @@ fn a_run_that_has_not_ended_is_read_while_it_is_written() -> TestResult {
 }
 
 #[test]
-fn many_events_are_all_written_and_the_oldest_runs_are_forgotten() -> TestResult {
+fn many_events_are_all_written_and_the_oldest_are_forgotten() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("history.db");
     let names: Vec<String> = (0..50_000).map(|number| format!("n{number}")).collect();
@@ -125,8 +125,10 @@ fn many_events_are_all_written_and_the_oldest_runs_are_forgotten() -> TestResult
 
     let runs = opened(&path)?.runs(&Query::default())?;
 
-    let counts: Vec<_> = runs.iter().map(|run| (run.run, run.counts["repaired"])).collect();
-    assert_eq!(counts, [(2, 50_000), (3, 50_000), (4, 50_000), (5, 50_000), (6, 50_000)]);
+    let counts: Vec<_> = runs.iter().map(|run| run.counts.get("repaired").copied()).collect();
+    let (some, all) = (counts.iter().flatten().sum::<u64>(), Some(50_000));
+    assert_eq!((counts[0], counts[1], counts[3], counts[5]), (None, None, all, all));
+    assert!((200_000..=211_000).contains(&some), "{counts:?}");
     Ok(())
 }
 

@@ -41,7 +41,12 @@ impl<P: AsyncRead + AsFd + Unpin> Output<P> {
         let mut buffer = vec![0; BUFFER];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer).await? {
-                0 => self.pipe = None,
+                0 => {
+                    self.pipe = None;
+                    if !self.line.is_empty() {
+                        self.tell(b"\n");
+                    }
+                }
                 count => self.keep(&buffer[..count]),
             }
         }

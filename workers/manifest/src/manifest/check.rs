@@ -234,7 +234,7 @@ impl Checker<'_> {
             }
             ("deps", _) if self.usable.aliases.is_none() => self.no_dependencies(),
             ("deps", None) => {
-                self.used.all_states = true;
+                self.use_all_states();
                 return None;
             }
             ("deps", Some(alias)) => {
@@ -270,6 +270,15 @@ impl Checker<'_> {
             }
         };
         Some(Failure { offset, message, hint })
+    }
+
+    /// Notes that the states of all dependencies are used, with the secrets in them.
+    fn use_all_states(&mut self) {
+        self.used.all_states = true;
+        let mut tables = self.usable.states.values();
+        if tables.any(|table| table.parameters.iter().any(|it| it.is_sensitive)) {
+            self.used.secrets.insert("deps".to_owned());
+        }
     }
 
     /// Says that there are no dependencies here.

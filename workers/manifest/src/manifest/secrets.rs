@@ -28,7 +28,20 @@ impl Sensitive {
 
     /// Adds what is written as a secret in a variable.
     pub(crate) fn add_written(&mut self, name: &str, node: &Node) {
+        self.add_literals(node);
         self.walk(&mut vec![name.to_owned()], node, &|_, node| Form::of(node).is_some());
+    }
+
+    /// Adds the texts that are written out as secrets: errors must not show them, whatever else is wrong.
+    fn add_literals(&self, node: &Node) {
+        if let Some(Form::Here(Node { data: Data::String(text), .. })) = Form::of(node) {
+            self.secrets.add(text);
+        }
+        match &node.data {
+            Data::List(items) => items.iter().for_each(|item| self.add_literals(item)),
+            Data::Map(map) => map.values().for_each(|entry| self.add_literals(&entry.value)),
+            _ => {}
+        }
     }
 
     /// Adds what becomes a secret in a variable because it uses one.
@@ -43,7 +56,7 @@ impl Sensitive {
         self.walk(&mut vec![name.to_owned()], node, &uses_secret);
     }
 
-    /// Adds the paths of the nodes that are secrets. An item of a list has the path of the list.
+    /// Adds the paths of the nodes that are secrets.
     fn walk(
         &mut self,
         path: &mut Vec<String>,
@@ -55,7 +68,13 @@ impl Sensitive {
             return;
         }
         match &node.data {
-            Data::List(items) => items.iter().for_each(|item| self.walk(path, item, is_secret)),
+            Data::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.push(index.to_string());
+                    self.walk(path, item, is_secret);
+                    path.pop();
+                }
+            }
             Data::Map(map) => {
                 for (key, entry) in map {
                     path.push(key.clone());
@@ -88,6 +107,15 @@ impl<'a> Form<'a> {
     }
 }
 
+/// Returns whether a map was most likely meant to be a secret.
+fn is_misspelt(map: &Map) -> bool {
+    let has_source = |data: &Data| match data {
+        Data::Map(from) => SOURCES.iter().any(|source| from.contains_key(*source)),
+        _ => map.len() == 1,
+    };
+    map.contains_key("sensitive") || map.get("secret").is_some_and(|it| has_source(&it.value.data))
+}
+
 /// Puts the secrets into the value of a variable.
 pub(crate) struct Filling<'a> {
     pub(crate) source: &'a Source,
@@ -107,6 +135,13 @@ impl Filling<'_> {
             (Some(Form::Elsewhere(from)), _, Value::Object(mut map)) => {
                 let value = map.shift_remove("secret").unwrap_or_default();
                 self.read(node, (from, &value)).map_or(Value::Null, Value::String)
+            }
+            (None, Data::Map(map), value) if is_misspelt(map) => {
+                let message = "a secret is a map with the only key \"secret\", which is a map with one \
+                               source, or \"sensitive\"";
+                let hint = Hint::default().or(listed(SOURCES));
+                self.problems.with_hint(self.source, node.span.start, message, hint);
+                value
             }
             (None, Data::List(items), Value::Array(values)) => {
                 items.iter().zip(values).map(|(item, value)| self.fill(item, value)).collect()

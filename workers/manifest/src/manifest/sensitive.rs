@@ -19,6 +19,11 @@ impl Sensitive {
         Self { paths: BTreeSet::new(), secrets: secrets.clone() }
     }
 
+    /// Returns the names of the variables that hold any.
+    pub(crate) fn vars(&self) -> BTreeSet<String> {
+        self.paths.iter().filter_map(|path| path.first().cloned()).collect()
+    }
+
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.paths.is_empty()
@@ -37,12 +42,18 @@ impl Sensitive {
         })
     }
 
-    /// Takes the secrets in the value of a variable, wherever else they are shown.
+    /// Adds the secret values of a variable to the texts that are hidden.
     pub(crate) fn note(&self, name: &str, value: &Value) {
         for path in self.paths.iter().filter(|path| path.first().is_some_and(|it| it == name)) {
-            let found = path[1..].iter().try_fold(value, |value, key| value.get(key));
-            // Another value was set in the place of one with such keys.
-            add_secret(found.unwrap_or(value), &self.secrets);
+            let below = path[1..].iter().try_fold(value, |value, key| match value {
+                Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+                Value::Object(map) => map.get(key),
+                // It was set in the place of one with such keys.
+                value => Some(value),
+            });
+            if let Some(secret) = below {
+                add_secret(secret, &self.secrets);
+            }
         }
     }
 }

@@ -162,6 +162,8 @@ fn happened(accounted: &Accounted, took: Duration) -> Option<Happened> {
         Outcome::Changed if differences.is_empty() => (What::Refreshed, None),
         Outcome::Changed => (What::Changed, None),
         Outcome::Failed { error, .. } => (What::Failed, Some(error.clone())),
+        // What was done before it was halted or refused is done.
+        _ if !done.is_empty() => (What::Changed, None),
         _ => return None,
     };
     let mut event = Happened::new(what, (name, kind), ("apply", took));

@@ -32,10 +32,13 @@ impl Opened {
     ) -> Option<Acted> {
         let place = self.place.lock().take();
         let key = place.as_ref().and_then(|_| self.told(|unit, _| unit.group()).ok().flatten());
-        let Some((place, key)) = place.zip(key) else { return Some(self.act_alone(action).await) };
+        let action = match self.disguise.take(action) {
+            Ok(action) => action,
+            Err(error) => return Some(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
+        };
+        let Some((place, key)) = place.zip(key) else { return Some(self.act_alone(&action).await) };
         let call = self.untimed();
-        let member =
-            GroupMember::new(Arc::clone(&self.made.unit), self.disguise.real(action), call.clone());
+        let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
         let mut slot = self.slot.lock().take();
         let turn = place.gather(slot.as_mut(), (key, member.clone())).await;
         *self.slot.lock() = slot;
@@ -56,7 +59,7 @@ impl Opened {
         if let Some(why) = why {
             call.log(&format!("it is done alone, as together with others it failed: {why}"));
         }
-        let acted = self.act_alone(action).await;
+        let acted = self.act_alone(&action).await;
         Some(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
@@ -99,9 +102,7 @@ impl Opened {
     async fn act_alone(&self, action: &Action) -> Acted {
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let call = self.made.context.of_call(&deadline);
-        let (ended, is_late) = deadline
-            .tell(caught_async(self.made.unit.act(&self.disguise.real(action), &call)))
-            .await;
+        let (ended, is_late) = deadline.tell(caught_async(self.made.unit.act(action, &call))).await;
         Acted { ended, is_late, log: call.lines() }
     }
 }

@@ -8,18 +8,27 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::context::Context;
+use crate::error::BoxError;
 use crate::found::{Amiss, Difference, Found};
 use crate::make::Made;
 use crate::params::{HIDDEN, Type};
 use crate::secrets::{note_secrets, redact_text, redact_value};
 
-/// How many actions with secrets are remembered; a check asks for a few.
-const MAX_ACTIONS: usize = 64;
+/// How many actions that were done are remembered.
+const MAX_DONE: usize = 64;
 
-/// What the actions that were shown really are, where their arguments hold secrets: each as it was shown,
-/// and as it is.
+/// What the actions that were shown really are, where their arguments hold secrets.
 #[derive(Default)]
-pub(super) struct Disguise(Mutex<VecDeque<(Action, Action)>>);
+pub(super) struct Disguise(Mutex<Pairs>);
+
+/// Actions as they were shown, each with what it is.
+#[derive(Default)]
+struct Pairs {
+    /// Those that the last look, or a refresh after it, wants.
+    wanted: Vec<(Action, Action)>,
+    /// Those that were taken to be done, the last ones.
+    done: VecDeque<(Action, Action)>,
+}
 
 impl std::fmt::Debug for Disguise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -31,6 +40,7 @@ impl Disguise {
     /// Hides the secrets in what a check has found, all but those in states: dependents need these.
     pub(super) fn hide(&self, mut found: Found, made: &Made) -> Found {
         let Made { kind, context, .. } = made;
+        self.0.lock().wanted.clear();
         let note = |state: &Value| {
             let state = state.as_object();
             state.inspect(|it| note_secrets(it, kind.states(), context.secrets()));
@@ -67,26 +77,35 @@ impl Disguise {
                 redact_value(value, context.secrets());
             }
         }
-        let pair = (shown.clone(), action);
-        let mut actions = self.0.lock();
-        if pair.0 != pair.1 && !actions.contains(&pair) {
-            actions.truncate(MAX_ACTIONS - 1);
-            actions.push_front(pair);
+        if shown != action {
+            self.0.lock().wanted.push((shown.clone(), action));
         }
         shown
     }
 
-    /// Returns what an action that was shown really is.
-    pub(super) fn real(&self, shown: &Action) -> Action {
-        let mut actions = self.0.lock();
-        let Some(position) = actions.iter().rposition(|(it, _)| it == shown) else {
-            return shown.clone();
+    /// Returns what an action that was shown is, to be done. Of several that are shown alike, the next one
+    /// is another.
+    pub(super) fn take(&self, shown: &Action) -> Result<Action, BoxError> {
+        let mut pairs = self.0.lock();
+        let Some(position) = pairs.wanted.iter().position(|(it, _)| it == shown) else {
+            let is_hidden = |value: &Value| value.to_string().contains(HIDDEN);
+            return match shown.arguments.values().any(is_hidden) {
+                true => Err("the last look did not ask for this action".into()),
+                false => Ok(shown.clone()),
+            };
         };
-        // Of several that are shown alike the next one is another.
-        let pair = actions.remove(position).expect("it was found there");
-        let real = pair.1.clone();
-        actions.push_front(pair);
-        real
+        let pair = pairs.wanted.remove(position);
+        let action = pair.1.clone();
+        pairs.done.push_front(pair);
+        pairs.done.truncate(MAX_DONE);
+        Ok(action)
+    }
+
+    /// Returns what an action that was done was.
+    pub(super) fn done(&self, shown: &Action) -> Action {
+        let pairs = self.0.lock();
+        let found = pairs.done.iter().find(|(it, _)| it == shown);
+        found.map_or_else(|| shown.clone(), |(_, action)| action.clone())
     }
 }
 

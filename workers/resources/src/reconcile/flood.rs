@@ -58,7 +58,7 @@ impl Flood {
 fn end(window: &mut Window) {
     let more = window.count.saturating_sub(SHOWN);
     if more > 0 {
-        tracing::info!(resources = more, "more were changed; the history has them all");
+        tracing::info!(resources = more, "more were changed");
     }
     *window = Window::default();
 }

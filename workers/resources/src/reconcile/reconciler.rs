@@ -122,13 +122,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.pace.spend(if has_failed { took.max(FAILED_LOOK) } else { took });
             }
             let cause = self.wait(delay).await;
-            is_seen = matches!(cause, Cause::Seen);
+            // What it depends on may be faster to tell of the same change.
+            let has_seen =
+                matches!(cause, Cause::News) && !self.setbacks.is_fought_over() && self.has_seen();
+            is_seen = has_seen || matches!(cause, Cause::Seen);
             self.is_late = self.is_waiting && matches!(cause, Cause::Time);
-            self.why = match cause {
-                // What it depends on was faster to tell of the same change.
-                Cause::News if self.has_seen() => Cause::Seen.why(),
-                _ => cause.why(),
-            };
+            self.why = if has_seen { Cause::Seen.why() } else { cause.why() };
             match cause {
                 Cause::Stop => return Ok(()),
                 Cause::Declared | Cause::News | Cause::Seen => self.seat.begin(),
