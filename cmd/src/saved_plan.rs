@@ -57,7 +57,7 @@ pub(crate) struct OutOfDate {
 const HAS_CHANGED: &str = " has changed";
 
 /// What is said to have changed when no file has.
-const BESIDE: &str = "what the manifest sees beside its files, a secret or the host,";
+const BESIDE: &str = "a secret, or what is known of the host,";
 
 /// Refuses a plan of which something has moved.
 fn require(moved: Vec<String>) -> Result<(), OutOfDate> {

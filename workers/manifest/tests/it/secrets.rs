@@ -177,3 +177,42 @@ fn a_value_that_is_set_in_the_place_of_a_secret_is_one() -> TestResult {
     assert_eq!(loaded.secrets().redact("it is of-the-line"), "it is (sensitive)");
     Ok(())
 }
+
+#[test]
+fn a_secret_that_is_written_out_is_in_no_error_also_when_its_variable_is_wrong() -> TestResult {
+    let site = Site::new(
+        "vars:\n  db: {password: {sensitive: hunter2}, url: '{{ nope }}'}\nresources: {}\n",
+    )?;
+
+    let refused = files(&site).load().err().ok_or("it was taken")?;
+
+    assert!(!format!("{refused} {:?}", refused.problems()).contains("hunter2"), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn what_was_meant_to_be_a_secret_is_no_plain_value() -> TestResult {
+    for secret in ["{secret: /etc/pw}", "{sensitive: x, note: y}", "{secret: {file: x}, note: y}"] {
+        let site = Site::new(&format!("vars:\n  it: {secret}\nresources: {{}}\n"))?;
+
+        let refused = files(&site).load().err().ok_or_else(|| format!("{secret} was taken"))?;
+
+        let message = &refused.problems()[0].message;
+        assert!(message.starts_with("a secret is a map with the only key \"secret\""), "{message}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_stands_beside_a_secret_in_a_list_is_shown() -> TestResult {
+    let site = Site::new(
+        "vars: {users: [{name: alice, password: {sensitive: of-alice}}]}\nresources: {it: {type: print, \
+         config: {message: '{{ users[0].password }}'}}}\n",
+    )?;
+
+    let loaded = files(&site).load()?;
+
+    assert_eq!(hidden(&loaded, "it")?, ["message"]);
+    assert_eq!(loaded.secrets().redact("alice: of-alice"), "alice: (sensitive)");
+    Ok(())
+}
