@@ -25,8 +25,9 @@ pub(super) struct Output<P> {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
-    /// Who is told of each line at once, and the line so far; nobody of a guard's.
+    /// The context that passes each line on at once; none for a guard, whose output nobody follows.
     told: Option<Context>,
+    /// The line that has not ended yet.
     line: Vec<u8>,
 }
 
