@@ -8,25 +8,20 @@ use crankcase_engine::{Exit, Outcome, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::context::{Notice, Used};
-use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState};
-use crate::facilities::{Due, Promise};
 use crate::halting::Halting;
-use crate::make::{Setting, Unmade, render};
 use crate::observer::{Happened, What};
 use crate::reconcile::armed::Unarmed;
-use crate::reconcile::board::{Blocker, Ended, Told};
-use crate::reconcile::cause::{Basis, Cause, by_agent, noted};
+use crate::reconcile::board::{Blocker, Ended};
+use crate::reconcile::cause::{Basis, Cause};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
-use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
 use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
-use crate::text::chain;
+
+mod round;
 
 /// What a look costs at least that a watch has caused and that has failed.
 const FAILED_LOOK: Duration = Duration::from_millis(100);
@@ -137,11 +132,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
-        let tellers = (&self.setting.facilities, self.links.board.flood());
-        said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
-    }
-
     fn tell_error(&self, error: &str) {
         if let Some(observer) = self.setting.facilities.observer() {
             let kind = self.links.declaration.borrow().kind.clone();
@@ -162,182 +152,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(held) = self.held {
             held.close().await;
         }
-    }
-
-    /// Looks at the resource, and makes it as declared.
-    async fn round(&mut self) -> Result<Judgement, Failure> {
-        let began = Instant::now();
-        // First of all: what comes from here on is news.
-        let told = self.seat.look();
-        let facilities = self.setting.facilities.clone();
-        let due = facilities.notices().due(&self.name);
-        let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
-        // Its record is gone as soon as it is back, also if its worker is another one by then.
-        if let Some(thing) = &declaration.record
-            && !facilities.has_reversal(thing).await
-        {
-            self.is_back = true;
-            return Ok(Judgement::default());
-        }
-        self.learn(&declaration);
-        let was_held = self.held.is_some();
-        let is_new = self.hold(&declaration, told.as_ref()).await?;
-        let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
-        let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
-        let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
-        let lasting = self.setting.backoff.reset_after;
-        let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
-        armed.map_err(Failure::Watch)?;
-        let name = self.name.clone();
-        let promise = Promise::new(facilities.notices(), &name, self.seat.notified());
-        let converging = Judgement::converge(
-            &held.opened,
-            &self.halting,
-            (&declaration, told.is_some()),
-            &promise,
-        );
-        let mut judgement = converging.await;
-        said::log(&self.name, &judgement.output);
-        let state = judgement.state.take().map(State::new);
-        if judgement.is_changed {
-            let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
-            let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
-            self.tell_change(&declaration.kind, (what, &judgement), began.elapsed());
-            // A dependent that is notified sees the new state with the notification.
-            if let Some(state) = &state {
-                self.seat.publish(state.clone());
-            }
-            promise.keep();
-            self.seat.tell(&judgement.differing, &judgement.actions);
-            let text = format!("{}: {}", what.word(), actions.join("; "));
-            self.links.journal.note(text, origin);
-            if is_drift && told.is_none() {
-                self.setbacks.note_repair();
-            }
-        } else {
-            promise.keep();
-        }
-        if let Some(failure) = judgement.failure.take() {
-            return Err(failure);
-        }
-        self.made_by = Some(basis);
-        let is_other = is_new && was_held;
-        self.settle(&declaration, (told.as_ref(), due), is_other, &mut judgement).await?;
-        if let Some(state) = state {
-            self.publish(state);
-        }
-        Ok(judgement)
-    }
-
-    /// Does what is left to do for a resource that is as declared, or left alone.
-    async fn settle(
-        &mut self,
-        declaration: &Declaration,
-        (told, due): (Option<&Told>, Due),
-        is_other: bool,
-        judgement: &mut Judgement,
-    ) -> Result<(), Failure> {
-        let Some(held) = &self.held else { return Ok(()) };
-        if declaration.noop {
-            let amiss = held.amiss().filter(|_| !declaration.readonly);
-            judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
-            return Ok(());
-        }
-        self.supervise(is_other, told).await?;
-        let facilities = self.setting.facilities.clone();
-        if let Some(told) = told {
-            self.seat.answer(told);
-            facilities.notices().settle(&self.name, due).await;
-        }
-        if let Some(thing) = &declaration.record {
-            facilities.forget_reversal(thing).await;
-            self.is_back = true;
-        } else if let Some(held) = &self.held {
-            judgement.holds = held.opened.holds().map_err(Failure::Again)?;
-        }
-        Ok(())
-    }
-
-    /// Starts the resource's program, if it is one and is not running as declared.
-    async fn supervise(&mut self, is_other: bool, told: Option<&Told>) -> Result<(), Failure> {
-        let Some(held) = &mut self.held else { return Ok(()) };
-        if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
-            return Err(Failure::HeldBack);
-        }
-        let keeper = (&self.stop, self.setting.facilities.ledger());
-        let is_other = is_other || held.program.is_some();
-        let started = held.supervise(&self.name, keeper, told.is_some()).await;
-        let started = started.map_err(|err| {
-            let error = self.setting.facilities.secrets().redact(&chain(&err)).into_owned();
-            Failure::Ended(Exit::failed(error))
-        })?;
-        if let Some(running) = started {
-            let why = match self.links.program.begin(running) {
-                Some(end) => end,
-                None if is_other => "its config has changed".to_owned(),
-                None => "it did not run".to_owned(),
-            };
-            let origin = told.map_or_else(|| by_agent(&why), Told::origin);
-            self.links.journal.note("started its program", origin);
-        }
-        Ok(())
-    }
-
-    /// Takes over the states of the dependencies; one that is away keeps its last.
-    fn learn(&mut self, declaration: &Declaration) {
-        for used in &declaration.dependencies {
-            if let Some(state) = self.links.board.last_state(&used.resource) {
-                self.known.insert(used.alias.clone(), state);
-            }
-        }
-    }
-
-    /// Makes the resource, and opens it if it is another one than before. Returns whether it is.
-    async fn hold(
-        &mut self,
-        declaration: &Declaration,
-        told: Option<&Told>,
-    ) -> Result<bool, Failure> {
-        let setting = Setting {
-            foresight: None,
-            salt: None,
-            kinds: self.setting.kinds.clone(),
-            stop: self.stop.clone(),
-            claims: self.links.claims.clone(),
-            facilities: self.setting.facilities.clone(),
-        };
-        let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let wrong = |unmade| match unmade {
-            Unmade::Unknown(aliases) => Failure::Look(not_known(&aliases)),
-            Unmade::Wrong(error) => Failure::Look(error),
-        };
-        let known = (self.used(declaration, &notices), notices);
-        let rendering = render(declaration, &setting, known).map_err(wrong)?;
-        if let Some(held) = &mut self.held
-            && held.opened.is_same(&rendering)
-        {
-            held.opened.see(rendering.context);
-            return Ok(false);
-        }
-        let made = rendering.make(declaration, &setting).map_err(wrong)?;
-        if self.held.is_some() && self.seat.blocker().is_some() {
-            return Err(Failure::HeldBack);
-        }
-        let opening = Held::open(self.held.take(), made, declaration.noop, &self.links.watches);
-        self.held = Some(opening.await.map_err(Failure::Again)?);
-        Ok(true)
-    }
-
-    /// Returns what is known of the dependencies, for the kind.
-    fn used(&self, declaration: &Declaration, notices: &[Notice]) -> Vec<Used> {
-        let used = declaration.dependencies.iter().filter_map(|used| {
-            let state = DependencyState::Known(self.known.get(&used.alias)?.share());
-            let (alias, resource) = (used.alias.clone(), used.resource.clone());
-            let notice = notices.iter().find(|notice| notice.by == resource);
-            let actions = notice.map(|notice| Arc::clone(&notice.actions)).unwrap_or_default();
-            Some(Used { alias, resource, state, actions })
-        });
-        used.collect()
     }
 
     fn publish(&mut self, state: State) {
