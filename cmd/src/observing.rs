@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crankcase_history::{Event, Recorder};
-use crankcase_resources::{Accounted, Happened, Observer};
+use crankcase_resources::{Accounted, Happened, Observer, What};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -154,7 +154,9 @@ impl Observer for Observing {
     }
 
     fn happened(&self, event: &Happened) {
-        if let Some(lines) = self.lines.as_ref().filter(|_| self.mode == RUN) {
+        if let Some(lines) = &self.lines
+            && (self.mode == RUN || event.event == What::Released)
+        {
             lines.print(event);
         }
         let mut record = self.record.lock();

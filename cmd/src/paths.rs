@@ -5,6 +5,9 @@ use crankcase_resources::{resource_name, worker_name};
 /// The name of the engine in which each resource is a worker.
 pub(crate) const RESOURCES: &str = "resources";
 
+/// The name of the worker that tells how the resources have fared.
+pub(crate) const TALLY: &str = "tally";
+
 /// Returns the path by which the agent knows a worker: that of
 /// `/agent/resources/home["ada"]` ends in `home..ada`.
 pub(crate) fn worker_path(path: &str) -> String {

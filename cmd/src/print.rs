@@ -1,6 +1,7 @@
 //! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
 
 mod dot;
+mod filter;
 pub(crate) mod lines;
 mod marked;
 mod problems;
@@ -15,10 +16,11 @@ use crankcase_workers::is_unprintable;
 use serde::Serialize;
 
 pub(crate) use dot::{dot, site_dot};
+pub(crate) use filter::Filter;
 pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
-pub(crate) use report::{engine, only, report, report_all};
-pub(crate) use summary::Condition;
+pub(crate) use report::{Reported, engine, report, report_all};
+pub(crate) use summary::tally_of;
 
 use crate::global::Format;
 

@@ -242,7 +242,7 @@ mod tests {
         SavedPlan::new(
             (site, Selection::default()),
             (BTreeMap::new(), String::new()),
-            Plan { salt: None, resources: Vec::new() },
+            Plan { salt: None, resources: Vec::new(), released: Vec::new() },
         )
     }
 

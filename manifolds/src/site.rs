@@ -4,12 +4,14 @@
 //! names of the resources, its state is a changing output. So a dependent waits for the first state
 //! of what it uses, and is never bounced by it.
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Policy};
-use crankcase_resources::{Facilities, Site, blocking};
+use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name, Policy};
+use crankcase_resources::{Facilities, Site, Tallies, blocking};
 use crankcase_workers::{Watches, end_leftovers};
+use serde_json::json;
 
 use self::keeper::Keeper;
 
@@ -27,8 +29,8 @@ mod wiring;
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// Returns a manifold that keeps the machine as the site declares, and offers the [`Engine`] in
-/// which each resource is a worker, and the [`Activity`](crankcase_resources::Activity) of the
-/// resources.
+/// which each resource is a worker, the [`Activity`](crankcase_resources::Activity) of the
+/// resources, and their [`Tallies`], which [`tally`] reports.
 ///
 /// It first ends the programs that an agent has left behind that was killed.
 ///
@@ -42,9 +44,20 @@ pub fn manifold(config: Config) -> Manifold {
         .start_with(config, start)
         .output(Keeper::engine)
         .output(Keeper::activity)
+        .output(Keeper::tallies)
         .report(|keeper| keeper.engine().reporter())
         .build()
         .grace(GRACE)
+}
+
+/// Returns a manifold whose report is the [`Tally`](crankcase_resources::Tally) of the resources that a
+/// site's manifold keeps.
+pub fn tally(resources: Name<Engine>) -> Manifold {
+    Manifold::builder().inputs(resources.output::<Tallies>()).run(|tallies, up| async move {
+        let up = up.report(move || ready(json!(tallies.tally())));
+        up.ready(()).wait().await;
+        Ok(())
+    })
 }
 
 async fn start(

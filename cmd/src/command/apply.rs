@@ -134,6 +134,7 @@ fn show(global: &Global, account: &Account) -> anyhow::Result<()> {
         run_only: account.run_only(),
         halted: account.halted(),
         refused: account.refused(),
+        released: account.released.len(),
     };
     print::line(global.output, &end, |_, _| Ok(()))
 }
@@ -150,6 +151,7 @@ struct End {
     run_only: usize,
     halted: usize,
     refused: usize,
+    released: usize,
 }
 
 /// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the

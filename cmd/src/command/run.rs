@@ -23,6 +23,7 @@ use crate::{exit, paths, print};
 const WATCHES: Name<Watches> = Name::new("watches");
 const SITE: Name<Arc<Site>> = Name::new("site");
 const RESOURCES: Name<Engine> = Name::new(paths::RESOURCES);
+const TALLY: Name<()> = Name::new(paths::TALLY);
 const SETTLED: Name<()> = Name::new("settled");
 
 /// What is kept.
@@ -117,7 +118,8 @@ fn install(
     Ok(agent
         .install(WATCHES, watches)
         .install(SITE, source::manifold(config).essential())
-        .install(RESOURCES, site::manifold(keeping).essential()))
+        .install(RESOURCES, site::manifold(keeping).essential())
+        .install(TALLY, site::tally(RESOURCES)))
 }
 
 /// Shows the report of a run that ended because everything was settled.

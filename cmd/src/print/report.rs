@@ -4,30 +4,41 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use crankcase_resources::resource_name;
+use crankcase_resources::{ResourceTally, Tally, resource_name};
 use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
+use serde::Serialize;
 
 use super::summary::Condition;
 use super::{first_line, indented, one_line, summary};
-use crate::paths::{RESOURCES, resource_path};
+use crate::paths::resource_path;
 
 /// How many resources are listed of those that are as declared, and of those that are not.
 const LISTED: usize = 40;
 
+/// What is reported.
+#[derive(Debug, Serialize)]
+pub(crate) struct Reported {
+    #[serde(flatten)]
+    pub(crate) subject: Subject,
+    /// How it has fared, if it is a resource.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) resource: Option<ResourceTally>,
+}
+
 /// Writes a report. Of an agent that keeps resources, that is how they are, and which other workers are in
 /// trouble.
-pub(crate) fn report(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
-    match subject {
+pub(crate) fn report(reported: &Reported, out: &mut dyn Write) -> io::Result<()> {
+    match &reported.subject {
         Subject::Engine(engine) => self::engine(engine, out),
-        subject => report_all(subject, out),
+        _ => report_all(reported, out),
     }
 }
 
 /// Writes a report with all workers.
-pub(crate) fn report_all(subject: &Subject, out: &mut dyn Write) -> io::Result<()> {
-    match subject {
+pub(crate) fn report_all(reported: &Reported, out: &mut dyn Write) -> io::Result<()> {
+    match &reported.subject {
         Subject::Engine(engine) => whole_engine(engine, out),
-        Subject::Worker(worker) => whole(worker, out),
+        Subject::Worker(worker) => whole(worker, reported.resource.as_ref(), out),
         _ => writeln!(out, "the agent reports what this version does not know"),
     }
 }
@@ -35,16 +46,17 @@ pub(crate) fn report_all(subject: &Subject, out: &mut dyn Write) -> io::Result<(
 /// Writes the report of an engine, as [`report`] does.
 pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
     let Some(resources) = summary::resources(engine) else { return whole_engine(engine, out) };
-    summary::summary(resources, out)?;
+    let tally = summary::tally(engine);
+    summary::summary(resources, &tally, out)?;
     let (well, amiss): (Vec<_>, Vec<_>) = resources
         .workers
         .iter()
-        .partition(|(_, resource)| Condition::of(resource) == Condition::AsDeclared);
+        .partition(|(name, it)| Condition::of((name, it), &tally) == Condition::AsDeclared);
     if well.len() + amiss.len() <= LISTED {
-        lines(resources, resources.workers.iter(), 1, out)?;
+        lines((resources, &tally), resources.workers.iter(), 1, out)?;
     } else {
         let listed = amiss.len().min(LISTED);
-        lines(resources, amiss[..listed].iter().copied(), 1, out)?;
+        lines((resources, &tally), amiss[..listed].iter().copied(), 1, out)?;
         for (rest, how) in [(amiss.len() - listed, "are not"), (well.len(), "are")] {
             if rest > 0 {
                 writeln!(out, "  ... {rest} more {how} as declared; --all lists them")?;
@@ -57,39 +69,33 @@ pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<(
         return Ok(());
     }
     writeln!(out, "of the agent itself:")?;
-    lines(engine, others.into_iter(), 1, out)
-}
-
-/// Leaves out of a report the resources that are in none of some conditions.
-pub(crate) fn only(mut subject: Subject, conditions: &[Condition]) -> Subject {
-    if let Subject::Engine(engine) = &mut subject
-        && let Some(resources) = engine.workers.get_mut(RESOURCES)
-        && let Some(Detail::Engine(resources)) = &mut resources.report
-    {
-        resources.workers.retain(|_, resource| conditions.contains(&Condition::of(resource)));
-    }
-    subject
+    lines((engine, &tally), others.into_iter(), 1, out)
 }
 
 fn whole_engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
+    let tally = summary::tally(engine);
     if let Some(resources) = summary::resources(engine) {
-        summary::summary(resources, out)?;
+        summary::summary(resources, &tally, out)?;
     }
     let count = engine.workers.len();
     writeln!(out, "{} {}, {count} workers", one_line(&engine.path), word(&engine.state))?;
-    workers(engine, 1, out)
+    workers((engine, &tally), 1, out)
 }
 
-fn workers(engine: &EngineReport, depth: usize, out: &mut dyn Write) -> io::Result<()> {
+fn workers(
+    (engine, tally): (&EngineReport, &Tally),
+    depth: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if let Some(error) = &engine.error {
         writeln!(out, "{:indent$}error: {}", "", first_line(error), indent = depth * 2)?;
     }
-    lines(engine, engine.workers.iter(), depth, out)
+    lines((engine, tally), engine.workers.iter(), depth, out)
 }
 
 /// Writes a line for each of some workers of an engine, and below it those of the engine that it is.
 fn lines<'a>(
-    engine: &EngineReport,
+    (engine, tally): (&EngineReport, &Tally),
     workers_of: impl Iterator<Item = (&'a String, &'a WorkerReport)> + Clone,
     depth: usize,
     out: &mut dyn Write,
@@ -99,16 +105,27 @@ fn lines<'a>(
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
     for (name, worker) in workers_of {
         write!(out, "{:indent$}{:width$}  ", "", one_line(&resource_name(name)))?;
-        let state = match summary::is_of_resources(engine) {
-            true => in_color(worker, Condition::of(worker).words()),
+        let is_resource = summary::is_of_resources(engine);
+        let state = match is_resource {
+            true => in_color(worker, Condition::of((name, worker), tally).words()),
             false => colored(worker),
         };
-        writeln!(out, "{state}{}{}", parked_by(worker), notes(engine, worker))?;
+        let fared = tally.resources.get(&resource_name(name)).filter(|_| is_resource);
+        let notes = notes(engine, worker) + &fared.map(repairs).unwrap_or_default();
+        writeln!(out, "{state}{}{notes}", parked_by(worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
-            workers(nested, depth + 1, out)?;
+            workers((nested, tally), depth + 1, out)?;
         }
     }
     Ok(())
+}
+
+/// Returns how often a resource was repaired, if it was.
+fn repairs(fared: &ResourceTally) -> String {
+    let last = fared.last_change.as_ref().filter(|_| fared.repairs > 0);
+    let times =
+        if fared.repairs == 1 { "once".to_owned() } else { format!("{} times", fared.repairs) };
+    last.map(|last| format!(", repaired {times}, last changed {last}")).unwrap_or_default()
 }
 
 /// Returns who has parked a worker and why, as events say it.
@@ -159,7 +176,11 @@ fn is_past(worker: &WorkerReport) -> bool {
 }
 
 /// Writes all there is to say of one worker.
-fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
+fn whole(
+    worker: &WorkerReport,
+    fared: Option<&ResourceTally>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(
         out,
         "{} {}{}",
@@ -167,6 +188,16 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
         colored(worker),
         parked_by(worker)
     )?;
+    if let Some(fared) = fared {
+        writeln!(out, "  type: {}", one_line(&fared.kind))?;
+        if !fared.tags.is_empty() {
+            writeln!(out, "  tags: {}", one_line(&fared.tags.join(", ")))?;
+        }
+        writeln!(out, "  repairs: {}", fared.repairs)?;
+        if let Some(at) = &fared.last_change {
+            writeln!(out, "  last change: {at}")?;
+        }
+    }
     let counts = [
         ("generation", worker.generation),
         ("starts", worker.starts),
@@ -203,7 +234,7 @@ fn whole(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     match &worker.report {
-        Some(Detail::Engine(engine)) => workers(engine, 1, out),
+        Some(Detail::Engine(engine)) => workers((engine, &Tally::default()), 1, out),
         Some(Detail::Value(value)) => {
             let text = serde_json::to_string_pretty(value)?;
             text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
@@ -245,7 +276,8 @@ mod tests {
                                         "at": "then", "workers": {"it": worker}}});
 
         let mut text = Vec::new();
-        super::report(&serde_json::from_value(subject)?, &mut text)?;
+        let subject = serde_json::from_value(subject)?;
+        super::report(&super::Reported { subject, resource: None }, &mut text)?;
 
         let text = anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string();
         assert_eq!(text, "/agent dreaming, 1 workers\n  it  half asleep\\u{1b}\n");

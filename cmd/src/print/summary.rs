@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use crankcase_resources::resource_name;
+use crankcase_resources::{Tally, resource_name};
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
+use serde::Deserialize;
 
 use super::one_line;
-use crate::paths::RESOURCES;
+use crate::paths::{RESOURCES, TALLY};
 
 /// How many names are told of each condition.
 const NAMED: usize = 3;
@@ -18,6 +19,20 @@ pub(super) fn resources(engine: &EngineReport) -> Option<&EngineReport> {
     match engine.workers.get(RESOURCES)?.report.as_ref()? {
         Detail::Engine(resources) => Some(resources),
         Detail::Value(_) => None,
+    }
+}
+
+/// Returns how the resources of an agent have fared, as far as it tells.
+pub(super) fn tally(engine: &EngineReport) -> Tally {
+    let told = engine.workers.get(TALLY).and_then(|worker| worker.report.as_ref());
+    told.and_then(tally_of).unwrap_or_default()
+}
+
+/// Reads a tally out of a report.
+pub(crate) fn tally_of(detail: &Detail) -> Option<Tally> {
+    match detail {
+        Detail::Value(value) => Tally::deserialize(value).ok(),
+        Detail::Engine(_) => None,
     }
 }
 
@@ -48,11 +63,13 @@ pub(crate) enum Condition {
 
 impl Condition {
     /// Returns how a resource is.
-    pub(super) fn of(resource: &WorkerReport) -> Self {
+    pub(super) fn of((name, resource): (&str, &WorkerReport), tally: &Tally) -> Self {
+        let tally = tally.resources.get(&resource_name(name));
+        let is_held_back = tally.is_some_and(|tally| tally.held_back_by.is_some());
         match (&resource.state, &resource.degraded) {
             (WorkerState::Parked, _) => Self::Parked,
             (WorkerState::Waiting, None) => Self::HeldBack,
-            (_, Some(reason)) if reason.starts_with("held back by ") => Self::HeldBack,
+            (_, Some(_)) if is_held_back => Self::HeldBack,
             (WorkerState::BackingOff, None) | (_, Some(_)) => Self::Degraded,
             (WorkerState::Running | WorkerState::Done, None) => Self::AsDeclared,
             _ => Self::Starting,
@@ -72,10 +89,14 @@ impl Condition {
 }
 
 /// Writes how many resources there are, and how they are: those that are not as declared by name.
-pub(super) fn summary(resources: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn summary(
+    resources: &EngineReport,
+    tally: &Tally,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let mut conditions: BTreeMap<Condition, Vec<&str>> = BTreeMap::new();
     for (name, resource) in &resources.workers {
-        conditions.entry(Condition::of(resource)).or_default().push(name);
+        conditions.entry(Condition::of((name, resource), tally)).or_default().push(name);
     }
     let count = |count: usize| {
         if count == 1 { "1 resource".to_owned() } else { format!("{count} resources") }
@@ -89,5 +110,13 @@ pub(super) fn summary(resources: &EngineReport, out: &mut dyn Write) -> io::Resu
         let (count, condition) = (names.len(), condition.words());
         write!(out, ", {count} {condition} ({}{more})", one_line(&first.join(", ")))?;
     }
-    writeln!(out)
+    writeln!(out)?;
+    let released = &tally.released;
+    if released.is_empty() {
+        return Ok(());
+    }
+    let first: Vec<_> = released.iter().take(NAMED).map(|released| &*released.name).collect();
+    let more = if released.len() > NAMED { ", ..." } else { "" };
+    let (count, first) = (released.len(), first.join(", "));
+    writeln!(out, "{count} released, not kept any more ({}{more})", one_line(&first))
 }

@@ -15,6 +15,7 @@ mod pipes;
 mod processes;
 mod readme;
 mod refusing;
+mod released;
 mod reloading;
 mod saved_plans;
 mod secrets;

@@ -37,12 +37,15 @@ fn commands(readme: &str) -> Vec<(&str, String)> {
 fn timeless(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let is_instant = |word: &str| word.len() >= 20 && word.contains('T') && word.ends_with('Z');
+        let is_instant = |word: &str| {
+            word.len() >= 20 && word.contains('T') && word.trim_end_matches(',').ends_with('Z')
+        };
         let is_duration = |at: usize| {
             let has_unit = matches!(words.get(at + 1), Some(&("ms" | "s")));
             words[at].parse::<f64>().is_ok() && (has_unit || at > 0 && words[at - 1] == "took_ms:")
         };
         let word = |(at, word): (usize, &&str)| match () {
+            () if is_instant(word) && word.ends_with(',') => "INSTANT,".to_owned(),
             () if is_instant(word) => "INSTANT".to_owned(),
             () if is_duration(at) => "DURATION".to_owned(),
             () => (*word).to_owned(),

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
-use crankcase_resources::{Activity, Site};
+use crankcase_resources::{Activity, Site, Tallies};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;
@@ -32,6 +32,11 @@ impl Keeper {
     pub(super) fn activity(&self) -> Activity {
         self.wiring.activity()
     }
+
+    /// Returns what tells how the resources have fared.
+    pub(super) fn tallies(&self) -> Tallies {
+        self.wiring.tallies()
+    }
 }
 
 impl Worker for Keeper {
@@ -52,14 +57,15 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
     let mut why = "the site is there";
     loop {
         let whole = next.with_departed(wiring.facilities()).await;
-        let (change, moved) = match wiring.change(whole.as_ref().unwrap_or(&next)) {
+        let whole = whole.as_ref().unwrap_or(&next);
+        let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };
         match engine.asked_by(ORIGIN, why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
-                moved.log(why);
+                moved.log(&wiring.release(whole).await, why);
                 wiring.hand_over();
             }
             // The engine's own end says how that went.

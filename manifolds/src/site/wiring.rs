@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
 use crankcase_resources::{
-    Activity, Board, Claims, Declaration, Facilities, Program, Site, State, worker_name,
+    Activity, Board, Claims, Declaration, Facilities, Program, Released, Site, State, Tallies,
+    worker_name,
 };
 use crankcase_workers::Watches;
 use tokio::sync::watch;
@@ -31,8 +32,6 @@ pub(super) struct Moved {
     new: usize,
     /// How many of the others are declared in another way.
     renewed: usize,
-    /// Those that are not kept any more.
-    released: Vec<String>,
 }
 
 /// How many resources that were released are named.
@@ -40,10 +39,10 @@ const NAMED: usize = 20;
 
 impl Moved {
     /// Logs it.
-    pub(super) fn log(&self, why: &str) {
-        let Self { total, new, renewed, released } = self;
-        for resource in released.iter().take(NAMED) {
-            tracing::info!(resource, "released: it is not kept any more, and left as it is");
+    pub(super) fn log(&self, released: &[Released], why: &str) {
+        let Self { total, new, renewed } = self;
+        for Released { name: resource, kind } in released.iter().take(NAMED) {
+            tracing::info!(resource, kind, "released: it is not kept any more");
         }
         let released = released.len();
         tracing::info!(resources = total, new, renewed, released, why, "the site is kept");
@@ -73,6 +72,18 @@ impl Wiring {
     /// Returns which resources are at work.
     pub(super) fn activity(&self) -> Activity {
         self.board.activity()
+    }
+
+    /// Returns what tells how the resources have fared.
+    pub(super) fn tallies(&self) -> Tallies {
+        self.board.tallies()
+    }
+
+    /// Notes what the site does not keep any more, and returns it.
+    pub(super) async fn release(&self, site: &Site) -> Vec<Released> {
+        let released = site.release(&self.facilities).await;
+        self.board.release(released.clone());
+        released
     }
 
     /// Logs how many resources were changed beyond those that are logged one by one. Never ends.
@@ -122,10 +133,7 @@ impl Wiring {
         self.board.forget(fresh.iter().map(String::as_str));
         let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
         let (total, new) = (self.installed.len(), fresh.len());
-        // What was put back is not kept for that reason.
-        let gone = before.iter().filter(|(_, gone)| !gone.declaration.borrow().is_put_back());
-        let released = gone.map(|(name, _)| name.clone()).collect();
-        let moved = Moved { total, new, renewed, released };
+        let moved = Moved { total, new, renewed };
         let change =
             before.values().fold(change, |change, gone| change.uninstall(gone.name.clone()));
         Ok((change, moved))

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::found::Difference;
+use crate::released::Released;
 
 mod display;
 
@@ -11,6 +12,9 @@ mod display;
 pub struct Account {
     /// Every resource, after those that it uses; otherwise in the order of the manifest.
     pub resources: Vec<Accounted>,
+    /// What is not kept any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Released>,
 }
 
 impl Account {

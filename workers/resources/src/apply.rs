@@ -109,7 +109,7 @@ pub(crate) async fn apply_in_order(
         .await;
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
     let resources = order.nodes().iter().filter_map(|node| accounted[*node].take()).collect();
-    Account { resources }
+    Account { resources, released: Vec::new() }
 }
 
 /// Returns the names of those that a resource notifies.

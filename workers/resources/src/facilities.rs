@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crankcase_workers::{FileError, Folder, Ledger, Secrets};
 
+pub(crate) use self::kept::{Keep, Keeps, Kept};
 pub(crate) use self::notices::{Due, Notices, Promise};
 pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
@@ -12,6 +13,7 @@ pub use self::services::Shared;
 use crate::naming::worker_name;
 use crate::observer::Observer;
 
+mod kept;
 mod notices;
 mod reversals;
 mod services;
@@ -35,6 +37,7 @@ struct Inner {
     ledger: Option<Ledger>,
     services: Services,
     notices: Notices,
+    kept: Kept,
     is_plan: bool,
 }
 
@@ -63,7 +66,8 @@ impl Facilities {
     fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
         let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
         let (state, services) = (Some(state.to_owned()), Services::default());
-        let inner = Arc::new(Inner { state, ledger, services, notices, is_plan });
+        let kept = Kept::default();
+        let inner = Arc::new(Inner { state, ledger, services, notices, kept, is_plan });
         Ok(Self { inner, ..Self::default() })
     }
 

@@ -47,6 +47,7 @@ mod parts;
 mod plan;
 mod progress;
 mod reconcile;
+mod released;
 mod resource;
 mod seal;
 mod secrets;
@@ -102,9 +103,10 @@ pub use parts::{Declared, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, State, Watching,
-    reconcile,
+    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, ResourceTally, State,
+    Tallies, Tally, Watching, reconcile,
 };
+pub use released::Released;
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
 pub use seal::{Grounds, Salt, Seal};
 pub use secrets::add_secret;

@@ -70,6 +70,8 @@ pub enum What {
     Refreshed,
     /// It could not be made as declared.
     Failed,
+    /// It has left its manifest, and is not kept any more.
+    Released,
 }
 
 impl What {
@@ -80,6 +82,7 @@ impl What {
             Self::Repaired => "repaired",
             Self::Refreshed => "refreshed",
             Self::Failed => "failed",
+            Self::Released => "released",
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::make::Setting;
 use crate::order::{Order, OrderError};
 use crate::plan::visit::{Purpose, visit};
 use crate::progress::Progress;
+use crate::released::Released;
 use crate::seal::{Salt, Seal};
 use crate::walk::{holding, walk};
 
@@ -91,6 +92,7 @@ pub(crate) async fn plan_in_order(
     let salt = options.salt.clone();
     Plan {
         salt,
+        released: Vec::new(),
         resources: order.nodes().iter().filter_map(|node| planned[*node].take()).collect(),
     }
 }
@@ -114,6 +116,9 @@ pub struct Plan {
     pub salt: Option<Salt>,
     /// Every resource, after those that it uses; otherwise in the order of the manifest.
     pub resources: Vec<PlannedResource>,
+    /// What would not be kept any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Released>,
 }
 
 impl Plan {

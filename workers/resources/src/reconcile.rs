@@ -34,6 +34,7 @@ use self::reconciler::Reconciler;
 
 pub use self::board::{Activity, Board};
 pub use self::state::State;
+pub use self::tally::{ResourceTally, Tallies, Tally};
 pub use self::watching::Watching;
 
 mod armed;
@@ -49,6 +50,7 @@ mod seat;
 mod setbacks;
 mod state;
 mod supervised;
+mod tally;
 mod watching;
 
 /// How often a resource is looked at when nothing says that it may have changed: every 5 minutes,

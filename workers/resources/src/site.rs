@@ -125,7 +125,7 @@ impl Site {
     }
 
     /// Looks at every resource and says what apply would do; see [`plan`](crate::plan()). What has left
-    /// the site and is to be put back as it was is planned too.
+    /// the site and is to be put back as it was is planned too, and what is not kept any more is named.
     ///
     /// # Cancel safety
     ///
@@ -135,11 +135,13 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = PlanOptions { facilities, ..options.clone() };
-        plan::plan_in_order(order, declarations, kinds, &options).await
+        let released = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
+        let plan = plan::plan_in_order(order, declarations, kinds, &options).await;
+        Plan { released, ..plan }
     }
 
     /// Makes every resource as declared, once; see [`apply`](crate::apply()). What has left the site and
-    /// is to be put back as it was is put back.
+    /// is to be put back as it was is put back, and all else that has left is [released](Self::release).
     ///
     /// # Cancel safety
     ///
@@ -149,7 +151,9 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = ApplyOptions { facilities, ..options.clone() };
-        apply::apply_in_order(order, declarations, kinds, (&options, stop)).await
+        let released = whole.as_ref().unwrap_or(self).release(&options.facilities).await;
+        let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
+        Account { released, ..account }
     }
 }
 

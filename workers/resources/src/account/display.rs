@@ -10,6 +10,9 @@ impl fmt::Display for Account {
         for accounted in &self.resources {
             accounted.fmt(f)?;
         }
+        for released in &self.released {
+            released.fmt(f)?;
+        }
         write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
         if self.run_only() > 0 {
             write!(f, ", {} supervised by run only", self.run_only())?;
@@ -25,6 +28,9 @@ impl fmt::Display for Account {
         }
         if self.halted() > 0 {
             write!(f, ", {} not attempted or interrupted", self.halted())?;
+        }
+        if !self.released.is_empty() {
+            write!(f, ", {} released", self.released.len())?;
         }
         writeln!(f)
     }

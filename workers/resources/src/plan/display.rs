@@ -9,6 +9,9 @@ impl fmt::Display for Plan {
         for planned in &self.resources {
             planned.fmt(f)?;
         }
+        for released in &self.released {
+            released.fmt(f)?;
+        }
         let (changes, may_change) = (self.changes(), self.may_change());
         let (left_alone, failures) = (self.left_alone(), self.failures());
         let run_only = self.run_only();
@@ -22,6 +25,9 @@ impl fmt::Display for Plan {
         }
         if failures > 0 {
             write!(f, ", {failures} failed or skipped")?;
+        }
+        if !self.released.is_empty() {
+            write!(f, ", {} released", self.released.len())?;
         }
         writeln!(f)
     }

@@ -17,6 +17,8 @@ use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
+use crate::reconcile::tally::Tallies;
+use crate::released::Released;
 
 pub(super) use self::entries::blocker::Blocker;
 pub(super) use self::entries::{Ended, Entries, Told};
@@ -88,6 +90,16 @@ impl Board {
     /// Returns which resources are at work.
     pub fn activity(&self) -> Activity {
         Activity(self.entries.lock().at_work())
+    }
+
+    /// Returns what tells how the resources have fared.
+    pub fn tallies(&self) -> Tallies {
+        Tallies::new(self.clone())
+    }
+
+    /// Notes what is not kept any more.
+    pub fn release(&self, released: Vec<Released>) {
+        self.entries.lock().note_released(released);
     }
 
     /// Logs how many resources were changed beyond those that the log tells of one by one, which are 100

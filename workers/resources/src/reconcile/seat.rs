@@ -4,6 +4,7 @@ use tokio::sync::Notify;
 
 use crate::action::Action;
 use crate::context::Notice;
+use crate::observer::What;
 use crate::reconcile::board::{Blocker, Board, Ended, Entries, Told};
 use crate::reconcile::state::State;
 
@@ -67,6 +68,11 @@ impl Seat {
     pub(super) fn tell(&self, attributes: &[String], actions: &Arc<[Action]>) {
         let notice = Notice::new(&self.name, attributes.to_vec(), Arc::clone(actions));
         self.step(|entries, _| entries.tell(&notice));
+    }
+
+    /// Counts a change of the resource.
+    pub(super) fn note(&self, what: What) {
+        self.step(|entries, name| entries.note(name, what));
     }
 
     /// Offers a new state to those that depend on the resource.

@@ -98,7 +98,8 @@ impl Site {
                 needs(node).into_iter().for_each(|used| is_chosen[used] = true);
             }
         }
-        Ok(self.cut(&nodes, &is_chosen))
+        let site = self.cut(&nodes, &is_chosen);
+        Ok(Self { is_cut: self.is_cut || !selection.is_all(), ..site })
     }
 
     /// Marks the resources that are meant; nothing if none is.
@@ -122,8 +123,7 @@ impl Site {
             declaration.left_out.retain(|edge| is_chosen[nodes[edge.resource.as_str()]]);
         }
         let site = self.with(declarations);
-        let site = site.expect("a part of what is in order has no circle, and all that it uses");
-        Self { is_cut: true, ..site }
+        site.expect("a part of what is in order has no circle, and all that it uses")
     }
 }
 

@@ -7,7 +7,10 @@ use tokio::sync::{Notify, watch};
 use crate::context::Notice;
 use crate::declaration::{Declaration, OnChange};
 use crate::facilities::Notices;
+use crate::observer::What;
 use crate::reconcile::state::State;
+use crate::reconcile::tally::{Count, Tally};
+use crate::released::Released;
 
 pub(super) mod blocker;
 
@@ -21,6 +24,8 @@ pub(in crate::reconcile) struct Entries {
     unsettled: usize,
     /// How many workers have had a seat.
     workers: u64,
+    /// What was released last.
+    released: Vec<Released>,
 }
 
 /// What is known of one resource.
@@ -52,6 +57,7 @@ struct Entry {
     state: Option<State>,
     /// Whether it holds up the end of the run, though it is at rest.
     is_holding: bool,
+    count: Count,
 }
 
 /// How a resource stands, as far as is known.
@@ -118,6 +124,7 @@ impl Entries {
                 (declaration.name.as_str().into(), Entry { told, told_by, ..Entry::default() })
             });
             entry.unlink();
+            entry.count.declare(&declaration.kind, &declaration.tags);
             self.by_name.insert(name, entry);
         }
         for declaration in declarations {
@@ -312,6 +319,30 @@ impl Entries {
     /// Returns a resource's last state.
     pub(in crate::reconcile) fn state(&self, name: &str) -> Option<State> {
         self.by_name.get(name)?.state.clone()
+    }
+
+    /// Counts a change of a resource.
+    pub(in crate::reconcile) fn note(&mut self, name: &str, what: What) {
+        self.edit(name, |entry| entry.count.note(what));
+    }
+
+    /// Notes what was released, unless that is nothing.
+    pub(super) fn note_released(&mut self, released: Vec<Released>) {
+        if !released.is_empty() {
+            self.released = released;
+        }
+    }
+
+    /// Returns how the resources have fared.
+    pub(in crate::reconcile) fn tally(&self) -> Tally {
+        let resources = self.by_name.iter().map(|(name, entry)| {
+            let held_back_by = match &entry.standing {
+                Standing::HeldBack(by) => Some(by.to_string()),
+                _ => None,
+            };
+            (name.to_string(), entry.count.tally(held_back_by))
+        });
+        Tally { resources: resources.collect(), released: self.released.clone() }
     }
 
     /// Says how a look has ended. A resource that has news stays at work, unless it has failed.

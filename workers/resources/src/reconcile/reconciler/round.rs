@@ -199,6 +199,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
+        self.seat.note(change.0);
         let tellers = (&self.setting.facilities, self.links.board.flood());
         said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
     }

@@ -1,0 +1,146 @@
+//! What has left a manifest, and what is told of those that have not.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::machine::Machine;
+use crate::once::lines;
+use crate::world::TestResult;
+
+const SITE: &str = r#"resources:
+  page: {type: file, tags: [web, docs], config: {path: "@/page", content: right, mode: "0644"}}
+  old: {type: file, config: {path: "@/old", content: right, mode: "0644"}}
+"#;
+
+/// The same without `old`, and with another name for the page.
+const LESS: &str = r#"resources:
+  front: {type: file, tags: [web, docs], config: {path: "@/page", content: right, mode: "0644"}}
+"#;
+
+#[tokio::test]
+async fn plan_and_apply_name_what_the_manifest_has_no_more() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.run(&["apply", "site.yaml"]).await?;
+    machine.write("site.yaml", LESS)?;
+
+    let cut = machine.run(&["plan", "site.yaml", "--only", "front"]).await?;
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    let as_data = machine.run(&["plan", "site.yaml", "--output", "json"]).await?;
+    let applied = machine.run(&["apply", "site.yaml", "--output", "json"]).await?;
+    let again = machine.run(&["apply", "site.yaml"]).await?;
+    let record = machine.run(&["history", "old"]).await?;
+
+    assert!(!cut.stdout.contains("released"), "{cut:?}");
+    let expected = "\
+- old (file) is released: it is not kept any more
+plan: 0 to change, 0 may change, 1 unchanged, 1 released
+";
+    assert_eq!((plan.code, &*plan.stdout), (Some(0), expected));
+    let as_data: Value = serde_json::from_str(&as_data.stdout)?;
+    assert_eq!(as_data["released"], json!([{"name": "old", "type": "file"}]));
+    let applied = lines(&applied.stdout)?;
+    assert_eq!(
+        (&applied[0]["event"], &applied[0]["resource"]),
+        (&"released".into(), &"old".into())
+    );
+    assert_eq!(applied.last().map(|end| &end["released"]), Some(&json!(1)));
+    assert_eq!(again.stdout, "apply: 0 changed, 1 unchanged\n");
+    assert!(record.stdout.contains("released old; its manifest has it no more"), "{record:?}");
+    assert_eq!(machine.read("old").as_deref(), Some("right"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_put_back_is_not_released() -> TestResult {
+    let site = SITE.replace("old: {type: file,", "old: {type: file, meta: {reverse: true},");
+    let machine = Machine::new(&site)?;
+    machine.write("old", "as it was")?;
+    machine.run(&["apply", "site.yaml"]).await?;
+    let changed = machine.read("old");
+    machine.write("site.yaml", LESS)?;
+
+    let cut = machine.run(&["apply", "site.yaml", "--only", "front"]).await?;
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    let again = machine.run(&["plan", "site.yaml"]).await?;
+
+    assert_eq!(changed.as_deref(), Some("right"));
+    assert_eq!(cut.stdout, "apply: 0 changed, 1 unchanged\n");
+    assert!(plan.stdout.starts_with("~ old (file) would be put back\n"), "{plan:?}");
+    assert!(applied.stdout.starts_with("~ old (file) was put back\n"), "{applied:?}");
+    assert_eq!(again.stdout, "plan: 0 to change, 0 may change, 1 unchanged\n");
+    for ran in [&plan, &applied] {
+        assert!(!ran.stdout.contains("released"), "{ran:?}");
+    }
+    assert_eq!(machine.read("old").as_deref(), Some("as it was"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_kept_last_may_be_unreadable() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.run(&["apply", "site.yaml"]).await?;
+    for damage in ["", "{\"format\": 2, \"resources\": {}}", "nothing like it"] {
+        fs::write(machine.path("state/kept"), damage)?;
+        machine.write("site.yaml", LESS)?;
+
+        let plan = machine.run(&["plan", "site.yaml"]).await?;
+        let applied = machine.run(&["apply", "site.yaml"]).await?;
+
+        assert_eq!((plan.code, applied.code), (Some(0), Some(0)), "{plan:?} {applied:?}");
+        let warning = "cannot read what was kept; what has left is not told";
+        assert!(plan.stderr.contains(warning), "{damage}: {plan:?}");
+        assert!(applied.stderr.contains(warning), "{damage}: {applied:?}");
+        // From here on it is told again.
+        machine.write("site.yaml", "resources: {}\n")?;
+        let plan = machine.run(&["plan", "site.yaml"]).await?;
+        assert!(plan.stdout.contains("- front (file) is released"), "{damage}: {plan:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_report_tells_types_tags_repairs_and_what_was_released() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.run(&["apply", "site.yaml"]).await?;
+    // What has left since the last run is released when the agent starts.
+    let other = "  it: {type: noop, tags: [other]}\n";
+    machine.write("site.yaml", &format!("{}{other}", LESS.replace("right", "new")))?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["front: changed"]).await?;
+    machine.write("page", "wrong")?;
+    agent.until_logged(&["front: repaired"]).await?;
+
+    let all = machine.run(&["report"]).await?;
+    let files = machine.run(&["report", "--kind", "file"]).await?;
+    let tagged =
+        machine.run(&["report", "--tag", "other", "--tag", "none", "--output", "json"]).await?;
+    let neither = machine.run(&["report", "--kind", "noop", "--tag", "web"]).await?;
+    let front = machine.run(&["report", "/agent/resources/front"]).await?;
+    let as_data = machine.run(&["report", "resources/front", "--output", "json"]).await?;
+    agent.clean_kill(&machine).await?;
+
+    let start = "2 resources: 2 as declared\n1 released, not kept any more (old)\n  front  as declared, repaired once, last changed 20";
+    assert!(all.stdout.starts_with(start), "{all:?}");
+    assert!(files.stdout.starts_with("1 resource: 1 as declared\n"), "{files:?}");
+    assert!(files.stdout.contains("  front  ") && !files.stdout.contains("  it  "), "{files:?}");
+    let tagged: Value = serde_json::from_str(&tagged.stdout)?;
+    let tally = &tagged["engine"]["workers"]["tally"]["report"];
+    assert_eq!(tally["resources"], json!({"it": {"type": "noop", "tags": ["other"]}}));
+    let kept = &tagged["engine"]["workers"]["resources"]["report"]["workers"];
+    assert_eq!(
+        kept.as_object().map(|kept| kept.keys().collect::<Vec<_>>()),
+        Some(vec![&"it".to_owned()])
+    );
+    assert!(neither.stdout.starts_with("0 resources: 0 as declared\n"), "{neither:?}");
+    let lines = "\n  type: file\n  tags: web, docs\n  repairs: 1\n  last change: 20";
+    assert!(front.stdout.contains(lines), "{front:?}");
+    let as_data: Value = serde_json::from_str(&as_data.stdout)?;
+    assert_eq!(
+        (&as_data["resource"]["repairs"], &as_data["resource"]["type"]),
+        (&json!(1), &"file".into())
+    );
+    Ok(())
+}
