@@ -5,6 +5,7 @@ use crankcase_resources::{
     Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Foreseen, Half, PATH,
     Resource, Stale, Unfinished, Watch, blocking,
 };
+use crankcase_workers::Finished;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -12,10 +13,9 @@ use crate::command::{self, Command};
 pub use crate::exec::config::Exec;
 use crate::exec::config::ExecHalf;
 use crate::exec::config::ExecState;
-use crate::exec::run::{Finished, RunError, last_lines, run};
+use crate::exec::run::{RunError, last_lines, run, state};
 
 mod config;
-mod output;
 mod run;
 
 /// The state after the command ran.
@@ -86,7 +86,7 @@ impl Resource for Exec {
             return Err("the command is another one than the declared".into());
         }
         let finished = self.finish(context).await?;
-        *context.memory::<Ran>().lock() = Some(finished.state());
+        *context.memory::<Ran>().lock() = Some(state(&finished));
         Ok(())
     }
 
@@ -134,7 +134,7 @@ impl Exec {
             let finished = run(guard, self, (context, true))
                 .await
                 .map_err(|err| BoxError::from(format!("guard {name}: {}", WithCauses(&err))))?;
-            match finished.code {
+            match finished.status.code() {
                 Some(code) if (code == 0) == wanted => return Ok(Some(name)),
                 Some(_) => {}
                 None => {
@@ -173,7 +173,7 @@ impl Exec {
         };
         context.log(&finished.stdout);
         context.log(&finished.stderr);
-        if finished.code == Some(0) {
+        if finished.status.success() {
             return Ok(finished);
         }
         Err(format!("the command {}{}", finished.end(), last_lines(&finished.stderr)).into())

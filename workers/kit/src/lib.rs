@@ -109,8 +109,9 @@ pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicSta
 pub use printable::{is_unprintable, printable};
 pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
-    ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal, end_leftovers, launch,
+    Fate, Finished, Job, JobError, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig,
+    ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal,
+    Told, end_leftovers, launch,
 };
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,

@@ -14,6 +14,7 @@ use tracing::Instrument;
 pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
 pub use self::group::ProcessGroup;
+pub use self::job::{Finished, Job, JobError, Told};
 pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
@@ -35,6 +36,8 @@ mod error;
 mod group;
 mod identity;
 mod inherited;
+mod job;
+mod job_output;
 mod launch;
 mod ledger;
 mod leftovers;
@@ -55,7 +58,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 
 /// A worker that supervises one external command in a process group of its own.
 ///
-/// The command has a clean environment, no stdin, and its output is logged line by line as events
+/// The command has a clean environment, its [`input`](ProcessConfig::input) as stdin, and its output is logged line by line as events
 /// with the target `crankcase_workers::process::output` and the fields `process`, `stream`, `line`
 /// and, for a line that was longer than [`max_line`](ProcessConfig::max_line), `cut`: the number of
 /// bytes left out. A last line without an end is logged at the end of the stream. How many lines came

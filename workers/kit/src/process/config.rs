@@ -36,6 +36,8 @@ pub struct ProcessConfig {
     pub inherit: Vec<OsString>,
     /// The working folder, absolute. Default `/`.
     pub folder: PathBuf,
+    /// What it reads on its stdin. Default nothing.
+    pub input: Vec<u8>,
     /// The user that it runs as: a name, or an id in digits, which needs no entry if there is a
     /// [`group`](Self::group). Default: the agent's own.
     ///
@@ -82,6 +84,7 @@ crankcase_engine::setters! {
         environment: BTreeMap<OsString, OsString>,
         inherit: Vec<OsString>,
         folder: PathBuf,
+        input: Vec<u8>,
         limits: BTreeMap<Limit, Option<u64>>,
         stop_signal: StopSignal,
         grace: Duration,
@@ -107,6 +110,7 @@ impl ProcessConfig {
             environment: BTreeMap::new(),
             inherit: Vec::new(),
             folder: PathBuf::from("/"),
+            input: Vec::new(),
             user: None,
             group: None,
             umask: None,

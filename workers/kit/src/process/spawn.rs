@@ -1,11 +1,13 @@
 //! What a process is spawned with, and why that fails.
 
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek, Write};
 use std::path::Path;
 use std::process::Stdio;
 
 use crankcase_engine::Stop;
+use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::process::Command;
 
 use super::account::Account;
@@ -63,7 +65,9 @@ impl ProcessGroup {
             Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
             None => None,
         };
+        let stdin = input(&config.input).map_err(|source| supervise(&config.name, source))?;
         let mut command = command(config, launch.as_ref());
+        command.stdin(stdin);
         command
             .envs(record.as_ref().map(|record| (MARK, record.token())))
             .envs(socket.map(|socket| (NOTIFY_SOCKET, socket)));
@@ -141,11 +145,21 @@ fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
         .envs(config.inherit.iter().filter_map(own))
         .envs(&config.environment)
         .current_dir(&config.folder)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
     command
+}
+
+/// Returns a stdin that holds these bytes and then ends. Nobody has to write them while the process runs.
+fn input(bytes: &[u8]) -> io::Result<Stdio> {
+    if bytes.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
 }
 
 /// Begins the record of a process.

@@ -2,12 +2,10 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
 
-use crankcase_resources::Context;
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much of each end of an output is kept, in bytes: 64 KiB in all.
-const HALF: usize = 32 * 1024;
+use super::job::Told;
 
 /// How often to read what is left in a pipe; a command that was left behind may write for ever.
 const LAST_READS: usize = 16;
@@ -17,24 +15,25 @@ const BUFFER: usize = 64 * 1024;
 /// How much of a line is told while the command runs, in bytes.
 const LINE: usize = 8 * 1024;
 
-/// One output of a command: its beginning and its end are kept.
-#[derive(Debug)]
-pub(super) struct Output<P> {
+/// One output of a job: its beginning and its end are kept.
+pub(super) struct JobOutput<'a, P> {
     /// None once it has ended.
     pipe: Option<P>,
+    /// How much of the beginning and of the end is kept, in bytes.
+    kept: (usize, usize),
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
-    /// The context that passes each line on at once; none for a guard, whose output nobody follows.
-    told: Option<Context>,
+    /// What is told of each line at once.
+    told: Option<Told<'a>>,
     /// The line that has not ended yet.
     line: Vec<u8>,
 }
 
-impl<P: AsyncRead + AsFd + Unpin> Output<P> {
-    pub(super) fn new(pipe: Option<P>, told: Option<Context>) -> Self {
+impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
+    pub(super) fn new(pipe: Option<P>, kept: (usize, usize), told: Option<Told<'a>>) -> Self {
         let (head, tail, line) = (Vec::new(), VecDeque::new(), Vec::new());
-        Self { pipe, head, tail, left_out: 0, told, line }
+        Self { pipe, kept, head, tail, left_out: 0, told, line }
     }
 
     /// Reads until the pipe ends. Cancel safe.
@@ -72,17 +71,18 @@ impl<P: AsyncRead + AsFd + Unpin> Output<P> {
 
     fn keep(&mut self, bytes: &[u8]) {
         self.tell(bytes);
-        let (first, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
+        let (head, tail) = self.kept;
+        let (first, rest) = bytes.split_at(bytes.len().min(head - self.head.len()));
         self.head.extend_from_slice(first);
         self.tail.extend(rest);
-        let excess = self.tail.len().saturating_sub(HALF);
+        let excess = self.tail.len().saturating_sub(tail);
         self.tail.drain(..excess);
         self.left_out += excess as u64;
     }
 
     /// Tells the lines that these bytes end. Of a long one the beginning is told.
     fn tell(&mut self, bytes: &[u8]) {
-        let Some(told) = &self.told else { return };
+        let Some(told) = self.told else { return };
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let room = LINE - self.line.len();
             let (text, is_end) = match piece.strip_suffix(b"\n") {
@@ -91,10 +91,15 @@ impl<P: AsyncRead + AsFd + Unpin> Output<P> {
             };
             self.line.extend_from_slice(&text[..text.len().min(room)]);
             if is_end {
-                told.said(&String::from_utf8_lossy(&self.line));
+                told(&String::from_utf8_lossy(&self.line));
                 self.line.clear();
             }
         }
+    }
+
+    /// Returns how many bytes were not kept.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Returns the text; what is not UTF-8 is replaced.

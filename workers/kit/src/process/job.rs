@@ -1,0 +1,198 @@
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use crankcase_engine::Stop;
+use tokio::process::{ChildStderr, ChildStdout};
+
+use super::config::ProcessConfig;
+use super::error::ProcessError;
+use super::group::ProcessGroup;
+use super::job_output::JobOutput;
+use super::ledger::Ledger;
+use super::stop_signal::StopSignal;
+
+/// A command that is run to its end, and whose output is wanted.
+///
+/// [`Process`](crate::Process) is for one that is to stay up.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Job {
+    /// What is run.
+    pub process: ProcessConfig,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// How much of the beginning and of the end of each output is kept, in bytes. Default 32 KiB each.
+    pub kept: (usize, usize),
+}
+
+/// What is told of each line of an output while the command runs.
+pub type Told<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
+/// A command that has ended by itself.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finished {
+    /// How it has ended.
+    pub status: ExitStatus,
+    /// What it has written to stdout. What is not UTF-8 is replaced, and what was not kept is counted.
+    pub stdout: String,
+    /// The same of stderr.
+    pub stderr: String,
+    /// How many bytes of stdout were not kept.
+    pub left_out: u64,
+}
+
+impl Finished {
+    /// Says how it has ended.
+    pub fn end(&self) -> String {
+        match (self.status.code(), self.status.signal()) {
+            (Some(code), _) => format!("exited with code {code}"),
+            (None, Some(signal)) => format!("was ended by signal {signal}"),
+            (None, None) => "ended for an unknown reason".to_owned(),
+        }
+    }
+}
+
+/// Why a command did not end by itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// It could not be started.
+    #[error(transparent)]
+    Start(ProcessError),
+    /// It could not be followed.
+    #[error("cannot follow it")]
+    Follow(#[source] io::Error),
+    /// It took too long, and was ended.
+    #[error("it took longer than {limit:?} and was ended")]
+    TimedOut {
+        /// How long it might take.
+        limit: Duration,
+        /// What it has written, stdout first.
+        output: String,
+    },
+    /// It was ended because whoever has asked for it was told to stop.
+    #[error("it was ended because it was told to stop")]
+    Stopped {
+        /// What it has written, stdout first.
+        output: String,
+    },
+}
+
+impl Job {
+    /// Returns a command that may take this long.
+    pub fn new(process: ProcessConfig, timeout: Duration) -> Self {
+        Self { process, timeout, kept: (32 * 1024, 32 * 1024) }
+    }
+
+    /// Sets how much of the beginning and of the end of each output is kept, in bytes.
+    #[must_use]
+    pub fn kept(self, head: usize, tail: usize) -> Self {
+        Self { kept: (head, tail), ..self }
+    }
+
+    /// Runs the command in a process group of its own, to its end. `told` is told of each line of stdout,
+    /// and of stderr, at once.
+    ///
+    /// After the timeout, or when `stop` is told, the group gets the config's stop signal and, if that
+    /// does not end it within its grace, KILL. Processes that a finished command leaves behind run on;
+    /// what they write later is lost. It is on record while it runs, if there is a ledger.
+    ///
+    /// # Errors
+    ///
+    /// When it does not end by itself. How it ends by itself is no error.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the group is killed.
+    pub async fn run(
+        &self,
+        ledger: Option<&Ledger>,
+        stop: &Stop,
+        told: (Option<Told<'_>>, Option<Told<'_>>),
+    ) -> Result<Finished, JobError> {
+        let spawned = ProcessGroup::spawn(&self.process, ledger).await;
+        let mut group = spawned.map_err(JobError::Start)?;
+        let (stdout, stderr) = group.take_output();
+        let stdout = JobOutput::new(stdout, self.kept, told.0);
+        let mut outputs = Outputs { stdout, stderr: JobOutput::new(stderr, self.kept, told.1) };
+        let limit = tokio::select! {
+            biased;
+            ended = outputs.read_until(group.leader_ended()) => {
+                ended.map_err(JobError::Follow)?;
+                let status = group.release().await.map_err(JobError::Follow)?;
+                return Ok(outputs.finished(status));
+            }
+            () = stop.wait() => None,
+            () = tokio::time::sleep(self.timeout) => Some(self.timeout),
+        };
+        self.end(&mut group, &mut outputs).await;
+        let output = outputs.text();
+        Err(match limit {
+            Some(limit) => JobError::TimedOut { limit, output },
+            None => JobError::Stopped { output },
+        })
+    }
+
+    /// Ends the group. Whether the leader has ended or not, it is not reaped before, so that the group can
+    /// be killed: it may have left children that do not end.
+    async fn end(&self, group: &mut ProcessGroup, outputs: &mut Outputs<'_>) {
+        let ProcessConfig { name, stop_signal, grace, .. } = &self.process;
+        let signal: StopSignal = *stop_signal;
+        let asked = outputs.read_until(group.ask_to_end(signal, *grace)).await;
+        let reaped = outputs.read_until(group.reap()).await;
+        if let Err(error) = asked.map(drop).and(reaped.map(drop)) {
+            tracing::warn!(process = name, %error, "cannot end a command");
+        }
+    }
+}
+
+/// What a command has written.
+struct Outputs<'a> {
+    stdout: JobOutput<'a, ChildStdout>,
+    stderr: JobOutput<'a, ChildStderr>,
+}
+
+impl Outputs<'_> {
+    /// Reads until something has happened, and then what is there. Cancel safe if `happened` is.
+    async fn read_until<T>(
+        &mut self,
+        happened: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let Self { stdout, stderr } = self;
+        let reading = async {
+            tokio::try_join!(stdout.fill(), stderr.fill())?;
+            // What has happened is still to come.
+            pending().await
+        };
+        let happened = tokio::select! {
+            biased;
+            happened = happened => happened?,
+            failed = reading => return failed,
+        };
+        stdout.drain()?;
+        stderr.drain()?;
+        Ok(happened)
+    }
+
+    fn finished(&self, status: ExitStatus) -> Finished {
+        let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
+        Finished { status, stdout, stderr, left_out: self.stdout.left_out() }
+    }
+
+    /// Returns both outputs, one after the other.
+    fn text(&self) -> String {
+        let mut text = self.stdout.text();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text + &self.stderr.text()
+    }
+}
