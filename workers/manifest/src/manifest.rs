@@ -8,9 +8,11 @@ mod document;
 mod expand;
 mod expression;
 mod globals;
+mod judging;
 mod lines;
 mod links;
 mod node;
+mod plugs;
 mod problem;
 mod rehearsal;
 mod resource;
@@ -28,8 +30,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Declaration, Declared, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Secrets, Site,
-    Wanted, is_part_alias,
+    Culprit, Declaration, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Plug, Secrets,
+    Site, Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -42,11 +44,12 @@ use document::{Document, Written};
 use expand::expand;
 use expression::from_json;
 use globals::Globals;
+use judging::Judging;
 use links::connect;
 use node::Node;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
-use resource::Draft;
+use resource::{Draft, Types};
 use vars::{KnownVars, Outside};
 
 pub use problem::{ManifestError, Problem};
@@ -91,9 +94,8 @@ impl Manifest {
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
-        let judge = |_: &mut Declaration, _: &KnownConfig<'_>| Declared::default();
         let outside = (overrides, host, &Secrets::default());
-        Self::load_judged(paths, outside, kinds, (judge, |_| None))
+        Self::load_judged(paths, outside, &mut &*kinds)
     }
 
     /// Returns the files that would be loaded, as far as they can be listed.
@@ -103,30 +105,33 @@ impl Manifest {
 
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
     ///
-    /// `kind_of` returns the kind with a name, for the attributes that configs and states have.
-    pub(crate) fn load_judged<'a>(
+    /// Kinds that are not known yet are made when all else is found right.
+    pub(crate) fn load_judged(
         paths: &[PathBuf],
         (overrides, host, secrets): (&Overrides, Arc<serde_json::Value>, &Secrets),
-        kinds: &[&str],
-        (judge, kind_of): (
-            impl Fn(&mut Declaration, &KnownConfig<'_>) -> Declared,
-            impl Fn(&str) -> Option<&'a dyn Kind>,
-        ),
+        kinds: &mut impl Judging,
     ) -> Result<Self, ManifestError> {
         let mut problems = Problems::default();
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
-        let Document { is_whole, is_piped, vars, resources } = document;
+        let Document { is_whole, is_piped, vars, plugs, resources } = document;
         let outside = Outside { overrides, host: from_json(&host), secrets };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let sensitive = Arc::clone(&vars.sensitive);
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), sensitive, host));
-        let drafts = decode(resources, (kinds, kind_of), &known, &mut problems);
+        let plugs_of = (&known, &*globals);
+        let offered = plugs::decode(&plugs, plugs_of, &mut bounds, &mut problems);
+        let drafts = decode(resources, kinds, &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
         let drafts = std::mem::take(&mut expanded.drafts);
+        if problems.count() == 0 {
+            make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
+        }
+        let judge =
+            |declared: &mut Declaration, known: &KnownConfig<'_>| kinds.declare(declared, known);
         let mut rehearsal = Rehearsal::new(bounds, judge, problems);
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
@@ -256,19 +261,48 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
     }
 }
 
+/// Has the kinds made that are not known yet, each problem at the resource or plug that is at fault.
+fn make_kinds(
+    kinds: &mut impl Judging,
+    drafts: &[Draft],
+    (plugs, offered): (&IndexMap<String, Written>, Vec<Plug>),
+    problems: &mut Problems,
+) {
+    let mut unknown: Vec<&Draft> = drafts.iter().collect();
+    unknown.retain(|draft| kinds.kind(&draft.kind).is_none());
+    if kinds.source().is_none() || unknown.is_empty() {
+        return;
+    }
+    let wanted = |draft: &&Draft| WantedKind::new(&draft.kind, &draft.name, draft.source.folder());
+    let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
+    for (culprit, message) in kinds.make(&wishes) {
+        let (source, offset, value) = match culprit {
+            Culprit::Resource(at) => (&unknown[at].source, unknown[at].offset, &unknown[at].kind),
+            Culprit::Plug(at) => match plugs.get_index(at) {
+                Some((name, written)) => (&written.source, written.key.start, name),
+                None => continue,
+            },
+        };
+        problems.with_hint(source, offset, message, Hint::of(value));
+    }
+}
+
 /// Decodes the resources and checks their expressions.
-fn decode<'a>(
+fn decode(
     resources: IndexMap<String, Written>,
-    (kinds, kind_of): (&[&str], impl Fn(&str) -> Option<&'a dyn Kind>),
+    kinds_of: &impl Judging,
     vars: &KnownVars<'_>,
     problems: &mut Problems,
 ) -> Vec<Draft> {
+    let names = kinds_of.names();
+    let types = Types { names: &names, source: kinds_of.source() };
     let decoded = resources.into_iter();
     let mut drafts: Vec<Draft> =
-        decoded.map(|(name, written)| resource::decode(&name, written, kinds, problems)).collect();
+        decoded.map(|(name, written)| resource::decode(&name, written, &types, problems)).collect();
     let groups = drafts.iter().filter(|draft| draft.for_each.is_some());
     let groups: HashSet<String> = groups.map(|draft| draft.name.clone()).collect();
-    let kinds = drafts.iter().filter_map(|draft| Some((draft.name.clone(), kind_of(&draft.kind)?)));
+    let kinds = drafts.iter();
+    let kinds = kinds.filter_map(|draft| Some((draft.name.clone(), kinds_of.kind(&draft.kind)?)));
     let kinds: HashMap<String, &dyn Kind> = kinds.collect();
     for draft in &mut drafts {
         check_expressions(draft, (vars, &groups, &kinds), problems);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Declaration, Kinds, KnownConfig, Secrets, Site, Value, Watching};
+use crankcase_resources::{Kinds, Secrets, Site, Value, Watching};
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
@@ -99,15 +99,11 @@ impl SiteFiles {
 
     /// Loads the site for a host as it was found. Returns the files of secrets too.
     fn load_on(&self, host: Arc<Value>) -> Result<(Site, Vec<PathBuf>), ManifestError> {
-        let names: Vec<&str> = self.kinds.names().collect();
-        let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
-            self.kinds.declare(declared, known)
-        };
-        let kind_of = |kind: &str| self.kinds.get(kind).ok().map(|kind| &**kind);
+        let mut kinds = self.kinds.clone();
         let outside = (&self.overrides, Arc::clone(&host), &self.secrets);
-        let manifest = Manifest::load_judged(&self.paths, outside, &names, (judge, kind_of))?;
+        let manifest = Manifest::load_judged(&self.paths, outside, &mut kinds)?;
         let files = manifest.secret_files().to_vec();
-        Ok((manifest.into_site(self.kinds.clone(), &host), files))
+        Ok((manifest.into_site(kinds, &host), files))
     }
 }
 

@@ -71,6 +71,13 @@ pub trait Kind: fmt::Debug + Send + Sync {
         Judged { errors, ..Judged::default() }
     }
 
+    /// Judges the config of the resource with this name, for kinds to which the name means something. By
+    /// default it is [judged](Self::judge) without.
+    fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
+        let _ = resource;
+        self.judge(known)
+    }
+
     /// Makes a resource of a config.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use crate::caught::caught;
 use crate::error::AttributeError;
 use crate::judged::Judged;
 use crate::kind::Kind;
+use crate::kind_source::{Culprit, KindSource, MadeKinds, Wishes};
 use crate::known::KnownConfig;
 use crate::text::nearest;
 
@@ -12,6 +13,7 @@ use crate::text::nearest;
 #[derive(Debug, Clone, Default)]
 pub struct Kinds {
     kinds: Arc<BTreeMap<String, Arc<dyn Kind>>>,
+    source: Option<Arc<dyn KindSource>>,
 }
 
 impl Kinds {
@@ -20,6 +22,26 @@ impl Kinds {
     pub fn with(mut self, kind: impl Kind + 'static) -> Self {
         Arc::make_mut(&mut self.kinds).insert(kind.name().to_owned(), Arc::new(kind));
         self
+    }
+
+    /// Sets what makes kinds that are not known before a manifest names them. None by default.
+    #[must_use]
+    pub fn from_source(self, source: Arc<dyn KindSource>) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
+    /// Returns what makes kinds that are not known before a manifest names them, if there is such.
+    pub fn source(&self) -> Option<&dyn KindSource> {
+        self.source.as_deref()
+    }
+
+    /// Adds the kinds that the source makes of these wishes, and returns what is wrong. Blocks for it.
+    pub fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)> {
+        let Some(source) = &self.source else { return Vec::new() };
+        let MadeKinds { kinds, errors } = source.make(wanted);
+        let known = Arc::make_mut(&mut self.kinds);
+        known.extend(kinds.into_iter().map(|kind| (kind.name().to_owned(), kind)));
+        errors
     }
 
     /// Returns the names in alphabetical order.
@@ -45,8 +67,21 @@ impl Kinds {
     /// Returns what a kind says of a config, and of one without a kind what is known anyway. That
     /// the kind panicked is an error of the config.
     pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
+        self.judged(kind, |kind| kind.judge(known))
+    }
+
+    /// Returns the same of a config whose resource has a name.
+    pub(crate) fn judge_of(
+        &self,
+        (kind, resource): (&str, &str),
+        known: &KnownConfig<'_>,
+    ) -> Judged {
+        self.judged(kind, |kind| kind.judge_of(resource, known))
+    }
+
+    fn judged(&self, kind: &str, judge: impl Fn(&dyn Kind) -> Judged) -> Judged {
         let Ok(kind) = self.get(kind) else { return Judged::default() };
-        caught(|| kind.judge(known)).unwrap_or_else(|panicked| {
+        caught(|| judge(&**kind)).unwrap_or_else(|panicked| {
             let error = AttributeError::new("config", format!("its kind {panicked}"));
             Judged { errors: vec![error], ..Judged::default() }
         })

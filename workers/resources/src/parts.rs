@@ -43,7 +43,7 @@ impl Kinds {
     /// depends on. The kind of the owner sees the state of the part `page` under the alias
     /// `part page`.
     pub fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
-        let mut judged = self.judge(&declaration.kind, known);
+        let mut judged = self.judge_of((&declaration.kind, &declaration.name), known);
         if let Some(wrong) = self.cannot_reverse(declaration, !judged.parts.is_empty()) {
             judged.errors.push(AttributeError::new("reverse", wrong));
         }

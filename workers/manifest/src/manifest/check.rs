@@ -322,9 +322,14 @@ impl Checker<'_> {
         Some((start, Failure { offset: start, message, hint: hint.suggest(Some(&right)) }))
     }
 
-    /// A dependency has a `state` and nothing else; all of a `for_each` are a map from item to state.
+    /// A dependency has a `state`, a `name` and a `type`; all of a `for_each` are a map from item to state.
     fn state(&mut self, offset: usize, alias: &str, rest: &[String]) -> Option<Failure> {
         let is_group = self.usable.groups.contains(alias);
+        if !is_group && matches!(rest, [name] if name == "name" || name == "type") {
+            let states = self.used.states.entry(alias.to_owned());
+            states.or_insert_with(Wanted::nothing);
+            return None;
+        }
         // Either way one attribute of the state, or the whole of it, comes after one more name.
         let wanted = match rest.get(1) {
             Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),

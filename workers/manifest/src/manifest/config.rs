@@ -218,7 +218,11 @@ impl Waits {
 /// Returns what expressions see of a dependency, or of all of a `for_each`, if that is known.
 fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
     let known = alias.states().map(|(name, alias)| Some((name, state(alias, inputs)?)));
-    known.collect::<Option<BTreeMap<_, _>>>().map(Into::into)
+    let mut known = known.collect::<Option<BTreeMap<_, _>>>()?;
+    if let Some((name, kind)) = &alias.of {
+        known.extend([("name", name.into()), ("type", kind.into())]);
+    }
+    Some(known.into())
 }
 
 fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {

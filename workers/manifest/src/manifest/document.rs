@@ -12,7 +12,7 @@ use crate::manifest::source::{self, Pipe};
 use crate::manifest::yaml;
 
 /// The keys at the top of a manifest.
-const KEYS: &[&str] = &["vars", "resources"];
+const KEYS: &[&str] = &["vars", "plugs", "resources"];
 
 /// Something that was written under a name in one of the files.
 #[derive(Debug)]
@@ -31,16 +31,17 @@ pub(crate) struct Document {
     /// Whether some of it came from a pipe, and so cannot be read again.
     pub(crate) is_piped: bool,
     pub(crate) vars: IndexMap<String, Written>,
+    pub(crate) plugs: IndexMap<String, Written>,
     pub(crate) resources: IndexMap<String, Written>,
 }
 
 impl Document {
     /// Reads the files, folders and pipes. A pipe has to be named: one in a folder is no manifest.
     pub(crate) fn read(paths: &[PathBuf], bounds: &mut Bounds, problems: &mut Problems) -> Self {
-        let (vars, resources) = (IndexMap::new(), IndexMap::new());
+        let (vars, plugs, resources) = (IndexMap::new(), IndexMap::new(), IndexMap::new());
         let files = source::list(paths, problems);
         let is_whole = problems.count() == 0;
-        let mut document = Self { is_whole, is_piped: false, vars, resources };
+        let mut document = Self { is_whole, is_piped: false, vars, plugs, resources };
         for path in files {
             let pipe = Pipe::at(&path).filter(|_| paths.contains(&path));
             document.is_piped |= pipe.is_some();
@@ -64,6 +65,7 @@ impl Document {
         for (key, entry) in map(source, node, "a manifest", problems)? {
             let (what, into) = match key.as_str() {
                 "vars" => ("variable", &mut self.vars),
+                "plugs" => ("plug", &mut self.plugs),
                 "resources" => ("resource", &mut self.resources),
                 _ => {
                     let message = format!("unknown key {} in a manifest", quoted(&key));

@@ -28,6 +28,8 @@ pub(crate) struct Alias {
     /// The resources of a `for_each`: each item, and the alias under which its state is known. None
     /// for one resource, whose state has the alias itself.
     pub(crate) items: Option<Vec<(String, String)>>,
+    /// The name and the type of one resource.
+    pub(crate) of: Option<(String, String)>,
 }
 
 impl Alias {
@@ -116,8 +118,11 @@ impl<'a> Connecting<'a> {
                 Meant::All(inputs) => (inputs, true),
             };
             let mut items = Vec::new();
+            let mut of = None;
             for (item, input) in inputs {
-                let resource = self.expanded.drafts[input].name.clone();
+                let used_draft = &self.expanded.drafts[input];
+                let resource = used_draft.name.clone();
+                of = (!is_group).then(|| (resource.clone(), used_draft.kind.clone()));
                 let alias = if is_group { item_name(alias, &item) } else { alias.clone() };
                 if let Some(first) = used.insert(input, &dependency.alias) {
                     self.twice(at, (&resource, first));
@@ -131,7 +136,7 @@ impl<'a> Connecting<'a> {
                 links.dependencies.push(Dependency { alias, resource, on_change: *on_change });
             }
             let items = is_group.then_some(items);
-            links.aliases.push(Alias { name: alias.clone(), items });
+            links.aliases.push(Alias { name: alias.clone(), items, of });
         }
         for (offset, name) in &draft.notify {
             let at = (draft, *offset);

@@ -1,9 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, OnChange};
-
-use crankcase_resources::Meta;
+use crankcase_resources::{Dependency, KindSource, Meta, OnChange};
 
 use crate::manifest::bounds::size_of;
 use crate::manifest::check::Used;
@@ -11,7 +9,7 @@ use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::resource::decoder::Decoder;
+pub(crate) use crate::manifest::resource::decoder::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 
 mod decoder;
@@ -77,11 +75,20 @@ pub(crate) struct Item {
     pub(crate) value: serde_json::Value,
 }
 
+/// The types that resources may have.
+#[derive(Clone, Copy)]
+pub(crate) struct Types<'a> {
+    /// The names of those that are known.
+    pub(crate) names: &'a [&'a str],
+    /// What makes others.
+    pub(crate) source: Option<&'a dyn KindSource>,
+}
+
 /// Decodes one resource; says all that is wrong with it, and returns what is right.
 pub(crate) fn decode(
     name: &str,
     written: Written,
-    kinds: &[&str],
+    types: &Types<'_>,
     problems: &mut Problems,
 ) -> Draft {
     let Written { source, key, node } = written;
@@ -112,7 +119,7 @@ pub(crate) fn decode(
     let Some(mut map) = map(&source, node, &what, problems) else { return draft };
     let mut decoder = Decoder { source: &source, problems };
     match map.shift_remove("type") {
-        Some(kind) => draft.kind = decoder.kind(kind.value, kinds),
+        Some(kind) => draft.kind = decoder.kind(kind.value, types),
         None => decoder.problems.at(&source, key.start, format!("{what} has no \"type\"")),
     }
     for (key, entry) in map {
@@ -156,19 +163,27 @@ fn amiss(name: &str) -> Option<String> {
 }
 
 impl Decoder<'_> {
-    fn kind(&mut self, node: Node, kinds: &[&str]) -> String {
+    fn kind(&mut self, node: Node, types: &Types<'_>) -> String {
         let span = node.span.clone();
         let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
-        if kind.contains(['/', ':']) {
-            let message =
-                format!("type {} is external, and those are not yet supported", quoted(&kind));
-            let hint = Hint::of(kind.as_str()).or(listed(kinds));
-            self.problems.with_hint(self.source, span.start, message, hint);
-        } else if !kinds.contains(&kind.as_str()) {
-            let hint = self.problems.nearest(&kind, kinds.iter().copied()).or(listed(kinds));
-            let message = format!("unknown type {}", quoted(&kind));
-            self.problems.with_hint(self.source, span.start, message, hint);
-        }
+        let names = || types.names.iter().copied();
+        let is_known = types.names.contains(&kind.as_str());
+        let source = types.source.filter(|_| !is_known);
+        let made = source.map_or(Ok(None), |it| it.name(&kind, &self.source.folder()));
+        let (message, hint) = match made {
+            Ok(Some(name)) => return name,
+            Ok(None) if is_known => return kind,
+            Ok(None) if kind.contains(['/', ':']) => {
+                let message = format!("type {} is external, and none is known here", quoted(&kind));
+                (message, Hint::of(kind.as_str()).or(listed(types.names)))
+            }
+            Ok(None) => {
+                let hint = self.problems.nearest(&kind, names()).or(listed(types.names));
+                (format!("unknown type {}", quoted(&kind)), hint)
+            }
+            Err(wrong) => (format!("type {}: {wrong}", quoted(&kind)), Hint::of(kind.as_str())),
+        };
+        self.problems.with_hint(self.source, span.start, message, hint);
         kind
     }
 

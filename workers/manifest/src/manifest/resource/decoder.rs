@@ -7,31 +7,31 @@ use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 
 /// Takes values of the right types, and says where they are of others.
-pub(super) struct Decoder<'a> {
-    pub(super) source: &'a Source,
-    pub(super) problems: &'a mut Problems,
+pub(crate) struct Decoder<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) problems: &'a mut Problems,
 }
 
 impl Decoder<'_> {
-    pub(super) fn at(&mut self, span: &Range<usize>, message: String) {
+    pub(crate) fn at(&mut self, span: &Range<usize>, message: String) {
         self.problems.at(self.source, span.start, message);
     }
 
-    pub(super) fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
+    pub(crate) fn wrong(&mut self, span: &Range<usize>, message: String, value: &str) {
         self.problems.with_hint(self.source, span.start, message, Hint::of(value));
     }
 
-    pub(super) fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
+    pub(crate) fn unknown(&mut self, span: &Range<usize>, key: &str, of: &str, keys: &[&str]) {
         let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
         let message = format!("unknown key {} in {of}", quoted(key));
         self.problems.with_hint(self.source, span.start, message, hint);
     }
 
-    pub(super) fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
+    pub(crate) fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
         map_or_nothing(self.source, node, key, self.problems).unwrap_or_default()
     }
 
-    pub(super) fn text(&mut self, node: Node, what: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, node: Node, what: &str) -> Option<String> {
         let description = node.description();
         match node.data {
             Data::String(text) => Some(text),
@@ -43,7 +43,7 @@ impl Decoder<'_> {
     }
 
     /// Takes a list of texts without a double; `what` says what the list is, and what each item is.
-    pub(super) fn names(&mut self, node: Node, (what, each): (&str, &str)) -> Vec<(usize, String)> {
+    pub(crate) fn names(&mut self, node: Node, (what, each): (&str, &str)) -> Vec<(usize, String)> {
         let description = node.description();
         let mut names: Vec<(usize, String)> = Vec::new();
         let items = match node.data {
@@ -67,7 +67,7 @@ impl Decoder<'_> {
         names
     }
 
-    pub(super) fn boolean(&mut self, node: &Node, key: &str) -> bool {
+    pub(crate) fn boolean(&mut self, node: &Node, key: &str) -> bool {
         if let Data::Bool(value) = node.data {
             return value;
         }

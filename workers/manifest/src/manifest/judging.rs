@@ -1,0 +1,68 @@
+//! What a load asks of kinds.
+
+use crankcase_resources::{
+    Culprit, Declaration, Declared, Kind, KindSource, Kinds, KnownConfig, Wishes,
+};
+
+/// Knows the kinds of a manifest while it is loaded.
+pub(crate) trait Judging {
+    /// Returns the names of the kinds that are known from the start.
+    fn names(&self) -> Vec<&str>;
+
+    /// Returns what makes other kinds.
+    fn source(&self) -> Option<&dyn KindSource>;
+
+    /// Makes them, and returns what is wrong.
+    fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)>;
+
+    /// Returns a kind, for the attributes that configs and states have.
+    fn kind(&self, name: &str) -> Option<&dyn Kind>;
+
+    /// Judges a config as far as it is known.
+    fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared;
+}
+
+impl Judging for Kinds {
+    fn names(&self) -> Vec<&str> {
+        self.names().collect()
+    }
+
+    fn source(&self) -> Option<&dyn KindSource> {
+        self.source()
+    }
+
+    fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)> {
+        self.make(wanted)
+    }
+
+    fn kind(&self, name: &str) -> Option<&dyn Kind> {
+        self.get(name).ok().map(|kind| &**kind)
+    }
+
+    fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
+        self.declare(declaration, known)
+    }
+}
+
+/// Kinds of which only the names are known: nothing is judged.
+impl Judging for &[&str] {
+    fn names(&self) -> Vec<&str> {
+        self.to_vec()
+    }
+
+    fn source(&self) -> Option<&dyn KindSource> {
+        None
+    }
+
+    fn make(&mut self, _: &Wishes) -> Vec<(Culprit, String)> {
+        Vec::new()
+    }
+
+    fn kind(&self, _: &str) -> Option<&dyn Kind> {
+        None
+    }
+
+    fn declare(&self, _: &mut Declaration, _: &KnownConfig<'_>) -> Declared {
+        Declared::default()
+    }
+}
