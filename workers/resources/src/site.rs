@@ -14,6 +14,7 @@ use crate::text::did_you_mean;
 
 pub use self::select::{Selection, SelectionError};
 
+mod release;
 mod select;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.

@@ -10,7 +10,7 @@ use tokio::process::{ChildStderr, ChildStdout};
 use super::config::ProcessConfig;
 use super::error::ProcessError;
 use super::group::ProcessGroup;
-use super::job_output::JobOutput;
+use super::job_output::{JobOutput, Told};
 use super::ledger::Ledger;
 use super::stop_signal::StopSignal;
 
@@ -27,9 +27,6 @@ pub struct Job {
     /// How much of the beginning and of the end of each output is kept, in bytes. Default 32 KiB each.
     pub kept: (usize, usize),
 }
-
-/// What is told of each line of an output while the command runs.
-pub type Told<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// A command that has ended by itself.
 #[derive(Debug)]

@@ -5,8 +5,6 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::job::Told;
-
 /// How often to read what is left in a pipe; a command that was left behind may write for ever.
 const LAST_READS: usize = 16;
 
@@ -14,6 +12,9 @@ const BUFFER: usize = 64 * 1024;
 
 /// How much of a line is told while the command runs, in bytes.
 const LINE: usize = 8 * 1024;
+
+/// What is told of each line of an output while the command runs.
+pub type Told<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// One output of a job: its beginning and its end are kept.
 pub(super) struct JobOutput<'a, P> {
