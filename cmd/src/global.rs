@@ -6,7 +6,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use crankcase_status::{Client, StateDir, StateError};
 
 /// The options of all commands.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Options of all commands")]
 pub(crate) struct Global {
     /// The folder with the agent's state [default: /var/lib/crankcase for root, else crankcase in

@@ -3,6 +3,7 @@
 mod cli;
 mod command;
 mod exit;
+mod external_args;
 mod failure;
 mod global;
 mod logging;

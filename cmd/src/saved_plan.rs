@@ -9,6 +9,7 @@ use crankcase_resources::{Plan, Salt, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
+use crate::global::Global;
 use crate::plan_file::begins_as_plan;
 use crate::site_args::SiteArgs;
 
@@ -119,9 +120,9 @@ impl SavedPlan {
     }
 
     /// Loads the site that it is a plan of, if that is made of the same as then. Nothing is executed.
-    pub(crate) fn load(&self) -> anyhow::Result<Site> {
+    pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
         require(self.moved_files())?;
-        let site = self.site.load()?;
+        let site = self.site.load(global)?;
         let has_moved = site.digest() != self.digest;
         let moved = has_moved.then(|| BESIDE.to_owned() + HAS_CHANGED);
         require(moved.into_iter().collect())?;
@@ -228,6 +229,7 @@ mod tests {
     use crankcase_resources::{Plan, Selection};
 
     use super::SavedPlan;
+    use crate::external_args::ExternalArgs;
     use crate::site_args::SiteArgs;
 
     type TestResult = Result<(), Box<dyn Error>>;
@@ -238,6 +240,7 @@ mod tests {
             vars: Vec::new(),
             var_files: Vec::new(),
             no_automatic_edges: false,
+            external: ExternalArgs::default(),
         };
         SavedPlan::new(
             (site, Selection::default()),
@@ -294,6 +297,7 @@ mod tests {
             vars: Vec::new(),
             var_files: Vec::new(),
             no_automatic_edges: false,
+            external: ExternalArgs::default(),
         };
         assert!(SavedPlan::read(&site)?.is_some());
         Ok(())

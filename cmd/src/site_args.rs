@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Overrides, SiteFiles};
-use crankcase_resources::{Selection, Site};
+use crankcase_resources::{Kinds, Selection, Site};
+use crankcase_status::StateDir;
 use crankcase_workers::read_file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::external_args::ExternalArgs;
+use crate::global::Global;
 use crate::plan_file::IsSavedPlan;
 use crate::secrets::secrets;
 
@@ -37,11 +41,30 @@ pub(crate) struct SiteArgs {
     #[arg(long)]
     #[serde(default)]
     pub(crate) no_automatic_edges: bool,
+    #[command(flatten)]
+    #[serde(default)]
+    pub(crate) external: ExternalArgs,
 }
 
 impl SiteArgs {
     /// Returns what the site is loaded from.
-    pub(crate) fn files(&self) -> SiteFiles {
+    pub(crate) fn files(&self, global: &Global) -> SiteFiles {
+        self.files_of(self.kinds(global, false))
+    }
+
+    /// Returns the same for an agent, which goes on while a type does not work.
+    pub(crate) fn files_of_agent(&self, global: &Global) -> SiteFiles {
+        self.files_of(self.kinds(global, true))
+    }
+
+    fn kinds(&self, global: &Global, is_lenient: bool) -> Kinds {
+        let state = global.state_dir().ok();
+        let state = state.as_ref().map(StateDir::path);
+        let source = self.external.source((state, global.verbose > 0), is_lenient);
+        builtin().from_source(Arc::new(source))
+    }
+
+    fn files_of(&self, kinds: Kinds) -> SiteFiles {
         let overrides = Overrides {
             files: self.var_files.clone(),
             vars: self.vars.clone(),
@@ -50,7 +73,7 @@ impl SiteArgs {
         SiteFiles {
             paths: self.paths.clone(),
             overrides,
-            kinds: builtin(),
+            kinds,
             host: Host::of_machine(),
             secrets: secrets(),
         }
@@ -71,6 +94,7 @@ impl SiteArgs {
             vars: self.vars.clone(),
             var_files: absolute(&self.var_files)?,
             no_automatic_edges: self.no_automatic_edges,
+            external: self.external.absolute()?,
         })
     }
 
@@ -81,7 +105,7 @@ impl SiteArgs {
             let text = read_file(&path, MOST).ok()?;
             Some((path, base16ct::lower::encode_string(&Sha256::digest(text))))
         };
-        self.files().listed().into_iter().filter_map(digest).collect()
+        self.files_of(builtin()).listed().into_iter().filter_map(digest).collect()
     }
 
     /// Returns the name of a variable that is set here and holds a secret of the site.
@@ -95,9 +119,14 @@ impl SiteArgs {
         !self.vars.is_empty() || !self.var_files.is_empty()
     }
 
-    /// Loads the site; nothing is executed.
-    pub(crate) fn load(&self) -> anyhow::Result<Site> {
-        self.files().load().map_err(|error| match IsSavedPlan::among(error.problems()) {
+    /// Loads the site. Nothing is executed but external types, which are asked how they work.
+    pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
+        Self::loaded(&self.files(global))
+    }
+
+    /// Loads a site.
+    pub(crate) fn loaded(files: &SiteFiles) -> anyhow::Result<Site> {
+        files.load().map_err(|error| match IsSavedPlan::among(error.problems()) {
             // Its keys are those of no manifest, and to say so of each would hide what it is.
             Some(plan) => plan.into(),
             None => error.into(),

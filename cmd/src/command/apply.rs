@@ -46,8 +46,8 @@ pub(crate) struct Args {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     args.confirm.require_terminal()?;
     let mut interrupts = Interrupts::listen()?;
-    let loading = (args.site.clone(), args.work.clone());
-    let loaded = interrupts.unless(move || load(&loading.0, &loading.1)).await;
+    let loading = (args.site.clone(), args.work.clone(), global.clone());
+    let loaded = interrupts.unless(move || load(&loading.0, &loading.1, &loading.2)).await;
     let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
@@ -216,15 +216,19 @@ async fn to_the_end(
 }
 
 /// Loads what is applied: a site, or a saved plan and the site that it was made of.
-fn load(args: &SiteArgs, work: &WorkArgs) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+fn load(
+    args: &SiteArgs,
+    work: &WorkArgs,
+    global: &Global,
+) -> anyhow::Result<(Option<SavedPlan>, Site)> {
     let saved = SavedPlan::read(args)?;
     let selection = work.selection();
     if saved.is_some() && (args.sets_vars() || !selection.is_all()) {
         return Err(HasVars.into());
     }
     let site = match &saved {
-        Some(saved) => saved.load()?,
-        None => args.load()?.select(&selection)?,
+        Some(saved) => saved.load(global)?,
+        None => args.load(global)?.select(&selection)?,
     };
     Ok((saved, site))
 }

@@ -11,7 +11,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let site = args.site.load()?;
+    let site = args.site.load(global)?;
     if !(global.quiet && global.output == Format::Human) {
         print::data(global.output, &Checked::from(&site), |checked, out| {
             match checked.resources.unwrap_or_default() {

@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use crate::external_args::ExternalArgs;
 use crate::global::Global;
 use crate::paths::worker_path;
 use crate::site_args::{SiteArgs, variable};
@@ -21,6 +22,8 @@ pub(crate) struct Args {
     /// Without the edges that follow from what resources make and need
     #[arg(long, requires = "paths")]
     no_automatic_edges: bool,
+    #[command(flatten)]
+    external: ExternalArgs,
     /// Show the graph of the running agent, with states
     #[arg(long)]
     live: bool,
@@ -36,7 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { paths, vars, var_files, no_automatic_edges, live, path, around, depth } = args;
+    let Args { live, path, around, depth, .. } = args;
     if live {
         let client = global.connect().await?;
         let graphs = match around {
@@ -45,7 +48,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         };
         print::data(global.output, &graphs, print::dot)?;
     } else {
-        let site = SiteArgs { paths, vars, var_files, no_automatic_edges }.load()?;
+        let Args { paths, vars, var_files, no_automatic_edges, external, .. } = args;
+        let site = SiteArgs { paths, vars, var_files, no_automatic_edges, external };
+        let site = site.load(global)?;
         let graph = SiteGraph::new(&site);
         let graph = match around {
             Some(around) => graph.around(&site.resource(&around)?.name, depth),

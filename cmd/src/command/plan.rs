@@ -30,11 +30,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
     // What is saved is compared with a plan that is made of the same paths.
     let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
-    let (loading, is_saved) = (named.clone(), args.out.is_some());
+    let (loading, is_saved, asked) = (named.clone(), args.out.is_some(), global.clone());
     // The files are read before anything is looked at, so that a change meanwhile is noticed.
     let load = move || {
         let files = if is_saved { loading.fingerprints() } else { BTreeMap::new() };
-        anyhow::Ok((files, loading.load()?))
+        anyhow::Ok((files, loading.load(&asked)?))
     };
     let Some((files, site)) = interrupts.unless(load).await.transpose()? else {
         return Ok(exit::INTERRUPTED);

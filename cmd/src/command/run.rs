@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
+use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, Ended, SIGNALS, file_watch, site, source,
 };
@@ -42,7 +43,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let loaded = runtime.block_on(load(args.site.clone(), signals.clone())).transpose()?;
+        let loaded = runtime
+            .block_on(load(args.site.files_of_agent(global), signals.clone()))
+            .transpose()?;
         loaded.map_or(Ok(exit::DONE), |site| keep(global, args, site, signals))
     });
     // A load that was broken off may still wait for a pipe.
@@ -61,9 +64,9 @@ fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
 }
 
 /// Loads the site; `None` if a signal asks the process to end before that is done.
-async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Site>> {
+async fn load(files: SiteFiles, signals: SignalHandle) -> Option<anyhow::Result<Site>> {
     let mut counts = signals.subscribe();
-    let loading = spawn_blocking(move || args.load());
+    let loading = spawn_blocking(move || SiteArgs::loaded(&files));
     tokio::select! {
         biased;
         Ok(_) = counts.wait_for(|counts| counts.ends() > 0) => None,
@@ -75,7 +78,7 @@ async fn load(args: SiteArgs, signals: SignalHandle) -> Option<anyhow::Result<Si
 
 /// Runs an agent that keeps the site.
 fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
-    let (files, site) = (args.site.files(), Arc::new(site));
+    let (files, site) = (args.site.files_of_agent(global), Arc::new(site));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));

@@ -6,6 +6,7 @@ mod asking;
 mod confirm;
 mod deep;
 mod exits;
+mod external;
 mod history;
 mod keeping;
 mod machine;

@@ -1,0 +1,85 @@
+//! How types that are programs or containers are run.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use crankcase_external::{External, Pull, Settings};
+use serde::{Deserialize, Serialize};
+
+/// How types that are programs or containers are run.
+#[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "External types")]
+pub(crate) struct ExternalArgs {
+    /// What runs the images of types that name no engine: a program, and words that come before its
+    /// subcommands [default: docker]
+    #[arg(long, value_name = "COMMAND")]
+    engine: Option<String>,
+    /// What comes after `run` of the engine, such as --ulimit=nofile=1024:1024; may be given again
+    #[arg(long = "engine-option", value_name = "WORD", allow_hyphen_values = true)]
+    engine_options: Vec<String>,
+    /// When images are pulled [default: missing]
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pull: Option<When>,
+    /// The network of containers of protocol 0, such as none or host [default: the engine's own]
+    #[arg(long, value_name = "NETWORK")]
+    network: Option<String>,
+    /// A folder that types of protocol 0 can read at its own path, as Deployster's conf [default: none]
+    #[arg(long, value_name = "DIR")]
+    conf: Option<PathBuf>,
+    /// The version that types of protocol 0 are told [default: 18.0.0]
+    #[arg(long, value_name = "VERSION")]
+    protocol_version: Option<String>,
+}
+
+/// When images are pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum When {
+    /// When they are not there
+    Missing,
+    /// Each time that a manifest is loaded
+    Always,
+    /// Never
+    Never,
+}
+
+impl ExternalArgs {
+    /// Returns the same with paths that hold in every folder.
+    pub(crate) fn absolute(&self) -> io::Result<Self> {
+        let conf = self.conf.as_ref().map(std::path::absolute).transpose()?;
+        Ok(Self { conf, ..self.clone() })
+    }
+
+    /// Returns what makes kinds of them, for an agent with this state folder.
+    ///
+    /// `is_lenient` says that a type that cannot be asked how it works concerns its resources alone.
+    pub(crate) fn source(
+        &self,
+        (state, is_verbose): (Option<&Path>, bool),
+        is_lenient: bool,
+    ) -> External {
+        let mut settings = Settings::default();
+        if let Some(engine) = &self.engine {
+            settings.engine = engine.split_whitespace().map(str::to_owned).collect();
+        }
+        settings.run_options.clone_from(&self.engine_options);
+        settings.pull = match self.pull {
+            Some(When::Always) => Pull::Always,
+            Some(When::Never) => Pull::Never,
+            Some(When::Missing) | None => Pull::Missing,
+        };
+        settings.network.clone_from(&self.network);
+        let conf = self.conf.as_ref();
+        settings.conf = conf.and_then(|conf| std::path::absolute(conf).ok());
+        if let Some(version) = &self.protocol_version {
+            settings.version.clone_from(version);
+        }
+        settings.is_verbose = is_verbose;
+        settings.is_lenient = is_lenient;
+        settings.cache = state.map(|state| state.join("types"));
+        settings.state = state.map(Path::to_owned);
+        External::new(settings)
+    }
+}

@@ -1,0 +1,132 @@
+//! Which program a type is just now, and what it has answered before.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use crankcase_engine::Stop;
+use crankcase_resources::{BoxError, blocking};
+use crankcase_workers::{Finished, Folder, Job, ProcessConfig, open_file};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::settings::{Pull, Settings};
+use crate::type_name::Runner;
+
+/// How long an engine may take to say what it has.
+const INSPECT: Duration = Duration::from_secs(60);
+
+/// How long it may take to get an image.
+const PULL: Duration = Duration::from_secs(60 * 60);
+
+/// The largest answer that is kept, in bytes.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// Returns what tells a program from one of another content: the digest of its file, or of its image,
+/// which is pulled if that is to be.
+///
+/// # Errors
+///
+/// When there is none.
+pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<String, String> {
+    match runner {
+        Runner::Program(path) => {
+            let (path, shown) = (path.clone(), path.display().to_string());
+            let digest = blocking(move || digest_of(&path)).await;
+            digest.map_err(|error| format!("cannot read the program {shown}: {error}"))
+        }
+        Runner::Container { engine, image } => {
+            if settings.pull == Pull::Always {
+                pull(engine, image).await?;
+            }
+            if let Some(id) = inspect(engine, image).await? {
+                return Ok(id);
+            }
+            if settings.pull == Pull::Never {
+                return Err(format!("there is no image {image}, and none is to be pulled"));
+            }
+            pull(engine, image).await?;
+            let id = inspect(engine, image).await?;
+            id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
+        }
+    }
+}
+
+async fn inspect(engine: &[String], image: &str) -> Result<Option<String>, String> {
+    let words = ["image", "inspect", "--format", "{{.Id}}", image];
+    let finished = run(engine, &words, INSPECT).await?;
+    let id = finished.stdout.trim();
+    if finished.status.success() && !id.is_empty() {
+        return Ok(Some(id.to_owned()));
+    }
+    let said = finished.stderr.to_lowercase();
+    let is_missing =
+        ["no such image", "not known", "no such object"].iter().any(|it| said.contains(it));
+    if is_missing {
+        return Ok(None);
+    }
+    Err(format!("{} does not say what {image} is: {}", engine[0], finished.stderr.trim()))
+}
+
+async fn pull(engine: &[String], image: &str) -> Result<(), String> {
+    let finished = run(engine, &["pull", "--quiet", image], PULL).await?;
+    if finished.status.success() {
+        return Ok(());
+    }
+    Err(format!("cannot pull {image}: {}", finished.stderr.trim()))
+}
+
+/// Runs an engine for something that is no call of a type.
+async fn run(engine: &[String], words: &[&str], timeout: Duration) -> Result<Finished, String> {
+    let all = engine.iter().map(String::as_str).chain(words.iter().copied());
+    let mut process = ProcessConfig::new("container engine", all.map(Into::into).collect());
+    process.inherit = crate::call::ENGINE.map(Into::into).to_vec();
+    let (_stopper, stop) = Stop::pair();
+    let run = Job::new(process, timeout).run(None, &stop, (None, None)).await;
+    run.map_err(|error| {
+        let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        format!("cannot run {}: {error}{}", engine[0], source.unwrap_or_default())
+    })
+}
+
+fn digest_of(path: &Path) -> Result<String, BoxError> {
+    let (mut file, _): (File, u64) = open_file(path)?;
+    let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(base16ct::lower::encode_string(&hasher.finalize())),
+            count => hasher.update(&buffer[..count]),
+        }
+    }
+}
+
+/// Returns what a program of this identity has answered to this input, if that is known.
+pub(crate) fn recall(cache: Option<&Path>, identity: &str, input: &Value) -> Option<Value> {
+    let folder = Folder::open(cache?).ok()?;
+    serde_json::from_slice(&folder.read(key(identity, input), LARGEST).ok()?).ok()
+}
+
+/// Keeps what it has answered, if the folder that the cache is in is there.
+pub(crate) fn keep(cache: Option<&Path>, (identity, input): (&str, &Value), answer: &Value) {
+    // A plan makes no state folder.
+    let is_there = |cache: &&Path| cache.parent().is_some_and(Path::is_dir);
+    let Some(cache) = cache.filter(is_there) else { return };
+    let keep = || -> Result<(), BoxError> {
+        let folder = Folder::make(cache)?;
+        Ok(folder.replace(key(identity, input), &serde_json::to_vec(answer)?, 0o600)?)
+    };
+    if let Err(error) = keep() {
+        tracing::debug!(error, "an answer is not kept");
+    }
+}
+
+fn key(identity: &str, input: &Value) -> String {
+    let mut hasher = Sha256::new();
+    for part in [identity, &input.to_string()] {
+        // With its length, so that no text runs into the next.
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    base16ct::lower::encode_string(&hasher.finalize())
+}

@@ -1,0 +1,127 @@
+//! Containers that do not outlive their calls.
+//!
+//! An engine's client can be ended and its container go on. So each container has a name, which is on
+//! record while it runs: what is left there by a killed agent is removed by the next one.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crankcase_resources::blocking;
+use crankcase_workers::Folder;
+use serde::{Deserialize, Serialize};
+
+/// The label of all containers, with the state folder of the agent that has started them.
+pub(crate) const LABEL: &str = "crankcase.agent";
+
+/// How many records are read.
+const MOST: usize = 100_000;
+
+/// The largest record, in bytes.
+const LARGEST: u64 = 64 * 1024;
+
+/// A container that is about to run, or runs. Dropped before it has [ended](Self::ended), it is removed
+/// with all that runs in it.
+#[derive(Debug)]
+pub(crate) struct Container {
+    engine: Vec<String>,
+    pub(crate) name: String,
+    record: Option<PathBuf>,
+    has_ended: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    engine: Vec<String>,
+}
+
+impl Container {
+    /// Names a container, and puts it on record if there is a state folder.
+    pub(crate) async fn begin(engine: &[String], state: Option<&Path>) -> Result<Self, String> {
+        let name = format!("crankcase-{:032x}", rand::random::<u128>());
+        let mut container =
+            Self { engine: engine.to_owned(), name, record: None, has_ended: false };
+        let Some(folder) = state.map(records) else { return Ok(container) };
+        let (name, record) = (container.name.clone(), Record { engine: engine.to_owned() });
+        let noted = folder.clone();
+        let note = move || -> io::Result<()> {
+            let folder = Folder::make(&noted).map_err(io::Error::other)?;
+            folder.make_private().map_err(io::Error::other)?;
+            folder.replace(&name, &serde_json::to_vec(&record)?, 0o600).map_err(io::Error::other)
+        };
+        let cannot = |error| format!("cannot note the container that is to run: {error}");
+        blocking(note).await.map_err(cannot)?;
+        container.record = Some(folder.join(&container.name));
+        Ok(container)
+    }
+
+    /// Says that it has ended by itself.
+    pub(crate) fn ended(mut self) {
+        self.has_ended = true;
+        forget(self.record.as_deref());
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
+        let record = self.record.take();
+        // Whoever drops it cannot wait for an engine.
+        std::thread::spawn(move || {
+            if remove(&engine, &name) {
+                forget(record.as_deref());
+            }
+        });
+    }
+}
+
+/// Removes what an agent that was killed has left; returns the names.
+pub(crate) async fn end_leftovers(state: &Path) -> Vec<String> {
+    let folder = records(state);
+    let end = move || -> Result<Vec<String>, io::Error> {
+        let listed = Folder::open(&folder).and_then(|it| Ok((it.names(MOST)?, it)));
+        let (names, records) = match listed {
+            Err(error) if error.is_missing() => return Ok(Vec::new()),
+            listed => listed.map_err(io::Error::other)?,
+        };
+        let mut ended = Vec::new();
+        for name in names.iter().filter_map(|name| name.to_str()) {
+            let read = records.read(name, LARGEST).map_err(io::Error::other)?;
+            let Ok(Record { engine }) = serde_json::from_slice(&read) else { continue };
+            if name.starts_with("crankcase-") && remove(&engine, name) {
+                forget(Some(&folder.join(name)));
+                ended.push(name.to_owned());
+            }
+        }
+        Ok(ended)
+    };
+    blocking(end).await.unwrap_or_else(|error| {
+        tracing::warn!(error, "cannot look for containers that were left behind");
+        Vec::new()
+    })
+}
+
+fn records(state: &Path) -> PathBuf {
+    state.join("containers")
+}
+
+fn forget(record: Option<&Path>) {
+    let Some(record) = record else { return };
+    if let Err(error) = std::fs::remove_file(record)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = ?record, %error, "cannot forget a container that has ended");
+    }
+}
+
+/// Removes a container; returns whether it is gone.
+fn remove(engine: &[String], name: &str) -> bool {
+    let Some((program, words)) = engine.split_first() else { return false };
+    let mut command = Command::new(program);
+    command.args(words).args(["rm", "--force", name]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

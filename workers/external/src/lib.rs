@@ -1,0 +1,25 @@
+//! Resource types that are programs or containers, in any language.
+//!
+//! A manifest names one as `acme/gcp-disk:2.1`, `docker:..`, `podman:..` or `program:./types/disk`. The
+//! program is asked how its resources are looked at, looks at them, and says by which calls of itself or
+//! of other programs they become as declared; it speaks JSON on its stdin and stdout. Images that were
+//! written for Deployster work as they are: their protocol is version 0 here. See docs/external.md.
+//!
+//! [`External`] makes kinds of them; give it to
+//! [`Kinds::from_source`](crankcase_resources::Kinds::from_source).
+
+mod cache;
+mod call;
+mod containers;
+mod kind;
+mod known;
+mod plugs;
+mod reference;
+mod schema;
+mod settings;
+mod source;
+mod type_name;
+mod v0;
+
+pub use settings::{Pull, Settings};
+pub use source::External;

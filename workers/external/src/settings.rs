@@ -1,0 +1,74 @@
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How external types are run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The container engine of a type that names none, and words that come before its subcommands.
+    /// Default `docker`.
+    pub engine: Vec<String>,
+    /// Words that come after `run`, such as `--ulimit=nofile=1024:1024`. Default none.
+    pub run_options: Vec<String>,
+    /// When images are pulled. Default [`Pull::Missing`].
+    pub pull: Pull,
+    /// The network of containers, as `--network` of the engine takes it. Default: the engine's own.
+    pub network: Option<String>,
+    /// The version that types of protocol 0 are told. Default `18.0.0`, that of the last Deployster.
+    pub version: String,
+    /// Whether types are asked to say more. Default false.
+    pub is_verbose: bool,
+    /// A folder that types of protocol 0 can read at its own path. Default none.
+    pub conf: Option<PathBuf>,
+    /// The state folder of the agent: no plug may hold it, and it has the names of the containers that
+    /// run, so that the next agent can end what a killed one has left. Default none.
+    pub state: Option<PathBuf>,
+    /// The folder for answers that a program of the same content would give again. It is made, but not the
+    /// one that it is in. Default none.
+    pub cache: Option<PathBuf>,
+    /// How long a call may take that looks at something. Default 5 minutes.
+    pub look_timeout: Duration,
+    /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for both.
+    pub action_timeout: Duration,
+    /// How much a type may answer, in bytes. Default 16 MiB.
+    pub most: usize,
+    /// How many types are asked at a time how they work. Default 16.
+    pub parallel: usize,
+    /// Whether a type that cannot be asked how it works is the concern of its resources alone, which try
+    /// again, and not of the whole manifest. Default false.
+    pub is_lenient: bool,
+}
+
+/// When images are pulled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Pull {
+    /// When they are not there.
+    #[default]
+    Missing,
+    /// Each time that a manifest is loaded.
+    Always,
+    /// Never: one that is not there is an error.
+    Never,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            engine: vec!["docker".to_owned()],
+            run_options: Vec::new(),
+            pull: Pull::default(),
+            network: None,
+            version: "18.0.0".to_owned(),
+            is_verbose: false,
+            conf: None,
+            state: None,
+            cache: None,
+            look_timeout: Duration::from_secs(5 * 60),
+            action_timeout: Duration::from_secs(60 * 60),
+            most: 16 * 1024 * 1024,
+            parallel: 16,
+            is_lenient: false,
+        }
+    }
+}
