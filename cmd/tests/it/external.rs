@@ -285,10 +285,8 @@ async fn plugs_are_handed_over_by_name() -> TestResult {
     program(&machine, "it", &answering(&init, state))?;
 
     let applied = machine.run(&["apply", "site.yaml"]).await?;
-    let above = format!(
-        "plugs: {{key-file: {{path: \"@\"}}}}\nresources: {{r1: {{type: \"program:./it\"}}}}\n"
-    );
-    machine.write("site.yaml", &machine.text(&above))?;
+    let above = "plugs: {key-file: {path: \"@\"}}\nresources: {r1: {type: \"program:./it\"}}\n";
+    machine.write("site.yaml", above)?;
     let refused = machine.run(&["apply", "site.yaml"]).await?;
 
     assert_eq!(

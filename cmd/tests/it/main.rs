@@ -10,6 +10,7 @@ mod external;
 mod history;
 mod keeping;
 mod machine;
+mod needs_containers;
 mod needs_root;
 mod once;
 mod pipes;

@@ -26,6 +26,7 @@ pub(crate) struct Ran {
 pub(crate) fn program(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crankcase"));
     command.args(arguments).env_clear().env("USER", "ada").kill_on_drop(true);
+    command.envs(std::env::var_os("DOCKER_HOST").map(|host| ("DOCKER_HOST", host)));
     command.stdin(Stdio::null());
     command
 }

@@ -113,11 +113,18 @@ impl Caller<'_> {
         let job = Job::new(process, call.timeout).kept(head, tail);
         let finished = match job.run(self.ledger, self.stop, told).await {
             Ok(finished) => finished,
-            Err(JobError::TimedOut { limit, output }) => {
-                return Err(CallError::TimedOut { what, limit, last: last_lines(&output) });
+            Err(error) => {
+                if let Some(container) = container {
+                    container.end().await;
+                }
+                return Err(match error {
+                    JobError::TimedOut { limit, output } => {
+                        CallError::TimedOut { what, limit, last: last_lines(&output) }
+                    }
+                    JobError::Stopped { .. } => CallError::Stopped { what },
+                    error => start(error.into()),
+                });
             }
-            Err(JobError::Stopped { .. }) => return Err(CallError::Stopped { what }),
-            Err(error) => return Err(start(error.into())),
         };
         if let Some(container) = container {
             container.ended();

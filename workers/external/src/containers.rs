@@ -21,7 +21,7 @@ const MOST: usize = 100_000;
 const LARGEST: u64 = 64 * 1024;
 
 /// A container that is about to run, or runs. Dropped before it has [ended](Self::ended), it is removed
-/// with all that runs in it.
+/// a little later.
 #[derive(Debug)]
 pub(crate) struct Container {
     engine: Vec<String>,
@@ -59,6 +59,20 @@ impl Container {
     pub(crate) fn ended(mut self) {
         self.has_ended = true;
         forget(self.record.as_deref());
+    }
+
+    /// Removes it with all that runs in it: that its client was ended says nothing of it.
+    pub(crate) async fn end(mut self) {
+        self.has_ended = true;
+        let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
+        let record = self.record.take();
+        let end = move || -> io::Result<()> {
+            if remove(&engine, &name) {
+                forget(record.as_deref());
+            }
+            Ok(())
+        };
+        drop(blocking(end).await);
     }
 }
 
