@@ -15,6 +15,7 @@ mod needs_root;
 mod once;
 mod pipes;
 mod processes;
+mod protocol_1;
 mod readme;
 mod refusing;
 mod released;

@@ -37,6 +37,7 @@ pub(crate) struct Call<'a> {
     /// A folder of the resource's own.
     pub(crate) work: Option<&'a Path>,
     pub(crate) mounts: &'a [Mount],
+    pub(crate) has_network: bool,
     pub(crate) timeout: Duration,
 }
 
@@ -91,6 +92,19 @@ impl Caller<'_> {
     /// Calls a program for what it does. Returns what it has written.
     pub(crate) async fn act(&self, call: &Call<'_>) -> Result<Finished, CallError> {
         self.run(call, (KEPT, KEPT), (self.told, self.told)).await
+    }
+
+    /// Calls a program that goes on until it is told to stop; `event` is told of each line of its stdout.
+    /// Returns why it has ended.
+    pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
+        match self.run(call, (KEPT, KEPT), (Some(event), self.told)).await {
+            Ok(finished) => CallError::Ended {
+                what: call.what(),
+                how: finished.end(),
+                last: last_lines(&finished.stderr),
+            },
+            Err(error) => error,
+        }
     }
 
     async fn run(
@@ -187,7 +201,11 @@ impl Caller<'_> {
         let state = settings.state.as_deref().map(Path::display);
         let state = state.map(|state| state.to_string()).unwrap_or_default();
         words.extend(["--label".to_owned(), format!("{LABEL}={state}")]);
-        words.extend(settings.network.iter().map(|network| format!("--network={network}")));
+        let network = match call.has_network {
+            true => settings.network.as_deref(),
+            false => Some("none"),
+        };
+        words.extend(network.map(|network| format!("--network={network}")));
         words.push(format!("--workdir={}", call.workspace.display()));
         let own = |path: &Path, mode| volume(path, &path.to_string_lossy(), mode);
         words.push(own(call.workspace, "ro")?);

@@ -1,27 +1,32 @@
 //! A type as a kind, and one resource of it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_engine::WithCauses;
+use crankcase_engine::Stop;
 use crankcase_resources::{
-    Action, Amiss, AttributeError, BoxError, Claimed, Config, Context, Found, Judged, Kind,
-    KnownConfig, Unfinished, Unit, blocking,
+    Action, Amiss, AttributeError, BoxError, Claimed, Config, Context, DependencyState, Difference,
+    Found, Judged, Kind, KnownConfig, Unfinished, Unit, Watch, add_secret, blocking,
 };
-use parking_lot::{Mutex, RwLock};
-use serde_json::{Map, Value};
+use crankcase_workers::{Ledger, Secrets};
+use parking_lot::RwLock;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc::Sender;
 
 use crate::cache::identity;
 use crate::call::{Call, CallError, Caller};
 use crate::known::{Asking, Known, Shared};
+use crate::messages::{ActionSpec, Answer, CallSpec, Stale, State};
 use crate::settings::Settings;
 use crate::type_name::Runner;
-use crate::v0::{ActionSpec, CallSpec, State};
+use crate::waking::{Memory, Signal};
+
+/// How long a watch may go on.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The arguments of an action that say how it is called.
 const CALL: [&str; 3] = ["image", "entrypoint", "args"];
@@ -43,11 +48,6 @@ impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("External").field(&self.name).finish()
     }
-}
-
-/// Writes an error with its causes on one line.
-pub(crate) fn text(error: &(dyn Error + 'static)) -> String {
-    WithCauses(error).to_string()
 }
 
 impl ExternalKind {
@@ -93,6 +93,10 @@ impl Kind for ExternalKind {
         Judged { errors: errors.unwrap_or_default(), ..self.judge(known) }
     }
 
+    fn can_reverse(&self) -> bool {
+        self.0.known.read().values().any(|known| known.init.calls.reverse.is_some())
+    }
+
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         Ok(Arc::new(External { kind: Arc::clone(&self.0), config: config.clone() }))
     }
@@ -105,38 +109,51 @@ struct External {
     config: Config,
 }
 
-/// What a resource was when it was looked at last, as its actions are told.
-type Stale = Mutex<Map<String, Value>>;
+/// The attribute that declares that a resource is not there. No person writes it: it comes of a reversal.
+const DELETED: &str = "$deleted";
 
 #[async_trait]
 impl Unit for External {
     async fn check(&self, context: &Context) -> Result<Found, BoxError> {
         let known = self.known(context).await?;
         self.judge(&known, context)?;
-        let input = self.input(context);
+        let input = self.input("check", &known, context);
         let say = |line: &str| context.log(line);
         let caller = self.caller(context, Some(&say));
-        let prepared = self.prepare(&known.state, context).await?;
-        let how = (&known.state, "state", self.settings().look_timeout);
+        let prepared = self.prepare(&known.init.calls.check, context).await?;
+        let phase = if known.init.is_v1 { "check" } else { "state" };
+        let how = (&known.init.calls.check, phase, self.look_timeout(&known));
         let call = self.call(how, (&known, &input), (context, &prepared));
         let answer = caller.ask(&call).await?;
-        let state = State::read(answer).map_err(|wrong| {
-            let resource = context.name();
+        let resource = context.name();
+        let answer = Answer::read(answer, known.init.is_v1).map_err(|wrong| {
             format!("protocol error: '{resource}' state result failed validation: {wrong}")
         })?;
-        match state {
-            State::Valid(state) => Ok(Found::Valid(Value::Object(state))),
-            State::Stale { now, actions } => {
-                *context.memory::<Stale>().lock() = now.clone().unwrap_or_default();
-                Ok(Found::Stale(self.amiss(now, &actions)))
+        for warning in &answer.warnings {
+            tracing::warn!(resource, "{}", context.secrets().redact(warning));
+        }
+        let memory = context.memory::<Memory>();
+        memory.wake_after(answer.requeue_after);
+        self.hide(&known, &answer.state, context);
+        match (answer.state, self.is_deleted()) {
+            (State::Stale(Stale { now: None, .. }), true) => Ok(Found::Valid(Map::new().into())),
+            (State::Valid(state), false) => Ok(Found::Valid(Value::Object(state))),
+            (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
+                *memory.stale.lock() = now.clone();
+                let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
+                Ok(Found::Stale(amiss.action(delete(&known)?)))
+            }
+            (State::Stale(stale), false) => {
+                *memory.stale.lock() = stale.now.clone().unwrap_or_default();
+                Ok(Found::Stale(self.amiss(stale, &known)?))
             }
         }
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         let known = self.known(context).await?;
-        let mut input = self.input(context);
-        let stale = context.memory::<Stale>().lock().clone();
+        let mut input = self.input(&action.name, &known, context);
+        let stale = context.memory::<Memory>().stale.lock().clone();
         input["staleState"] = Value::Object(stale);
         let spec = action.arguments.iter().filter(|(name, _)| CALL.contains(&name.as_str()));
         let spec = spec.map(|(name, value)| (name.clone(), value.clone())).collect();
@@ -144,7 +161,8 @@ impl Unit for External {
         let say = |line: &str| context.said(line);
         let caller = self.caller(context, Some(&say));
         let prepared = self.prepare(&spec, context).await?;
-        let how = (&spec, action.name.as_str(), self.settings().action_timeout);
+        let timeout = known.init.timeouts.1.unwrap_or(self.settings().action_timeout);
+        let how = (&spec, action.name.as_str(), timeout);
         let call = self.call(how, (&known, &input), (context, &prepared));
         match caller.act(&call).await {
             Ok(finished) => {
@@ -156,6 +174,117 @@ impl Unit for External {
             Err(error) => Err(error.into()),
         }
     }
+
+    async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
+        let known = self.known(context).await?;
+        let Some(spec) = &known.init.calls.reverse else { return Ok(None) };
+        let input = self.input("reverse", &known, context);
+        let say = |line: &str| context.log(line);
+        let caller = self.caller(context, Some(&say));
+        let prepared = self.prepare(spec, context).await?;
+        let how = (spec, "reverse", self.look_timeout(&known));
+        let call = self.call(how, (&known, &input), (context, &prepared));
+        let answer = caller.ask(&call).await?;
+        let resource = context.name();
+        match answer.get("config") {
+            Some(Value::Object(config)) => Ok(Some(config.clone())),
+            Some(Value::Null) => {
+                let mut config = self.config.clone();
+                config.insert(DELETED.to_owned(), true.into());
+                Ok(Some(config))
+            }
+            _ => Err(format!(
+                "protocol error: '{resource}' reverse result has no 'config' that is an object or null"
+            )
+            .into()),
+        }
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        let known = self.known(context).await?;
+        if !known.init.is_v1 {
+            return Ok(Watch::never());
+        }
+        let (sender, receiver) = context.memory::<Memory>().listen();
+        if let Some(spec) = known.init.calls.watch.clone() {
+            let prepared = self.prepare(&spec, context).await?;
+            let watch = Watched {
+                resource: context.name().to_owned(),
+                folder: context.folder().to_owned(),
+                input: self.input("watch", &known, context),
+                settings: Arc::clone(&self.kind.shared.settings),
+                ledger: context.ledger().cloned(),
+                stop: context.stop().clone(),
+                secrets: context.secrets().clone(),
+                known,
+                prepared,
+                spec,
+            };
+            context.memory::<Memory>().follow(watch.follow(sender));
+        }
+        Ok(Watch::never().signals(receiver))
+    }
+}
+
+/// A watch that is followed.
+struct Watched {
+    resource: String,
+    folder: PathBuf,
+    input: Value,
+    settings: Arc<Settings>,
+    ledger: Option<Ledger>,
+    stop: Stop,
+    secrets: Secrets,
+    known: Arc<Known>,
+    prepared: Prepared,
+    spec: CallSpec,
+}
+
+impl Watched {
+    /// Follows it to its end, or until nobody wants its signals any more.
+    async fn follow(self, signals: Sender<Signal>) {
+        let Self { resource, secrets, .. } = &self;
+        let say = |line: &str| {
+            let line = secrets.redact(line);
+            tracing::debug!(resource, %line, "a watch said");
+        };
+        // If there is no room, a signal is there already.
+        let event = |_: &str| drop(signals.try_send(Ok(())));
+        let caller = Caller {
+            settings: &self.settings,
+            ledger: self.ledger.as_ref(),
+            stop: &self.stop,
+            told: Some(&say),
+        };
+        let call = Call {
+            resource,
+            phase: "watch",
+            runner: &self.prepared.runner,
+            entrypoint: self.spec.entrypoint.as_deref(),
+            args: &self.spec.args,
+            input: &self.input,
+            workspace: &self.folder,
+            work: self.prepared.work.as_deref(),
+            mounts: &self.known.mounts,
+            has_network: self.known.init.has_network,
+            timeout: FOR_EVER,
+        };
+        let ended = tokio::select! {
+            biased;
+            () = signals.closed() => return,
+            ended = caller.follow(&call, &event) => ended,
+        };
+        drop(signals.send(Err(ended.into())).await);
+    }
+}
+
+/// Returns the action that deletes a resource.
+fn delete(known: &Known) -> Result<Action, String> {
+    let spec = known.init.calls.delete.clone().ok_or(
+        "protocol error: it is to be deleted, and its type does not say how (calls.delete)",
+    )?;
+    let (name, description) = ("delete".to_owned(), Some("Delete it".to_owned()));
+    Ok(action(&ActionSpec { name, description, call: spec, changes: vec!["state".to_owned()] }))
 }
 
 /// What a call needs beside what it says itself.
@@ -166,11 +295,51 @@ struct Prepared {
 }
 
 impl External {
-    fn input(&self, context: &Context) -> Value {
+    fn input(&self, call: &str, known: &Known, context: &Context) -> Value {
         let who = (context.name(), &*self.kind.name);
         let mut input = self.kind.shared.input(who, context.folder());
-        input["config"] = Value::Object(self.config.clone());
+        let mut config = self.config.clone();
+        config.remove(DELETED);
+        input["config"] = Value::Object(config);
+        if known.init.is_v1 {
+            let used = context.dependencies().iter().map(|used| {
+                let state = match &used.state {
+                    DependencyState::Known(state) | DependencyState::Foreseen(state) => &**state,
+                    _ => &Value::Null,
+                };
+                (used.alias.clone(), json!({"name": used.resource, "state": state}))
+            });
+            input["protocol"] = 1.into();
+            input["call"] = call.into();
+            input["dependencies"] = Value::Object(used.collect());
+        }
         input
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.config.contains_key(DELETED)
+    }
+
+    fn look_timeout(&self, known: &Known) -> Duration {
+        known.init.timeouts.0.unwrap_or(self.settings().look_timeout)
+    }
+
+    /// Takes what the type says is secret for secrets.
+    fn hide(&self, known: &Known, state: &State, context: &Context) {
+        let (of_configs, of_states) = &known.init.sensitive;
+        let hide = |values: &Map<String, Value>, pointers: &[String]| {
+            let values = Value::Object(values.clone());
+            for value in pointers.iter().filter_map(|pointer| values.pointer(pointer)) {
+                add_secret(value, context.secrets());
+            }
+        };
+        hide(&self.config, of_configs);
+        match state {
+            State::Valid(state) => hide(state, of_states),
+            State::Stale(Stale { now, planned, .. }) => {
+                now.iter().chain(planned).for_each(|state| hide(state, of_states));
+            }
+        }
     }
 
     fn settings(&self) -> &Settings {
@@ -201,6 +370,7 @@ impl External {
             kind: name,
             runner,
             folder: context.folder(),
+            dependencies: None,
             ledger: context.ledger(),
             stop: context.stop(),
         };
@@ -212,7 +382,9 @@ impl External {
 
     /// Judges the config as a whole.
     fn judge(&self, known: &Known, context: &Context) -> Result<(), BoxError> {
-        let Some(schema) = &known.schema else { return Ok(()) };
+        let Some(schema) = known.schema.as_ref().filter(|_| !self.is_deleted()) else {
+            return Ok(());
+        };
         let config = Value::Object(self.config.clone());
         let errors = schema.errors(context.name(), (&config, &BTreeSet::new()));
         let errors: Vec<_> = errors.into_iter().map(|error| error.message).collect();
@@ -241,6 +413,7 @@ impl External {
             workspace: context.folder(),
             work: prepared.work.as_deref(),
             mounts: &known.mounts,
+            has_network: known.init.has_network,
             timeout,
         }
     }
@@ -260,22 +433,32 @@ impl External {
         Ok(runner)
     }
 
-    /// Returns what differs, as far as the type has told it.
-    fn amiss(&self, now: Option<Map<String, Value>>, actions: &[ActionSpec]) -> Amiss {
-        let mut amiss = Amiss::new(now.clone().map(Value::Object));
-        match &now {
-            None => amiss = amiss.differs("state", "absent", "exists"),
-            Some(now) => {
-                let differing = self
-                    .config
-                    .iter()
-                    .filter(|(name, wanted)| now.get(*name).is_some_and(|is| is != *wanted));
-                for (name, wanted) in differing {
-                    amiss = amiss.differs(name, now[name].clone(), wanted.clone());
-                }
-            }
+    /// Returns what differs, as far as the type has told it, and what would mend it.
+    fn amiss(&self, stale: Stale, known: &Known) -> Result<Amiss, String> {
+        let Stale { now, mut differences, planned, is_replaced, actions } = stale;
+        if differences.is_empty() {
+            differences = match &now {
+                None => vec![Difference::new("state", "absent".into(), "exists".into())],
+                Some(now) => self.differences(now),
+            };
         }
-        actions.iter().fold(amiss, |amiss, spec| amiss.action(action(spec)))
+        let amiss = Amiss::new(now.map(Value::Object));
+        let mut amiss = differences.into_iter().fold(amiss, Amiss::difference);
+        if let Some(planned) = planned {
+            amiss = amiss.after(Value::Object(planned));
+        }
+        let first = is_replaced.then(|| delete(known)).transpose()?;
+        let actions = first.into_iter().chain(actions.iter().map(action));
+        Ok(actions.fold(amiss, Amiss::action))
+    }
+
+    /// Returns the attributes of the config that a state has with another value.
+    fn differences(&self, now: &Map<String, Value>) -> Vec<Difference> {
+        let differing = self.config.iter().filter_map(|(name, wanted)| {
+            let is = now.get(name).filter(|is| *is != wanted)?;
+            Some(Difference::new(name, is.clone(), wanted.clone()))
+        });
+        differing.collect()
     }
 }
 
@@ -285,7 +468,8 @@ fn action(spec: &ActionSpec) -> Action {
     if let Some(description) = &spec.description {
         action = action.with("description", description.as_str());
     }
-    let call = serde_json::to_value(spec.call()).unwrap_or_default();
+    action = spec.changes.iter().fold(action, |action, attribute| action.changing(attribute));
+    let call = serde_json::to_value(&spec.call).unwrap_or_default();
     let Value::Object(call) = call else { return action };
     call.into_iter().fold(action, |action, (name, value)| action.with(&name, value))
 }

@@ -1,26 +1,30 @@
 //! What is known of a type once it has said how it works.
 
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_engine::Stop;
+use crankcase_engine::{Stop, WithCauses};
 use crankcase_workers::Ledger;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cache::{identity, keep, recall};
 use crate::call::{Call, Caller};
 use crate::containers::end_leftovers;
+use crate::messages::{Init, Wanted};
 use crate::plugs::{Mount, Plugs};
 use crate::schema::ConfigSchema;
 use crate::settings::Settings;
 use crate::type_name::Runner;
-use crate::v0::{CallSpec, InitResult, init_input};
+use crate::v0;
 
-/// How the resources of a type are looked at.
+/// What a type has said of a resource.
 #[derive(Debug)]
 pub(crate) struct Known {
-    pub(crate) state: CallSpec,
+    pub(crate) init: Init,
     pub(crate) schema: Option<ConfigSchema>,
     pub(crate) mounts: Vec<Mount>,
 }
@@ -32,6 +36,8 @@ pub(crate) struct Shared {
     pub(crate) plugs: Plugs,
     /// Set once what a killed agent has left was ended.
     leftovers: OnceCell<()>,
+    /// What types of protocol 1 have said, by their names: it is the same for all of their resources.
+    answers: Mutex<HashMap<String, Value>>,
 }
 
 /// Who asks a type how it works.
@@ -41,13 +47,15 @@ pub(crate) struct Asking<'a> {
     pub(crate) kind: &'a str,
     pub(crate) runner: &'a Runner,
     pub(crate) folder: &'a Path,
+    /// The aliases of what the resource depends on, each with its type, if that is known.
+    pub(crate) dependencies: Option<&'a [(String, String)]>,
     pub(crate) ledger: Option<&'a Ledger>,
     pub(crate) stop: &'a Stop,
 }
 
 impl Shared {
     pub(crate) fn new(settings: Arc<Settings>, plugs: Plugs) -> Self {
-        Self { settings, plugs, leftovers: OnceCell::new() }
+        Self { settings, plugs, leftovers: OnceCell::new(), answers: Mutex::default() }
     }
 
     /// Ends what an agent has left that was killed. Only one that holds the state folder may.
@@ -67,30 +75,50 @@ impl Shared {
     ///
     /// All that is wrong with its answer, or with what it asks for.
     pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Known, Vec<String>> {
-        let Asking { resource, kind, .. } = asking;
+        let Asking { resource, kind, dependencies, .. } = asking;
         let answer = self.answer(asking).await.map_err(|error| vec![error])?;
-        let init = InitResult::read(answer).map_err(|wrong| {
+        let init = Init::read(answer).map_err(|wrong| {
             vec![format!(
                 "protocol error: '{resource}' initialization result failed validation: {wrong}"
             )]
         })?;
-        let mounts = self.plugs.give((resource, kind), &init.plugs)?;
-        let schema = init.config_schema.map(|schema| ConfigSchema::read(&Value::Object(schema)));
-        let schema = schema.transpose().map_err(|wrong| {
-            vec![format!("protocol error: the config_schema of '{resource}' is no schema: {wrong}")]
-        })?;
+        let mut errors = match (&init.dependencies, dependencies) {
+            (Some(wanted), Some(given)) => judge_dependencies(resource, wanted, given),
+            _ => Vec::new(),
+        };
+        let mounts = self.plugs.give((resource, kind), &init.plugs);
+        let mounts = mounts.unwrap_or_else(|wrong| {
+            errors.extend(wrong);
+            Vec::new()
+        });
+        let schema = init.config_schema.as_ref().map(ConfigSchema::read).transpose();
+        let schema = schema.unwrap_or_else(|wrong| {
+            errors.push(format!(
+                "protocol error: the config_schema of '{resource}' is no schema: {wrong}"
+            ));
+            None
+        });
         if let Some(warning) = schema.as_ref().and_then(|schema| schema.warning.as_ref()) {
             tracing::warn!(resource, kind, "its config_schema: {warning}");
         }
-        Ok(Known { state: init.state_action, schema, mounts })
+        if errors.is_empty() { Ok(Known { init, schema, mounts }) } else { Err(errors) }
     }
 
     async fn answer(&self, asking: Asking<'_>) -> Result<Value, String> {
-        let Asking { resource, kind, runner, folder, ledger, stop } = asking;
+        let Asking { resource, kind, runner, folder, ledger, stop, .. } = asking;
+        let said = self.answers.lock().get(kind).cloned();
+        if let Some(answer) = said {
+            return Ok(answer);
+        }
         let settings = &*self.settings;
-        let input = self.input((resource, kind), folder);
+        let (input, of_all) =
+            (self.input((resource, kind), folder), self.input(("", kind), folder));
         let identity = identity(runner, settings).await?;
         let cache = settings.cache.as_deref();
+        if let Some(answer) = recall(cache, &identity, &of_all) {
+            self.answers.lock().insert(kind.to_owned(), answer.clone());
+            return Ok(answer);
+        }
         if let Some(answer) = recall(cache, &identity, &input) {
             return Ok(answer);
         }
@@ -106,19 +134,64 @@ impl Shared {
             workspace: folder,
             work: None,
             mounts: &[],
+            has_network: true,
             timeout: settings.look_timeout,
         };
-        let answer = caller.ask(&call).await.map_err(|error| crate::kind::text(&error))?;
+        let answer = caller.ask(&call).await.map_err(|error| text(&error))?;
         // An answer that is wrong may be another one next time.
-        if InitResult::read(answer.clone()).is_ok() {
-            keep(cache, (&identity, &input), &answer);
+        match Init::read(answer.clone()) {
+            Ok(init) if init.is_v1 => {
+                keep(cache, (&identity, &of_all), &answer);
+                self.answers.lock().insert(kind.to_owned(), answer.clone());
+            }
+            Ok(_) => keep(cache, (&identity, &input), &answer),
+            Err(_) => {}
         }
         Ok(answer)
     }
 
-    /// Returns what every call of a type is told of its resource.
+    /// Returns what every call of a type is told of its resource by protocol 0.
     pub(crate) fn input(&self, who: (&str, &str), folder: &Path) -> Value {
         let Settings { version, is_verbose, .. } = &*self.settings;
-        init_input(who, (version, *is_verbose), &folder.to_string_lossy())
+        v0::input(who, (version, *is_verbose), &folder.to_string_lossy())
     }
+}
+
+/// Says which dependencies a type does not want, or lacks.
+fn judge_dependencies(
+    resource: &str,
+    wanted: &BTreeMap<String, Wanted>,
+    given: &[(String, String)],
+) -> Vec<String> {
+    let mut errors = Vec::new();
+    for (alias, kind) in given {
+        match wanted.get(alias) {
+            None => errors.push(format!("'{resource}' does not accept dependencies: '{alias}'")),
+            Some(Wanted { kind: Some(right), .. }) if untagged(kind) != untagged(right) => {
+                errors.push(format!(
+                    "the dependency '{alias}' of '{resource}' is of type {kind}, and has to be of \
+                     type {right}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    let is_given = |alias: &str| given.iter().any(|(given, _)| given == alias);
+    let missing = wanted.iter().filter(|(alias, wanted)| !wanted.optional && !is_given(alias));
+    errors.extend(missing.map(|(alias, _)| format!("'{resource}' lacks the dependency '{alias}'")));
+    errors
+}
+
+/// Returns a type without its tag and digest.
+fn untagged(kind: &str) -> &str {
+    let name = kind.split('@').next().unwrap_or(kind);
+    match name.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') && name.contains('/') => name,
+        _ => name,
+    }
+}
+
+/// Writes an error with its causes on one line.
+pub(crate) fn text(error: &(dyn Error + 'static)) -> String {
+    WithCauses(error).to_string()
 }

@@ -13,6 +13,7 @@ mod call;
 mod containers;
 mod kind;
 mod known;
+mod messages;
 mod plugs;
 mod reference;
 mod schema;
@@ -20,6 +21,8 @@ mod settings;
 mod source;
 mod type_name;
 mod v0;
+mod v1;
+mod waking;
 
 pub use settings::{Pull, Settings};
 pub use source::External;

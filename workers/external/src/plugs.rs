@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crankcase_resources::{Culprit, Plug};
 use regex::Regex;
 
-use crate::v0::PlugRequest;
+use crate::messages::PlugRequest;
 
 /// What a manifest offers, found right.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Plugs {
                 (None, Some(it)) => mounts.push(Mount {
                     plug: name.clone(),
                     from: it.path.clone(),
-                    to: request.container_path.clone(),
+                    to: request.path.clone(),
                     is_writable: request.writable,
                 }),
                 (None, None) => {}
@@ -135,10 +135,10 @@ mod tests {
     use crankcase_resources::{Culprit, Plug};
 
     use super::Plugs;
-    use crate::v0::PlugRequest;
+    use crate::messages::PlugRequest;
 
     fn request(optional: bool, writable: bool) -> BTreeMap<String, PlugRequest> {
-        let request = PlugRequest { container_path: "/p".to_owned(), optional, writable };
+        let request = PlugRequest { path: "/p".to_owned(), optional, writable };
         [("p".to_owned(), request)].into()
     }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -110,25 +110,50 @@ impl KindSource for External {
     }
 }
 
-/// Asks the types of all resources how they work, several at a time.
+/// Asks the types of all resources how they work, several at a time: first for one resource of each type,
+/// as a type of protocol 1 says the same of all.
 async fn ask_all(
     shared: &Arc<Shared>,
     kinds: &BTreeMap<&str, ExternalKind>,
     wanted: &Wishes,
-) -> Vec<(usize, Result<Known, Vec<String>>)> {
+) -> Asked {
+    let mut seen = BTreeSet::new();
+    let all = 0..wanted.resources.len();
+    let (first, others) = all.partition(|at| seen.insert(&wanted.resources[*at].kind));
+    let mut asked = ask_some(shared, kinds, (wanted, first)).await;
+    asked.extend(ask_some(shared, kinds, (wanted, others)).await);
+    asked
+}
+
+async fn ask_some(
+    shared: &Arc<Shared>,
+    kinds: &BTreeMap<&str, ExternalKind>,
+    (wanted, which): (&Wishes, Vec<usize>),
+) -> Asked {
     let free = Arc::new(Semaphore::new(shared.settings.parallel.max(1)));
     let mut asking = JoinSet::new();
-    for (at, wish) in wanted.resources.iter().cloned().enumerate() {
+    for at in which {
+        let wish = wanted.resources[at].clone();
         let Some(kind) = kinds.get(wish.kind.as_str()) else { continue };
         let (shared, runner, free) = (Arc::clone(shared), kind.runner().clone(), Arc::clone(&free));
         asking.spawn(async move {
             let _free = free.acquire().await;
             let (_stopper, stop) = Stop::pair();
-            let WantedKind { kind, resource, folder, .. } = &wish;
-            let (runner, ledger) = (&runner, None);
-            let asking = Asking { resource, kind, runner, folder, ledger, stop: &stop };
+            let WantedKind { kind, resource, folder, dependencies, .. } = &wish;
+            let asking = Asking {
+                resource,
+                kind,
+                runner: &runner,
+                folder,
+                dependencies: Some(dependencies),
+                ledger: None,
+                stop: &stop,
+            };
             (at, shared.ask(asking).await)
         });
     }
     asking.join_all().await
 }
+
+/// What the types of resources have said, by the resources' positions.
+type Asked = Vec<(usize, Result<Known, Vec<String>>)>;

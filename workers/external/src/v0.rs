@@ -2,54 +2,43 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What a type answers when it is asked how it works.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+use crate::messages::{
+    self, Answer, CallSpec, Calls, Init, Stale, State, Status, object, require_actions, status,
+};
+
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct InitResult {
+struct InitResult {
     #[serde(default)]
-    pub(crate) plugs: BTreeMap<String, PlugRequest>,
+    plugs: BTreeMap<String, PlugRequest>,
     #[serde(default)]
-    pub(crate) config_schema: Option<Map<String, Value>>,
-    pub(crate) state_action: CallSpec,
+    config_schema: Option<Map<String, Value>>,
+    state_action: CallSpec,
 }
 
-/// A file of the machine that a type asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PlugRequest {
-    pub(crate) container_path: String,
+struct PlugRequest {
+    container_path: String,
     #[serde(default)]
-    pub(crate) optional: bool,
+    optional: bool,
     #[serde(default = "yes")]
-    pub(crate) writable: bool,
+    writable: bool,
 }
 
 fn yes() -> bool {
     true
 }
 
-/// How a program is called: the type's own one if no image is named.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CallSpec {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) image: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) entrypoint: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) args: Vec<String>,
-}
-
-/// An action that makes a resource as declared.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ActionSpec {
-    pub(crate) name: String,
+struct ActionSpec {
+    name: String,
     #[serde(default)]
-    pub(crate) description: Option<String>,
+    description: Option<String>,
     #[serde(default)]
     image: Option<String>,
     #[serde(default)]
@@ -58,118 +47,68 @@ pub(crate) struct ActionSpec {
     args: Vec<String>,
 }
 
-/// How a resource was found.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum State {
-    Valid(Map<String, Value>),
-    Stale { now: Option<Map<String, Value>>, actions: Vec<ActionSpec> },
+impl From<ActionSpec> for messages::ActionSpec {
+    fn from(spec: ActionSpec) -> Self {
+        let ActionSpec { name, description, image, entrypoint, args } = spec;
+        let call = CallSpec { image, entrypoint, args };
+        Self { name, description, call, changes: Vec::new() }
+    }
 }
 
-impl InitResult {
-    /// Reads an answer.
-    ///
-    /// # Errors
-    ///
-    /// What in it is not of the protocol.
-    pub(crate) fn read(answer: Value) -> Result<Self, String> {
-        let init: Self = serde_json::from_value(answer).map_err(|error| error.to_string())?;
-        let paths = init.plugs.iter().filter(|(_, plug)| plug.container_path.is_empty());
-        if let Some((name, _)) = paths.into_iter().next() {
+pub(crate) fn read_init(answer: Value) -> Result<Init, String> {
+    let init: InitResult = serde_json::from_value(answer).map_err(|error| error.to_string())?;
+    let mut plugs = BTreeMap::new();
+    for (name, PlugRequest { container_path: path, optional, writable }) in init.plugs {
+        if path.is_empty() {
             return Err(format!("the container_path of plug '{name}' is empty"));
         }
-        init.state_action.require().map_err(|wrong| format!("state_action: {wrong}"))?;
-        if init.state_action == CallSpec::default() {
-            return Err("state action must not equal the default 'init' action (must have image, \
-                        entrypoint, args, or several of them)"
-                .to_owned());
-        }
-        Ok(init)
+        plugs.insert(name, messages::PlugRequest { path, optional, writable });
     }
+    init.state_action.require().map_err(|wrong| format!("state_action: {wrong}"))?;
+    if init.state_action == CallSpec::default() {
+        return Err("state action must not equal the default 'init' action (must have image, \
+                    entrypoint, args, or several of them)"
+            .to_owned());
+    }
+    Ok(Init {
+        is_v1: false,
+        summary: None,
+        plugs,
+        config_schema: init.config_schema.map(Value::Object),
+        dependencies: None,
+        calls: Calls { check: init.state_action, ..Calls::default() },
+        has_network: true,
+        timeouts: (None, None),
+        sensitive: (Vec::new(), Vec::new()),
+    })
 }
 
-impl CallSpec {
-    fn require(&self) -> Result<(), String> {
-        let texts = [("image", &self.image), ("entrypoint", &self.entrypoint)];
-        match texts.into_iter().find(|(_, text)| text.as_deref() == Some("")) {
-            Some((name, _)) => Err(format!("'{name}' is empty")),
-            None => Ok(()),
+pub(crate) fn read_answer(mut answer: Map<String, Value>) -> Result<Answer, String> {
+    let status = status(&mut answer)?;
+    let state = match status {
+        Status::Valid => {
+            status.require(&answer, &["state"])?;
+            State::Valid(object("state", answer.remove("state").unwrap_or_default())?)
         }
-    }
+        Status::Stale => {
+            status.require(&answer, &["actions", "staleState"])?;
+            let now = answer.remove("staleState").map(|now| object("staleState", now));
+            let actions = answer.remove("actions").unwrap_or_default();
+            let actions: Vec<ActionSpec> =
+                serde_json::from_value(actions).map_err(|error| format!("actions: {error}"))?;
+            if actions.is_empty() {
+                return Err("'actions' is empty, and a STALE resource has at least one".to_owned());
+            }
+            let actions: Vec<_> = actions.into_iter().map(Into::into).collect();
+            require_actions(&actions)?;
+            State::Stale(Stale { now: now.transpose()?, actions, ..Stale::default() })
+        }
+    };
+    Ok(Answer { state, warnings: Vec::new(), requeue_after: None })
 }
 
-impl ActionSpec {
-    /// Returns how the action is called.
-    pub(crate) fn call(&self) -> CallSpec {
-        let (image, entrypoint) = (self.image.clone(), self.entrypoint.clone());
-        CallSpec { image, entrypoint, args: self.args.clone() }
-    }
-}
-
-impl State {
-    /// Reads an answer.
-    ///
-    /// # Errors
-    ///
-    /// What in it is not of the protocol.
-    pub(crate) fn read(answer: Value) -> Result<Self, String> {
-        let Value::Object(mut answer) = answer else {
-            return Err("it is no object".to_owned());
-        };
-        let status = answer.remove("status").ok_or("'status' is a required property")?;
-        let (required, optional) = match status.as_str() {
-            Some("VALID") => ("state", None),
-            Some("STALE") => ("actions", Some("staleState")),
-            _ => return Err(format!("{status} is no status; there are VALID and STALE")),
-        };
-        let is_known = |key: &String| key == required || Some(key.as_str()) == optional;
-        if let Some(key) = answer.keys().find(|key| !is_known(key)) {
-            return Err(match key.as_str() {
-                "actions" | "state" | "staleState" => {
-                    format!(
-                        "'{key}' is forbidden when status is {}",
-                        status.as_str().unwrap_or_default()
-                    )
-                }
-                _ => format!("Additional properties are not allowed ('{key}' was unexpected)"),
-            });
-        }
-        let value = answer.remove(required);
-        let value = value.ok_or_else(|| format!("'{required}' is a required property"))?;
-        if required == "state" {
-            return Ok(Self::Valid(object("state", value)?));
-        }
-        let now = answer.remove("staleState").map(|now| object("staleState", now)).transpose()?;
-        let actions: Vec<ActionSpec> =
-            serde_json::from_value(value).map_err(|error| format!("actions: {error}"))?;
-        if actions.is_empty() {
-            return Err("'actions' is empty, and a STALE resource has at least one".to_owned());
-        }
-        for (at, action) in actions.iter().enumerate() {
-            let wrong = match action {
-                ActionSpec { name, .. } if name.is_empty() => Err("'name' is empty".to_owned()),
-                ActionSpec { description: Some(text), .. } if text.is_empty() => {
-                    Err("'description' is empty".to_owned())
-                }
-                action => action.call().require(),
-            };
-            wrong.map_err(|wrong| format!("actions[{at}]: {wrong}"))?;
-        }
-        Ok(Self::Stale { now, actions })
-    }
-}
-
-fn object(name: &str, value: Value) -> Result<Map<String, Value>, String> {
-    match value {
-        Value::Object(map) => Ok(map),
-        other => Err(format!(
-            "'{name}' is no object: {}",
-            crankcase_resources::cut_after(&other.to_string(), 100)
-        )),
-    }
-}
-
-/// What every call of a type is told of its resource.
-pub(crate) fn init_input(
+/// Returns what every call of a type is told of its resource.
+pub(crate) fn input(
     (name, kind): (&str, &str),
     (version, is_verbose): (&str, bool),
     workspace: &str,
@@ -187,14 +126,14 @@ pub(crate) fn init_input(
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{InitResult, State};
+    use crate::messages::{Answer, Init, State};
 
     fn init(answer: Value) -> Result<(), String> {
-        InitResult::read(answer).map(drop)
+        Init::read(answer).map(drop)
     }
 
     fn state(answer: Value) -> Result<(), String> {
-        State::read(answer).map(drop)
+        Answer::read(answer, false).map(drop)
     }
 
     fn refused(result: Result<(), String>, with: &str) {
@@ -209,7 +148,7 @@ mod tests {
         let with_all = json!({"plugs": {"file": plug, "other": {"container_path": "/o"}},
                               "config_schema": schema, "state_action": {"args": ["state"]}});
 
-        let read = InitResult::read(with_all)?;
+        let read = Init::read(with_all)?;
 
         assert!(!read.plugs["file"].writable && read.plugs["other"].writable);
         assert!(!read.plugs["other"].optional);
@@ -218,10 +157,13 @@ mod tests {
         let action = json!({"name": "notify", "description": "d", "image": "acme/slack",
                             "entrypoint": "/e", "args": ["--room=x"]});
         let stale = json!({"status": "STALE", "staleState": {"a": 1}, "actions": [action]});
-        let State::Stale { now: Some(_), actions } = State::read(stale)? else {
+        let State::Stale(stale) = Answer::read(stale, false)?.state else {
             return Err("it is not stale".to_owned());
         };
-        assert_eq!(actions[0].call().args, ["--room=x"]);
+        assert_eq!(
+            (stale.now.is_some(), &*stale.actions[0].call.args),
+            (true, &["--room=x".to_owned()][..])
+        );
         Ok(())
     }
 

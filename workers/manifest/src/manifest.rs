@@ -273,7 +273,21 @@ fn make_kinds(
     if kinds.source().is_none() || unknown.is_empty() {
         return;
     }
-    let wanted = |draft: &&Draft| WantedKind::new(&draft.kind, &draft.name, draft.source.folder());
+    let kinds_of = drafts.iter().flat_map(|draft| {
+        // One of a `for_each` goes by the name of all, too.
+        let all = draft.name.split('[').next().unwrap_or_default();
+        [(draft.name.as_str(), &draft.kind), (all, &draft.kind)]
+    });
+    let kinds_of: HashMap<&str, &String> = kinds_of.collect();
+    let wanted = |draft: &&Draft| {
+        let mut wish = WantedKind::new(&draft.kind, &draft.name, draft.source.folder());
+        let used = draft.dependencies.iter().filter_map(|(_, used)| {
+            let kind = kinds_of.get(used.resource.as_str())?;
+            Some((used.alias.clone(), (*kind).clone()))
+        });
+        wish.dependencies = used.collect();
+        wish
+    };
     let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
     for (culprit, message) in kinds.make(&wishes) {
         let (source, offset, value) = match culprit {

@@ -48,12 +48,15 @@ pub struct WantedKind {
     pub resource: String,
     /// The folder of its manifest; absolute.
     pub folder: PathBuf,
+    /// The aliases of what it depends on, each with its type. None by default.
+    pub dependencies: Vec<(String, String)>,
 }
 
 impl WantedKind {
     /// Returns the wish of a resource.
     pub fn new(kind: &str, resource: &str, folder: PathBuf) -> Self {
-        Self { kind: kind.to_owned(), resource: resource.to_owned(), folder }
+        let (kind, resource) = (kind.to_owned(), resource.to_owned());
+        Self { kind, resource, folder, dependencies: Vec::new() }
     }
 }
 

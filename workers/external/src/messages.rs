@@ -1,0 +1,214 @@
+//! What is said in both protocols.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crankcase_resources::Difference;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::v0;
+use crate::v1;
+
+/// How a program is called: the type's own one if no image is named.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallSpec {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) image: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) entrypoint: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) args: Vec<String>,
+}
+
+impl CallSpec {
+    /// Requires that what is given is not empty.
+    pub(crate) fn require(&self) -> Result<(), String> {
+        let texts = [("image", &self.image), ("entrypoint", &self.entrypoint)];
+        match texts.into_iter().find(|(_, text)| text.as_deref() == Some("")) {
+            Some((name, _)) => Err(format!("'{name}' is empty")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A file of the machine that a type asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlugRequest {
+    pub(crate) path: String,
+    pub(crate) optional: bool,
+    pub(crate) writable: bool,
+}
+
+/// How a type works.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Init {
+    pub(crate) is_v1: bool,
+    pub(crate) summary: Option<String>,
+    pub(crate) plugs: BTreeMap<String, PlugRequest>,
+    pub(crate) config_schema: Option<Value>,
+    /// What its resources may depend on, by alias; anything if it does not say.
+    pub(crate) dependencies: Option<BTreeMap<String, Wanted>>,
+    pub(crate) calls: Calls,
+    /// Whether it needs a network.
+    pub(crate) has_network: bool,
+    /// How long a look and an action may take, if it says so.
+    pub(crate) timeouts: (Option<Duration>, Option<Duration>),
+    /// JSON pointers to what is secret in configs and in states.
+    pub(crate) sensitive: (Vec<String>, Vec<String>),
+}
+
+/// A resource that one of a type depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wanted {
+    /// Its type without a tag; any if it is not given.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<String>,
+    #[serde(default)]
+    pub(crate) optional: bool,
+}
+
+/// How a type is called for what it can do beside its actions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Calls {
+    pub(crate) check: CallSpec,
+    pub(crate) delete: Option<CallSpec>,
+    pub(crate) reverse: Option<CallSpec>,
+    pub(crate) watch: Option<CallSpec>,
+}
+
+/// An action that makes a resource as declared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ActionSpec {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) call: CallSpec,
+    /// The attributes that it changes, if the type says so.
+    pub(crate) changes: Vec<String>,
+}
+
+/// How a resource was found.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) state: State,
+    pub(crate) warnings: Vec<String>,
+    /// When it is to be looked at again.
+    pub(crate) requeue_after: Option<Duration>,
+}
+
+/// Whether a resource is as declared.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum State {
+    Valid(Map<String, Value>),
+    Stale(Stale),
+}
+
+/// How a resource is that is not as declared.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Stale {
+    /// Its state; none if it does not exist.
+    pub(crate) now: Option<Map<String, Value>>,
+    pub(crate) differences: Vec<Difference>,
+    /// What is known of its state after the actions.
+    pub(crate) planned: Option<Map<String, Value>>,
+    /// Whether it has to be deleted before its actions.
+    pub(crate) is_replaced: bool,
+    pub(crate) actions: Vec<ActionSpec>,
+}
+
+impl Init {
+    /// Reads what a type answers when it is asked how it works.
+    ///
+    /// # Errors
+    ///
+    /// What in it is not of its protocol.
+    pub(crate) fn read(answer: Value) -> Result<Self, String> {
+        match answer.get("protocol") {
+            None => v0::read_init(answer),
+            Some(version) if *version == 1 => v1::read_init(answer),
+            Some(version) => Err(format!("there is no protocol {version}; there are 0 and 1")),
+        }
+    }
+}
+
+impl Answer {
+    /// Reads what a type answers of a resource.
+    ///
+    /// # Errors
+    ///
+    /// What in it is not of its protocol.
+    pub(crate) fn read(answer: Value, is_v1: bool) -> Result<Self, String> {
+        let Value::Object(answer) = answer else { return Err("it is no object".to_owned()) };
+        if is_v1 { v1::read_answer(answer) } else { v0::read_answer(answer) }
+    }
+}
+
+/// The status of an answer, and what it has beside that.
+pub(crate) fn status(answer: &mut Map<String, Value>) -> Result<Status, String> {
+    let status = answer.remove("status").ok_or("'status' is a required property")?;
+    match status.as_str() {
+        Some("VALID") => Ok(Status::Valid),
+        Some("STALE") => Ok(Status::Stale),
+        _ => Err(format!("{status} is no status; there are VALID and STALE")),
+    }
+}
+
+/// Whether a resource is as declared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    Valid,
+    Stale,
+}
+
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "VALID",
+            Self::Stale => "STALE",
+        }
+    }
+
+    /// Requires that an answer has only these keys, and the first of them.
+    pub(crate) fn require(self, answer: &Map<String, Value>, keys: &[&str]) -> Result<(), String> {
+        let strange = answer.keys().find(|key| !keys.contains(&key.as_str()));
+        if let Some(key) = strange {
+            let is_known = ["actions", "state", "staleState", "planned", "differences", "replace"];
+            return Err(match is_known.contains(&key.as_str()) {
+                true => format!("'{key}' is forbidden when status is {}", self.word()),
+                false => {
+                    format!("Additional properties are not allowed ('{key}' was unexpected)")
+                }
+            });
+        }
+        let required = keys.first().filter(|key| !answer.contains_key(**key));
+        required.map_or(Ok(()), |key| Err(format!("'{key}' is a required property")))
+    }
+}
+
+/// Takes an object.
+pub(crate) fn object(name: &str, value: Value) -> Result<Map<String, Value>, String> {
+    match value {
+        Value::Object(map) => Ok(map),
+        other => {
+            let shown = crankcase_resources::cut_after(&other.to_string(), 100);
+            Err(format!("'{name}' is no object: {shown}"))
+        }
+    }
+}
+
+/// Requires that an action has a name, and that what is given of it is not empty.
+pub(crate) fn require_actions(actions: &[ActionSpec]) -> Result<(), String> {
+    for (at, action) in actions.iter().enumerate() {
+        let wrong = match action {
+            ActionSpec { name, .. } if name.is_empty() => Err("'name' is empty".to_owned()),
+            ActionSpec { description: Some(text), .. } if text.is_empty() => {
+                Err("'description' is empty".to_owned())
+            }
+            action => action.call.require(),
+        };
+        wrong.map_err(|wrong| format!("actions[{at}]: {wrong}"))?;
+    }
+    Ok(())
+}
