@@ -135,25 +135,33 @@ impl Unit for External {
         let memory = context.memory::<Memory>();
         memory.wake_after(answer.requeue_after);
         self.hide(&known, &answer.state, context);
-        match (answer.state, self.is_deleted()) {
-            (State::Stale(Stale { now: None, .. }), true) => Ok(Found::Valid(Map::new().into())),
-            (State::Valid(state), false) => Ok(Found::Valid(Value::Object(state))),
+        let amiss = match (answer.state, self.is_deleted()) {
+            (State::Stale(Stale { now: None, .. }), true) => {
+                return Ok(Found::Valid(Map::new().into()));
+            }
+            (State::Valid(state), false) => return Ok(Found::Valid(Value::Object(state))),
             (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
                 *memory.stale.lock() = now.clone();
                 let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
-                Ok(Found::Stale(amiss.action(delete(&known)?)))
+                amiss.action(delete(&known)?)
             }
             (State::Stale(stale), false) => {
                 *memory.stale.lock() = stale.now.clone().unwrap_or_default();
-                Ok(Found::Stale(self.amiss(stale, &known)?))
+                self.amiss(stale, &known)?
             }
-        }
+        };
+        memory.wanted.lock().clone_from(&amiss.actions);
+        Ok(Found::Stale(amiss))
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
         let known = self.known(context).await?;
         let mut input = self.input(&action.name, &known, context);
-        let stale = context.memory::<Memory>().stale.lock().clone();
+        let memory = context.memory::<Memory>();
+        if !memory.wanted.lock().contains(action) {
+            return Err(format!("no check has asked for the action \"{}\"", action.name).into());
+        }
+        let stale = memory.stale.lock().clone();
         input["staleState"] = Value::Object(stale);
         let spec = action.arguments.iter().filter(|(name, _)| CALL.contains(&name.as_str()));
         let spec = spec.map(|(name, value)| (name.clone(), value.clone())).collect();

@@ -15,6 +15,7 @@ mod kind;
 mod known;
 mod messages;
 mod plugs;
+mod protocol;
 mod reference;
 mod schema;
 mod settings;
@@ -24,5 +25,6 @@ mod v0;
 mod v1;
 mod waking;
 
+pub use protocol::protocol;
 pub use settings::{Pull, Settings};
 pub use source::External;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crankcase_resources::BoxError;
+use crankcase_resources::{Action, BoxError};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -13,6 +13,8 @@ use tokio::task::JoinSet;
 pub(crate) struct Memory {
     /// Its state when it was found stale last, as its actions are told.
     pub(crate) stale: Mutex<Map<String, Value>>,
+    /// The actions that were wanted then: no other one is done.
+    pub(crate) wanted: Mutex<Vec<Action>>,
     waking: Mutex<Waking>,
 }
 

@@ -1,0 +1,83 @@
+//! Tests of the public API.
+use std::error::Error;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_external::{External, Settings};
+use crankcase_resources::testing::{Conformance, Sample};
+use crankcase_resources::{Kinds, WantedKind, Wishes};
+use serde_json::json;
+
+/// A type that keeps a text in a file.
+const TEXT: &str = r#"#!/bin/sh
+input=$(cat)
+get() { printf '%s\n' "$input" | sed -n "s/^ *\"$1\": \"\(.*\)\",\{0,1\}\$/\1/p" | head -n 1; }
+path=$(get path) text=$(get text)
+case ${1-init} in
+init) echo '{"protocol": 1, "config_schema": {"required": ["path", "text"], "additionalProperties": false,
+        "properties": {"path": {"type": "string"}, "text": {"type": "string"}}},
+        "calls": {"check": {"args": ["check"]}, "delete": {"args": ["delete"]}, "reverse": {"args": ["reverse"]}}}' ;;
+check)
+  planned="{\"path\": \"$path\", \"text\": \"$text\"}"
+  if [ ! -e "$path" ]; then
+    echo "{\"status\": \"STALE\", \"planned\": $planned, \"actions\": [{\"name\": \"write\", \"args\": [\"write\"]}]}"
+  elif [ "$(cat "$path")" = "$text" ]; then
+    echo "{\"status\": \"VALID\", \"state\": $planned}"
+  else
+    echo "{\"status\": \"STALE\", \"staleState\": {\"path\": \"$path\", \"text\": \"$(cat "$path")\"},
+           \"planned\": $planned, \"actions\": [{\"name\": \"write\", \"args\": [\"write\"]}]}"
+  fi ;;
+write) printf '%s' "$text" > "$path.new" && mv "$path.new" "$path" ;;
+delete) rm "$path" ;;
+reverse) if [ -e "$path" ]; then echo "{\"config\": {\"path\": \"$path\", \"text\": \"$(cat "$path")\"}}"; else echo '{"config": null}'; fi ;;
+esac
+"#;
+
+/// Returns the kinds with one of a program, and its name.
+fn kinds(folder: &Path, text: &str) -> Result<(Kinds, String), Box<dyn Error>> {
+    let program = folder.join("type");
+    fs::write(&program, text)?;
+    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    let name = format!("program:{}", program.display());
+    let mut kinds = Kinds::default().from_source(Arc::new(External::new(Settings::default())));
+    let wanted = WantedKind::new(&name, "sample", folder.to_owned());
+    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+    assert_eq!(errors, []);
+    Ok((kinds, name))
+}
+
+fn sample(name: &str) -> Sample {
+    let config = |folder: &Path| json!({"path": folder.join("it"), "text": "right"});
+    Sample::new(name, "a new text", config)
+        .drift("it was changed", |folder| fs::write(folder.join("it"), "wrong"))
+        .drift("it was removed", |folder| fs::remove_file(folder.join("it")))
+}
+
+#[test]
+fn a_program_is_a_kind_as_good_as_any() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let (kinds, name) = kinds(folder.path(), TEXT)?;
+
+    Ok(Conformance::new(kinds).sample(sample(&name)).graphs(3).check()?)
+}
+
+#[test]
+fn a_program_that_breaks_its_promises_is_found_out() -> Result<(), Box<dyn Error>> {
+    for (right, wrong, found) in [
+        ("write) printf '%s'", "write) : '%s'", "still not as declared"),
+        ("check)\n", "check) echo >> \"$path.log\"\n", "check"),
+        (r#"$planned, \"act"#, r#"{\"text\": \"x\"}, \"act"#, "text was foreseen to be"),
+    ] {
+        assert!(TEXT.contains(right), "{right}");
+        let folder = tempfile::tempdir()?;
+        let (kinds, name) = kinds(folder.path(), &TEXT.replace(right, wrong))?;
+
+        let checked = Conformance::new(kinds).sample(sample(&name)).graphs(1).check();
+
+        let violations = checked.err().map(|it| it.to_string()).unwrap_or_default();
+        assert!(!violations.is_empty() && violations.contains(found), "{wrong}: {violations}");
+    }
+    Ok(())
+}
