@@ -2,10 +2,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use crankcase_external::{External, Pull, Settings};
+use crankcase_kinds::builtin;
+use crankcase_resources::{KindSource, Kinds, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
+
+use crate::global::Global;
 
 /// How types that are programs or containers are run.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
@@ -45,7 +51,42 @@ enum When {
     Never,
 }
 
+/// A type was to be tried that is none of a program.
+#[derive(Debug, thiserror::Error)]
+#[error("\"{name}\" is no external type: it names no image and no program")]
+pub(crate) struct NoExternalType {
+    pub(crate) name: String,
+}
+
+/// A type cannot be asked how it works.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", wrong.join("\n"))]
+pub(crate) struct CannotAsk {
+    wrong: Vec<String>,
+}
+
 impl ExternalArgs {
+    /// Asks a type how it works. Returns the built-in kinds with it, and its name; nothing if it is none of
+    /// a program.
+    pub(crate) fn ask(
+        &self,
+        global: &Global,
+        name: &str,
+    ) -> anyhow::Result<Option<(Kinds, String)>> {
+        let folder = std::env::current_dir().context("there is no working directory")?;
+        let source = Arc::new(self.source((None, global.verbose > 0), false));
+        let named = source.name(name, &folder).map_err(|wrong| CannotAsk { wrong: vec![wrong] })?;
+        let Some(name) = named else { return Ok(None) };
+        let mut kinds = builtin().from_source(source);
+        let wanted = WantedKind::new(&name, "sample", folder);
+        let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+        if errors.is_empty() {
+            return Ok(Some((kinds, name)));
+        }
+        let wrong = errors.into_iter().map(|(_, error)| error).collect();
+        Err(CannotAsk { wrong }.into())
+    }
+
     /// Returns the same with paths that hold in every folder.
     pub(crate) fn absolute(&self) -> io::Result<Self> {
         let conf = self.conf.as_ref().map(std::path::absolute).transpose()?;

@@ -12,6 +12,7 @@ use crankcase_status::{ClientError, StateError};
 use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
 use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
+use crate::external_args::{CannotAsk, NoExternalType};
 use crate::global::Format;
 use crate::plan_file::IsSavedPlan;
 use crate::print::{self, Checked};
@@ -50,7 +51,12 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
-    if error.is::<ManifestError>() || error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() {
+    if error.is::<ManifestError>()
+        || error.is::<IsSavedPlan>()
+        || error.is::<InvalidPlan>()
+        || error.is::<NoExternalType>()
+        || error.is::<CannotAsk>()
+    {
         return INVALID;
     }
     if error.is::<OutOfDate>() {

@@ -5,15 +5,33 @@ use crankcase_resources::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::external_args::ExternalArgs;
 use crate::global::Global;
 use crate::{exit, print};
 
+mod test;
+
 /// Which type is shown.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     /// The type; all of them by default
     #[arg(value_name = "TYPE")]
     name: Option<String>,
+    /// Print the JSON Schema of a protocol of external types instead: 0 or 1
+    #[arg(long, value_name = "VERSION", conflicts_with = "name", value_parser = clap::value_parser!(u8).range(0..=1))]
+    protocol: Option<u8>,
+    #[command(flatten)]
+    external: ExternalArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+/// What is done with a type.
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Try whether an external type keeps to its protocol, and to what plan, apply and run need
+    Test(test::Args),
 }
 
 /// A type of resources, as data.
@@ -57,8 +75,21 @@ impl<'a> Described<'a> {
 }
 
 pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    if let Some(Command::Test(args)) = args.command {
+        return test::run(global, &args);
+    }
+    if let Some(protocol) = args.protocol.and_then(crankcase_external::protocol) {
+        print::data(global.output, &protocol, |protocol, out| {
+            writeln!(out, "{}", serde_json::to_string_pretty(protocol)?)
+        })?;
+        return Ok(exit::DONE);
+    }
     let kinds = builtin();
     if let Some(name) = args.name {
+        let (kinds, name) = match args.external.ask(global, &name)? {
+            Some(external) => external,
+            None => (kinds, name),
+        };
         let kind = kinds.get(&name)?;
         print::data(global.output, &Described::new(&**kind), write_one)?;
         return Ok(exit::DONE);

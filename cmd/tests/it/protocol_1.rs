@@ -245,3 +245,49 @@ async fn an_agent_looks_again_when_a_check_has_asked_for_it() -> TestResult {
 
     agent.clean_kill(&machine).await
 }
+
+#[tokio::test]
+async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    let quiet = DISK.replace(">> calls", ">/dev/null").replace("> \"told.$call\"", ">/dev/null");
+    program(&machine, "disk", &quiet)?;
+    program(&machine, "lazy", &quiet.replace("write) ", "write) exit; "))?;
+    program(&machine, "mute", "#!/bin/sh\n")?;
+    machine.write("config.yaml", "path: FOLDER/disk\nsize: 1gb\nzone: west\n")?;
+    let test = async |name: &str| {
+        machine.run(&["types", "test", name, "--config", "config.yaml", "--sites", "1"]).await
+    };
+
+    let good = test("program:./disk").await?;
+    let lazy = test("program:./lazy").await?;
+    let mute = test("program:./mute").await?;
+    let none = test("disk").await?;
+    let shown = machine.run(&["types", "program:./disk"]).await?;
+
+    assert_eq!(
+        (good.code, &*good.stdout),
+        (Some(0), "program:@/disk is as it should be\n"),
+        "{good:?}"
+    );
+    assert_eq!(lazy.code, Some(1), "{lazy:?}");
+    assert!(lazy.stdout.contains("it is still not as declared after its actions"), "{lazy:?}");
+    assert_eq!(mute.code, Some(65), "{mute:?}");
+    assert!(mute.stderr.contains("command did not provide any JSON back!"), "{mute:?}");
+    assert_eq!(none.code, Some(65), "{none:?}");
+    assert!(shown.stdout.starts_with("program:@/disk: a disk\n"), "{shown:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_protocols_are_printed_as_schemas() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    for version in ["0", "1"] {
+        let printed = machine.run(&["types", "--protocol", version]).await?;
+
+        let schema: Value = serde_json::from_str(&printed.stdout)?;
+        assert_eq!(schema["$id"], format!("urn:crankcase:protocol:{version}"));
+    }
+    let wrong = machine.run(&["types", "--protocol", "2"]).await?;
+    assert_eq!(wrong.code, Some(64), "{wrong:?}");
+    Ok(())
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -37,7 +37,8 @@ pub(crate) struct ExternalKind(Arc<Inner>);
 
 struct Inner {
     name: String,
-    summary: String,
+    /// What it is for, once it has said so.
+    summary: OnceLock<String>,
     runner: Runner,
     shared: Arc<Shared>,
     /// What the type has said of its resources, by their names.
@@ -52,11 +53,7 @@ impl fmt::Debug for Inner {
 
 impl ExternalKind {
     pub(crate) fn new(name: &str, runner: Runner, shared: Arc<Shared>) -> Self {
-        let summary = match &runner {
-            Runner::Program(_) => "an external type: a program of this machine",
-            Runner::Container { .. } => "an external type: a container",
-        };
-        let (name, summary) = (name.to_owned(), summary.to_owned());
+        let (name, summary) = (name.to_owned(), OnceLock::new());
         Self(Arc::new(Inner { name, summary, runner, shared, known: RwLock::default() }))
     }
 
@@ -66,6 +63,9 @@ impl ExternalKind {
 
     /// Notes what the type has said of a resource.
     pub(crate) fn learn(&self, resource: &str, known: Known) {
+        if let Some(summary) = &known.init.summary {
+            self.0.summary.get_or_init(|| summary.clone());
+        }
         self.0.known.write().insert(resource.to_owned(), Arc::new(known));
     }
 }
@@ -76,7 +76,13 @@ impl Kind for ExternalKind {
     }
 
     fn summary(&self) -> &str {
-        &self.0.summary
+        self.0.summary.get().map_or(
+            match self.0.runner {
+                Runner::Program(_) => "an external type: a program of this machine",
+                Runner::Container { .. } => "an external type: a container",
+            },
+            String::as_str,
+        )
     }
 
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {

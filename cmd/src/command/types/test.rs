@@ -1,0 +1,79 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use crankcase_resources::Value;
+use crankcase_resources::testing::{Conformance, Sample};
+use crankcase_workers::read_file;
+
+use crate::external_args::{ExternalArgs, NoExternalType};
+use crate::global::Global;
+use crate::{exit, print};
+
+/// How large a config may be, in bytes.
+const MOST: u64 = 16 * 1024 * 1024;
+
+/// What stands in a config for the folder of the test.
+const FOLDER: &str = "FOLDER";
+
+/// What is tried.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The type, as a manifest names it; a relative path begins at the working directory
+    #[arg(value_name = "TYPE")]
+    name: String,
+    /// A file with the config of a resource, in YAML or JSON. FOLDER in a text of it stands for a folder
+    /// that is new and empty for each of the checks. The resource is made, changed and removed many times
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// How many random sites of several such resources are tried
+    #[arg(long, value_name = "COUNT", default_value_t = 3)]
+    sites: u64,
+    #[command(flatten)]
+    external: ExternalArgs,
+}
+
+/// What came of it.
+#[derive(Debug, serde::Serialize)]
+struct Tried<'a> {
+    #[serde(rename = "type")]
+    name: &'a str,
+    /// What it does that no type may.
+    wrong: Vec<String>,
+}
+
+pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    let shown = args.config.display();
+    let text = read_file(&args.config, MOST)?;
+    let config: Value =
+        serde_saphyr::from_slice(&text).with_context(|| format!("cannot read {shown}"))?;
+    let asked = args.external.ask(global, &args.name)?;
+    let (kinds, name) = asked.ok_or_else(|| NoExternalType { name: args.name.clone() })?;
+    let config = move |folder: &Path| filled(&config, &folder.to_string_lossy());
+    let sample = Sample::new(&name, &shown.to_string(), config);
+    let checked = Conformance::new(kinds).sample(sample).graphs(args.sites).check();
+    let wrong = checked.err().map(|wrong| wrong.iter().map(str::to_owned).collect());
+    let tried = Tried { name: &name, wrong: wrong.unwrap_or_default() };
+    print::data(global.output, &tried, |tried, out| {
+        for wrong in &tried.wrong {
+            writeln!(out, "{}", print::one_line(wrong))?;
+        }
+        match tried.wrong.len() {
+            0 => writeln!(out, "{} is as it should be", tried.name),
+            count => writeln!(out, "{}: {count} things are wrong", tried.name),
+        }
+    })?;
+    Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
+}
+
+/// Returns a config with a folder in its texts.
+fn filled(config: &Value, folder: &str) -> Value {
+    match config {
+        Value::String(text) => text.replace(FOLDER, folder).into(),
+        Value::Array(items) => items.iter().map(|item| filled(item, folder)).collect(),
+        Value::Object(map) => {
+            let entries = map.iter().map(|(name, value)| (name.clone(), filled(value, folder)));
+            Value::Object(entries.collect())
+        }
+        value => value.clone(),
+    }
+}
