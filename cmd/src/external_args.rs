@@ -31,7 +31,8 @@ pub(crate) struct ExternalArgs {
     /// The network of containers of protocol 0, such as none or host [default: the engine's own]
     #[arg(long, value_name = "NETWORK")]
     network: Option<String>,
-    /// A folder that types of protocol 0 can read at its own path, as Deployster's conf [default: none]
+    /// A folder that types of protocol 0 can read at its own path, and whose vars.*.auto.yaml set
+    /// variables, as Deployster's conf [default: none]
     #[arg(long, value_name = "DIR")]
     conf: Option<PathBuf>,
     /// The version that types of protocol 0 are told [default: 18.0.0]
@@ -85,6 +86,11 @@ impl ExternalArgs {
         }
         let wrong = errors.into_iter().map(|(_, error)| error).collect();
         Err(CannotAsk { wrong }.into())
+    }
+
+    /// Returns the folder of Deployster's kind, if one is named.
+    pub(crate) fn conf(&self) -> Option<&Path> {
+        self.conf.as_deref()
     }
 
     /// Returns the same with paths that hold in every folder.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
@@ -65,8 +65,10 @@ impl SiteArgs {
     }
 
     fn files_of(&self, kinds: Kinds) -> SiteFiles {
+        let mut files = self.automatic_vars();
+        files.extend(self.var_files.iter().cloned());
         let overrides = Overrides {
-            files: self.var_files.clone(),
+            files,
             vars: self.vars.clone(),
             no_automatic_edges: self.no_automatic_edges,
         };
@@ -77,6 +79,23 @@ impl SiteArgs {
             host: Host::of_machine(),
             secrets: secrets(),
         }
+    }
+
+    /// Returns the files of variables that count without being named: those in the conf folder, and then
+    /// those beside the manifests, which count more.
+    fn automatic_vars(&self) -> Vec<PathBuf> {
+        let folder = |path: &PathBuf| match path.is_dir() {
+            true => Some(path.clone()),
+            false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
+        };
+        let mut folders: Vec<_> = self.external.conf().map(Path::to_owned).into_iter().collect();
+        for folder in self.paths.iter().filter_map(folder) {
+            let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        folders.iter().flat_map(|folder| SiteFiles::automatic_vars(folder)).collect()
     }
 
     /// Returns the same with paths that hold in every folder.

@@ -351,3 +351,25 @@ async fn an_agent_repairs_what_a_poll_has_found_and_goes_on_without_a_broken_typ
 
     agent.clean_kill(&machine).await
 }
+
+#[tokio::test]
+async fn files_of_variables_count_without_being_named() -> TestResult {
+    let site = "vars: {a: \"0\", b: \"0\", c: \"0\", d: \"0\"}\nresources: {it: {type: file, config: \
+                {path: \"@/it\", content: \"{{ a }}{{ b }}{{ c }}{{ d }}\"}}}\n";
+    let machine = Machine::new(site)?;
+    fs::create_dir(machine.path("conf"))?;
+    machine.write("conf/vars.auto.yaml", "{a: \"1\", b: \"1\", c: \"1\", d: \"1\"}\n")?;
+    machine.write("vars.1.auto.yaml", "{b: \"2\", c: \"2\", d: \"2\"}\n")?;
+    machine.write("vars.2.auto.yaml", "{c: \"3\", d: \"3\"}\n")?;
+    machine.write("mine.txt", "{d: \"4\"}\n")?;
+    let words = ["--conf", "conf", "--var-file", "mine.txt"];
+
+    let file = machine.run(&[&["apply", "site.yaml"], &words[..]].concat()).await?;
+    let by_file = machine.read("it");
+    fs::remove_file(machine.path("mine.txt"))?;
+    let folder = machine.run(&["apply", "."]).await?;
+
+    assert_eq!((file.code, by_file.as_deref()), (Some(0), Some("1234")), "{file:?}");
+    assert_eq!((folder.code, machine.read("it").as_deref()), (Some(0), Some("0233")), "{folder:?}");
+    Ok(())
+}

@@ -25,7 +25,7 @@ mod vars;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
@@ -101,6 +101,10 @@ impl Manifest {
     /// Returns the files that would be loaded, as far as they can be listed.
     pub(crate) fn list(paths: &[PathBuf]) -> Vec<PathBuf> {
         source::list(paths, &mut Problems::default())
+    }
+
+    pub(crate) fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
+        source::automatic_vars(folder)
     }
 
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.

@@ -1,6 +1,6 @@
 //! The site that an agent keeps, loaded again when its manifest changes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,6 +74,12 @@ impl SiteFiles {
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
         Self { paths, overrides, kinds, host: Host::of_machine(), secrets }
+    }
+
+    /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
+    /// `vars.*.auto.yaml`, in the order of their names. They are no manifests. Blocks for the disk.
+    pub fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
+        Manifest::automatic_vars(folder)
     }
 
     /// Returns the files that the site is loaded from: manifests, those of folders included, and files of

@@ -53,7 +53,8 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         }
         let path = entry.path();
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if matches!(extension, Some("yaml" | "yml" | "json")) && !path.is_dir() {
+        let is_manifest = matches!(extension, Some("yaml" | "yml" | "json"));
+        if is_manifest && !is_automatic(&path) && !path.is_dir() {
             files.push(path);
         }
         if files.len() > MAX_FILES {
@@ -62,6 +63,21 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
+/// `vars.*.auto.yaml`, in the order of their names. A folder that cannot be listed has none.
+pub(crate) fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.take(MAX_FILES).map(|entry| entry.path());
+    let mut files: Vec<_> = paths.filter(|path| is_automatic(path) && path.is_file()).collect();
+    files.sort();
+    files
+}
+
+fn is_automatic(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("vars.") && name.ends_with(".auto.yaml") || name == "vars.auto.yaml"
 }
 
 /// Reads one file of a manifest, within the manifest's bounds.
