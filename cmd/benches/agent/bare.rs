@@ -4,8 +4,9 @@ use std::fs::{self, File, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use crate::external::TYPE;
 use crate::files::{MODE, content, path, template};
 
 /// Returns this program, to do one of the works below.
@@ -24,6 +25,7 @@ pub(crate) fn run(work: &str, root: &Path, count: usize) {
             !is_right(&path(root, number), number)
                 && fs::read_to_string(template(root, number)).is_ok()
         })),
+        "call" => (0..count).for_each(|_| call(root)),
         "miss" => assert!((0..count).all(|number| !is_right(&path(root, number), number))),
         _ => (0..count).for_each(|number| write(&path(root, number), content(number).as_bytes())),
     }
@@ -36,6 +38,17 @@ fn read(site: &Path) {
         let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
         assert!(value["resources"].is_object());
     }
+}
+
+/// Runs the program of a type, and reads its answer.
+fn call(root: &Path) {
+    let mut program = Command::new(root.join(TYPE));
+    let piped = program.arg("check").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"{}\n").unwrap();
+    let answer = child.wait_with_output().unwrap().stdout;
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["status"], "VALID");
 }
 
 /// Looks at a file, reads it, and returns whether it is as declared.

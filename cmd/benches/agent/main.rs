@@ -10,6 +10,7 @@
 
 mod bare;
 mod cfengine;
+mod external;
 mod files;
 mod keeping;
 mod once;
@@ -48,6 +49,7 @@ fn main() {
         repair::measure(&table, count);
     }
     trees::measure(&table);
+    external::measure(&table);
 }
 
 /// Returns how many files there are.

@@ -2,6 +2,7 @@
 
 mod ends;
 mod group;
+mod job;
 mod launch;
 mod leftovers;
 mod output;
