@@ -13,30 +13,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::global::Global;
 
+/// Where the options stand in the help.
+const HEADING: &str = "External types";
+
 /// How types that are programs or containers are run.
 #[derive(Debug, Clone, Default, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[command(next_help_heading = "External types")]
 pub(crate) struct ExternalArgs {
     /// What runs the images of types that name no engine: a program, and words that come before its
     /// subcommands [default: docker]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(help_heading = HEADING, long, value_name = "COMMAND")]
     engine: Option<String>,
     /// What comes after `run` of the engine, such as --ulimit=nofile=1024:1024; may be given again
-    #[arg(long = "engine-option", value_name = "WORD", allow_hyphen_values = true)]
+    #[arg(help_heading = HEADING, long = "engine-option", value_name = "WORD", allow_hyphen_values = true)]
     engine_options: Vec<String>,
     /// When images are pulled [default: missing]
-    #[arg(long, value_enum, value_name = "WHEN")]
+    #[arg(help_heading = HEADING, long, value_enum, value_name = "WHEN")]
     pull: Option<When>,
     /// The network of containers of protocol 0, such as none or host [default: the engine's own]
-    #[arg(long, value_name = "NETWORK")]
+    #[arg(help_heading = HEADING, long, value_name = "NETWORK")]
     network: Option<String>,
     /// A folder that types of protocol 0 can read at its own path, and whose vars.*.auto.yaml set
     /// variables, as Deployster's conf [default: none]
-    #[arg(long, value_name = "DIR")]
+    #[arg(help_heading = HEADING, long, value_name = "DIR")]
     conf: Option<PathBuf>,
     /// The version that types of protocol 0 are told [default: 18.0.0]
-    #[arg(long, value_name = "VERSION")]
+    #[arg(help_heading = HEADING, long, value_name = "VERSION")]
     protocol_version: Option<String>,
 }
 

@@ -408,7 +408,11 @@ impl External {
     /// Returns what a call needs beside what it says itself.
     async fn prepare(&self, spec: &CallSpec, context: &Context) -> Result<Prepared, String> {
         let runner = self.runner(spec, context.folder()).await?;
-        Ok(Prepared { runner, work: work(context).await })
+        let work = match runner {
+            Runner::Program(_) => None,
+            Runner::Container { .. } => work(context).await,
+        };
+        Ok(Prepared { runner, work })
     }
 
     fn call<'a>(

@@ -25,7 +25,7 @@ use crate::v0;
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) init: Init,
-    pub(crate) schema: Option<ConfigSchema>,
+    pub(crate) schema: Option<Arc<ConfigSchema>>,
     pub(crate) mounts: Vec<Mount>,
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     leftovers: OnceCell<()>,
     /// What types of protocol 1 have said, by their names: it is the same for all of their resources.
     answers: Mutex<HashMap<String, Value>>,
+    /// Their schemas, read.
+    schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
 }
 
 /// Who asks a type how it works.
@@ -55,7 +57,13 @@ pub(crate) struct Asking<'a> {
 
 impl Shared {
     pub(crate) fn new(settings: Arc<Settings>, plugs: Plugs) -> Self {
-        Self { settings, plugs, leftovers: OnceCell::new(), answers: Mutex::default() }
+        Self {
+            settings,
+            plugs,
+            leftovers: OnceCell::new(),
+            answers: Mutex::default(),
+            schemas: Mutex::default(),
+        }
     }
 
     /// Ends what an agent has left that was killed. Only one that holds the state folder may.
@@ -91,17 +99,35 @@ impl Shared {
             errors.extend(wrong);
             Vec::new()
         });
-        let schema = init.config_schema.as_ref().map(ConfigSchema::read).transpose();
+        let schema = self.schema((resource, kind), &init);
         let schema = schema.unwrap_or_else(|wrong| {
             errors.push(format!(
                 "protocol error: the config_schema of '{resource}' is no schema: {wrong}"
             ));
             None
         });
-        if let Some(warning) = schema.as_ref().and_then(|schema| schema.warning.as_ref()) {
+        if errors.is_empty() { Ok(Known { init, schema, mounts }) } else { Err(errors) }
+    }
+
+    /// Reads the schema of a type; of one of protocol 1 once for all of its resources.
+    fn schema(
+        &self,
+        (resource, kind): (&str, &str),
+        init: &Init,
+    ) -> Result<Option<Arc<ConfigSchema>>, String> {
+        let Some(schema) = &init.config_schema else { return Ok(None) };
+        let read = init.is_v1.then(|| self.schemas.lock().get(kind).cloned()).flatten();
+        if read.is_some() {
+            return Ok(read);
+        }
+        let schema = Arc::new(ConfigSchema::read(schema)?);
+        if let Some(warning) = &schema.warning {
             tracing::warn!(resource, kind, "its config_schema: {warning}");
         }
-        if errors.is_empty() { Ok(Known { init, schema, mounts }) } else { Err(errors) }
+        if init.is_v1 {
+            self.schemas.lock().insert(kind.to_owned(), Arc::clone(&schema));
+        }
+        Ok(Some(schema))
     }
 
     async fn answer(&self, asking: Asking<'_>) -> Result<Value, String> {

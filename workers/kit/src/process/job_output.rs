@@ -44,9 +44,7 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
             match pipe.read(&mut buffer).await? {
                 0 => {
                     self.pipe = None;
-                    if !self.line.is_empty() {
-                        self.tell(b"\n");
-                    }
+                    self.tell_rest();
                 }
                 count => self.keep(&buffer[..count]),
             }
@@ -67,6 +65,7 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
                 Err(err) => return Err(err.into()),
             }
         }
+        self.tell_rest();
         Ok(())
     }
 
@@ -95,6 +94,13 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
                 told(&String::from_utf8_lossy(&self.line));
                 self.line.clear();
             }
+        }
+    }
+
+    /// Tells the last line, which nothing has ended.
+    fn tell_rest(&mut self) {
+        if !self.line.is_empty() {
+            self.tell(b"\n");
         }
     }
 

@@ -24,12 +24,8 @@ impl Site {
     pub async fn release(&self, facilities: &Facilities) -> Vec<Released> {
         let released = self.leaving(facilities).await;
         if !self.is_cut() {
-            let (keeps, facilities) = (self.keeps(), facilities.clone());
-            let kept = blocking(move || {
-                facilities.keep(keeps);
-                Ok::<_, Infallible>(())
-            });
-            kept.await.unwrap_or_default();
+            let keeps = self.keeps();
+            on_disk(facilities, move |facilities| facilities.keep(keeps)).await;
         }
         if let Some(observer) = facilities.observer() {
             for Released { name, kind } in &released {
@@ -45,9 +41,7 @@ impl Site {
         if self.is_cut() {
             return Vec::new();
         }
-        let facilities = facilities.clone();
-        let kept = blocking(move || Ok::<_, Infallible>(facilities.kept())).await;
-        let kept = kept.unwrap_or_default();
+        let kept = on_disk(facilities, Facilities::kept).await;
         if kept.is_empty() {
             return Vec::new();
         }
@@ -73,4 +67,17 @@ impl Site {
         });
         keeps.collect()
     }
+}
+
+/// Does something with what may be on disk; where nothing is, it waits for no thread, so that a simulation
+/// replays.
+async fn on_disk<T: Default + Send + 'static>(
+    facilities: &Facilities,
+    work: impl FnOnce(&Facilities) -> T + Send + 'static,
+) -> T {
+    if facilities.state().is_none() {
+        return work(facilities);
+    }
+    let facilities = facilities.clone();
+    blocking(move || Ok::<_, Infallible>(work(&facilities))).await.unwrap_or_default()
 }
