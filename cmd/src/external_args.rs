@@ -127,8 +127,8 @@ impl ExternalArgs {
         }
         settings.is_verbose = is_verbose;
         settings.is_lenient = is_lenient;
-        settings.cache = state.map(|state| state.join("types"));
-        settings.state = state.map(Path::to_owned);
+        settings.state = state.and_then(|state| std::path::absolute(state).ok());
+        settings.cache = settings.state.as_ref().map(|state| state.join("types"));
         External::new(settings)
     }
 }

@@ -106,7 +106,14 @@ async fn an_image_that_was_written_for_deployster_works_unchanged() -> TestResul
     let plan = run(&["plan", "site.yaml"]).await?;
     let applied = run(&["apply", "site.yaml"]).await?;
     let again = run(&["apply", "site.yaml"]).await?;
+    // A relative state folder is no name of a volume.
+    let relative = Command::new(env!("CARGO_BIN_EXE_crankcase"))
+        .args(["--state-dir", "state", "apply", "site.yaml", "--network", "none"])
+        .current_dir(machine.path(""))
+        .output();
+    let relative = within(relative).await??;
 
+    assert_eq!(String::from_utf8(relative.stdout)?, "apply: 0 changed, 1 unchanged\n");
     assert_eq!(check.code, Some(0), "{check:?}");
     let expected = format!(
         "~ data ({image}) would change\n    state: \"absent\" -> \"exists\"\n    1. create "
@@ -118,7 +125,7 @@ async fn an_image_that_was_written_for_deployster_works_unchanged() -> TestResul
     let told: Value = serde_json::from_str(&machine.read("disks/told.state").ok_or("nothing")?)?;
     assert_eq!((&told["type"], &told["version"]), (&Value::from(image.as_str()), &"18.0.0".into()));
     assert_eq!(told["workspace"], machine.path("").display().to_string().trim_end_matches('/'));
-    assert_eq!(ship.calls(), "state state write state state");
+    assert_eq!(ship.calls(), "state state write state state state");
     assert_eq!(ship.containers().await?, "");
     Ok(())
 }

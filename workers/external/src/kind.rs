@@ -496,7 +496,8 @@ fn action(spec: &ActionSpec) -> Action {
 async fn work(context: &Context) -> Option<PathBuf> {
     let context = context.clone();
     let folder = blocking(move || -> Result<_, BoxError> {
-        let folder = context.private_folder()?;
+        // An engine takes a relative path for the name of a volume.
+        let folder = std::path::absolute(context.private_folder()?)?;
         Ok(folder.is_dir().then_some(folder))
     });
     folder.await.ok().flatten()
