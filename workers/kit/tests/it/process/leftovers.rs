@@ -126,7 +126,7 @@ async fn a_group_is_ended_whose_last_member_is_still_to_be_executed() -> TestRes
     let begun = folder.path().join("begun");
     let member = format!(
         "mark=$(env | grep ^CRANKCASE_PROCESS); export mark; \
-         env -i sh -c \"until test -e {}; do :; done; exec env $mark sleep 1000\" & \
+         env -i sh -c \"until test -e {}; do :; done; export $mark; exec sleep 1000\" & \
          echo up >&3; wait",
         begun.display()
     );
