@@ -1,4 +1,4 @@
-use crankcase_resources::{ResourceTally, resource_name};
+use crankcase_resources::{Tally, resource_name};
 use crankcase_status::Client;
 use crankcase_status::wire::Subject;
 
@@ -27,27 +27,30 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let path = args.path.as_deref().map(worker_path);
     let mut subject = client.report(path.as_deref()).await?;
     args.only.apply(&mut subject);
-    let resource = match &subject {
-        Subject::Worker(worker) => resource(&client, &worker.path).await,
-        _ => None,
-    };
+    let (mut resource, mut tally) = (None, Tally::default());
+    if let Subject::Worker(worker) = &subject
+        && worker.path.split('/').any(|name| name == RESOURCES)
+    {
+        tally = fetch_tally(&client).await;
+        resource = resource_in(&worker.path).and_then(|name| tally.resources.remove(&name));
+    }
     let has_trouble = subject.has_trouble();
     let people = if args.all { print::report_all } else { print::report };
-    print::data(global.output, &Reported { subject, resource }, people)?;
+    print::data(global.output, &Reported { subject, resource, tally }, people)?;
     Ok(if args.exit_status && has_trouble { exit::FAILED } else { exit::DONE })
 }
 
-/// Returns how the resource at a path has fared, if it is one.
-async fn resource(client: &Client, path: &str) -> Option<ResourceTally> {
-    let (of, name) = path.rsplit_once('/')?;
-    if !of.ends_with(&format!("/{RESOURCES}")) {
-        return None;
-    }
-    match client.report(Some(TALLY)).await.ok()? {
-        Subject::Worker(worker) => {
-            let mut tally = worker.report.as_ref().and_then(print::tally_of)?;
-            tally.resources.remove(&resource_name(name))
-        }
+/// Returns how the resources have fared, as far as the agent tells.
+async fn fetch_tally(client: &Client) -> Tally {
+    match client.report(Some(TALLY)).await {
+        Ok(Subject::Worker(worker)) => worker.report.as_ref().and_then(print::tally_of),
         _ => None,
     }
+    .unwrap_or_default()
+}
+
+/// Returns the name of the resource at the path of a worker, if it is one.
+fn resource_in(path: &str) -> Option<String> {
+    let (of, name) = path.rsplit_once('/')?;
+    of.ends_with(&format!("/{RESOURCES}")).then(|| resource_name(name))
 }

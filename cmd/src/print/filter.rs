@@ -42,6 +42,10 @@ impl Filter {
                     && (kind.is_empty() || is_kind())
                     && (tag.is_empty() || has_tag())
             });
+            // Of what is not kept any more the type is known, and neither how it is nor its tags.
+            tally.released.retain(|released| {
+                state.is_empty() && tag.is_empty() && kind.contains(&released.kind)
+            });
             let left: Vec<_> = resources.workers.keys().map(|name| resource_name(name)).collect();
             tally = reduced(tally, &left);
         }

@@ -23,6 +23,9 @@ pub(crate) struct Reported {
     /// How it has fared, if it is a resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) resource: Option<ResourceTally>,
+    /// How the resources have fared, if it is their engine.
+    #[serde(skip)]
+    pub(crate) tally: Tally,
 }
 
 /// Writes a report. Of an agent that keeps resources, that is how they are, and which other workers are in
@@ -38,7 +41,7 @@ pub(crate) fn report(reported: &Reported, out: &mut dyn Write) -> io::Result<()>
 pub(crate) fn report_all(reported: &Reported, out: &mut dyn Write) -> io::Result<()> {
     match &reported.subject {
         Subject::Engine(engine) => whole_engine(engine, out),
-        Subject::Worker(worker) => whole(worker, reported.resource.as_ref(), out),
+        Subject::Worker(worker) => whole(worker, reported, out),
         _ => writeln!(out, "the agent reports what this version does not know"),
     }
 }
@@ -178,7 +181,7 @@ fn is_past(worker: &WorkerReport) -> bool {
 /// Writes all there is to say of one worker.
 fn whole(
     worker: &WorkerReport,
-    fared: Option<&ResourceTally>,
+    Reported { resource: fared, tally, .. }: &Reported,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(
@@ -234,7 +237,7 @@ fn whole(
         )?;
     }
     match &worker.report {
-        Some(Detail::Engine(engine)) => workers((engine, &Tally::default()), 1, out),
+        Some(Detail::Engine(engine)) => workers((engine, tally), 1, out),
         Some(Detail::Value(value)) => {
             let text = serde_json::to_string_pretty(value)?;
             text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
@@ -266,6 +269,7 @@ fn word(state: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crankcase_resources::Tally;
     use serde_json::json;
 
     #[test]
@@ -277,7 +281,10 @@ mod tests {
 
         let mut text = Vec::new();
         let subject = serde_json::from_value(subject)?;
-        super::report(&super::Reported { subject, resource: None }, &mut text)?;
+        super::report(
+            &super::Reported { subject, resource: None, tally: Tally::default() },
+            &mut text,
+        )?;
 
         let text = anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string();
         assert_eq!(text, "/agent dreaming, 1 workers\n  it  half asleep\\u{1b}\n");

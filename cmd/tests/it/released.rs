@@ -34,21 +34,45 @@ async fn plan_and_apply_name_what_the_manifest_has_no_more() -> TestResult {
 
     assert!(!cut.stdout.contains("released"), "{cut:?}");
     let expected = "\
-- old (file) is released: it is not kept any more
+- old (file) would be released: it would not be kept any more
 plan: 0 to change, 0 may change, 1 unchanged, 1 released
 ";
     assert_eq!((plan.code, &*plan.stdout), (Some(0), expected));
     let as_data: Value = serde_json::from_str(&as_data.stdout)?;
     assert_eq!(as_data["released"], json!([{"name": "old", "type": "file"}]));
     let applied = lines(&applied.stdout)?;
-    assert_eq!(
-        (&applied[0]["event"], &applied[0]["resource"]),
-        (&"released".into(), &"old".into())
-    );
+    let released = &applied[applied.len() - 2];
+    assert_eq!((&released["event"], &released["resource"]), (&"released".into(), &"old".into()));
     assert_eq!(applied.last().map(|end| &end["released"]), Some(&json!(1)));
     assert_eq!(again.stdout, "apply: 0 changed, 1 unchanged\n");
     assert!(record.stdout.contains("released old; its manifest has it no more"), "{record:?}");
     assert_eq!(machine.read("old").as_deref(), Some("right"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_only_changes_its_name_or_type_has_not_left() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.run(&["apply", "site.yaml"]).await?;
+    // The page goes by the name of the old one, which has left with that.
+    let swapped = LESS.replace("front:", "old:");
+    machine.write("site.yaml", &swapped)?;
+    let renamed = machine.run(&["apply", "site.yaml"]).await?;
+    machine.write("site.yaml", "resources: {old: {type: noop}, new: {type: noop}}\n")?;
+    let retyped = machine.run(&["plan", "site.yaml"]).await?;
+    // What is not chosen is still kept, and what is chosen is kept from now on.
+    machine.run(&["apply", "site.yaml", "--only", "new"]).await?;
+    machine.write("site.yaml", "resources: {}\n")?;
+    let emptied = machine.run(&["plan", "site.yaml"]).await?;
+
+    let released = "- old (file) was released: it is not kept any more\n";
+    assert!(renamed.stdout.starts_with(released), "{renamed:?}");
+    assert!(!retyped.stdout.contains("released"), "{retyped:?}");
+    let both = "\
+- new (noop) would be released: it would not be kept any more
+- old (file) would be released: it would not be kept any more
+";
+    assert!(emptied.stdout.starts_with(both), "{emptied:?}");
     Ok(())
 }
 
@@ -96,7 +120,7 @@ async fn what_was_kept_last_may_be_unreadable() -> TestResult {
         // From here on it is told again.
         machine.write("site.yaml", "resources: {}\n")?;
         let plan = machine.run(&["plan", "site.yaml"]).await?;
-        assert!(plan.stdout.contains("- front (file) is released"), "{damage}: {plan:?}");
+        assert!(plan.stdout.contains("- front (file) would be released"), "{damage}: {plan:?}");
     }
     Ok(())
 }
@@ -117,6 +141,7 @@ async fn the_report_tells_types_tags_repairs_and_what_was_released() -> TestResu
     let files = machine.run(&["report", "--kind", "file"]).await?;
     let tagged =
         machine.run(&["report", "--tag", "other", "--tag", "none", "--output", "json"]).await?;
+    let below = machine.run(&["report", "resources"]).await?;
     let neither = machine.run(&["report", "--kind", "noop", "--tag", "web"]).await?;
     let front = machine.run(&["report", "/agent/resources/front"]).await?;
     let as_data = machine.run(&["report", "resources/front", "--output", "json"]).await?;
@@ -135,6 +160,8 @@ async fn the_report_tells_types_tags_repairs_and_what_was_released() -> TestResu
         Some(vec![&"it".to_owned()])
     );
     assert!(neither.stdout.starts_with("0 resources: 0 as declared\n"), "{neither:?}");
+    assert!(below.stdout.contains("  front  as declared, repaired once"), "{below:?}");
+    assert!(!neither.stdout.contains("released"), "{neither:?}");
     let lines = "\n  type: file\n  tags: web, docs\n  repairs: 1\n  last change: 20";
     assert!(front.stdout.contains(lines), "{front:?}");
     let as_data: Value = serde_json::from_str(&as_data.stdout)?;

@@ -59,7 +59,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         let whole = next.with_departed(wiring.facilities()).await;
         let whole = whole.as_ref().unwrap_or(&next);
         // Before the change, which is not to wait for the disk half-way.
-        let released = wiring.release(whole).await;
+        let leaving = whole.leaving(wiring.facilities()).await;
         let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
@@ -67,8 +67,9 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         match engine.asked_by(ORIGIN, why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
-                moved.log(&released, why);
+                moved.log(leaving.released(), why);
                 wiring.hand_over();
+                wiring.release(leaving).await;
             }
             // The engine's own end says how that went.
             Err(ChangeError::Stopped) => return pending().await,

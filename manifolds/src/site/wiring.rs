@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
 use crankcase_resources::{
-    Activity, Board, Claims, Declaration, Facilities, Program, Released, Site, State, Tallies,
-    worker_name,
+    Activity, Board, Claims, Declaration, Facilities, Leaving, Program, Released, Site, State,
+    Tallies, worker_name,
 };
 use crankcase_workers::Watches;
 use tokio::sync::watch;
@@ -79,11 +79,9 @@ impl Wiring {
         self.board.tallies()
     }
 
-    /// Notes what the site does not keep any more, and returns it.
-    pub(super) async fn release(&self, site: &Site) -> Vec<Released> {
-        let released = site.release(&self.facilities).await;
-        self.board.release(released.clone());
-        released
+    /// Releases what the site does not keep any more, and tells so.
+    pub(super) async fn release(&self, leaving: Leaving) {
+        self.board.note_released(leaving.release(&self.facilities).await);
     }
 
     /// Logs how many resources were changed beyond those that are logged one by one. Never ends.

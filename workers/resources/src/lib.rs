@@ -114,7 +114,7 @@ pub use seal::{Grounds, Salt, Seal};
 pub use secrets::add_secret;
 #[doc(hidden)]
 pub use serde_json::{Value, json};
-pub use site::{Selection, SelectionError, Site, UnknownResourceError};
+pub use site::{Leaving, Selection, SelectionError, Site, UnknownResourceError};
 pub use surroundings::Surroundings;
 pub use text::{circle, cut, cut_after, nearest, shown};
 pub use typed::{KindOf, kind};

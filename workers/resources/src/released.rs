@@ -16,9 +16,8 @@ pub struct Released {
 }
 
 impl fmt::Display for Released {
-    /// Writes a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, kind } = self;
-        writeln!(f, "- {name} ({kind}) is released: it is not kept any more")
+        write!(f, "{name} ({kind})")
     }
 }

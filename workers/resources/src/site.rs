@@ -12,6 +12,7 @@ use crate::order::{Order, OrderError};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::text::did_you_mean;
 
+pub use self::release::Leaving;
 pub use self::select::{Selection, SelectionError};
 
 mod release;
@@ -136,13 +137,14 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = PlanOptions { facilities, ..options.clone() };
-        let released = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
+        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
+        let released = leaving.released().to_vec();
         let plan = plan::plan_in_order(order, declarations, kinds, &options).await;
         Plan { released, ..plan }
     }
 
     /// Makes every resource as declared, once; see [`apply`](crate::apply()). What has left the site and
-    /// is to be put back as it was is put back, and all else that has left is [released](Self::release).
+    /// is to be put back as it was is put back, and all else that has left is [released](Leaving::release).
     ///
     /// # Cancel safety
     ///
@@ -152,8 +154,9 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = ApplyOptions { facilities, ..options.clone() };
-        let released = whole.as_ref().unwrap_or(self).release(&options.facilities).await;
+        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
         let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
+        let released = leaving.release(&options.facilities).await;
         Account { released, ..account }
     }
 }

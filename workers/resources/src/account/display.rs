@@ -11,7 +11,7 @@ impl fmt::Display for Account {
             accounted.fmt(f)?;
         }
         for released in &self.released {
-            released.fmt(f)?;
+            writeln!(f, "- {released} was released: it is not kept any more")?;
         }
         write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
         if self.run_only() > 0 {

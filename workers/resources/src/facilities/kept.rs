@@ -32,7 +32,14 @@ pub(crate) struct Keep {
 
 /// What was kept last, once it is known.
 #[derive(Debug, Default)]
-pub(crate) struct Kept(Mutex<Option<Keeps>>);
+pub(crate) struct Kept(Mutex<Option<Known>>);
+
+#[derive(Debug, Default)]
+struct Known {
+    keeps: Keeps,
+    /// Whether the disk has it.
+    is_on_disk: bool,
+}
 
 #[derive(Serialize, Deserialize)]
 struct File {
@@ -45,29 +52,31 @@ impl Facilities {
     /// for the disk.
     pub(crate) fn kept(&self) -> Keeps {
         let mut kept = self.inner.kept.0.lock();
-        kept.get_or_insert_with(|| self.state().map(read).unwrap_or_default()).clone()
+        kept.get_or_insert_with(|| self.state().map(read).unwrap_or_default()).keeps.clone()
     }
 
-    /// Puts on disk what is kept now. Blocks for the disk.
+    /// Puts on disk what is kept now; what could not be written is written the next time. Blocks for the
+    /// disk.
     pub(crate) fn keep(&self, keeps: Keeps) {
         let mut kept = self.inner.kept.0.lock();
-        if kept.as_ref() == Some(&keeps) || self.is_plan() {
+        let is_there = |known: &Known| known.is_on_disk && known.keeps == keeps;
+        if self.is_plan() || kept.as_ref().is_some_and(is_there) {
             return;
         }
         let file = File { format: FORMAT, resources: keeps };
-        if let Some(state) = self.state()
-            && let Err(error) = write(state, &file)
-        {
-            let path = state.join(NAME);
+        let written = self.state().map_or(Ok(()), |state| write(state, &file));
+        if let Err(error) = &written {
+            let path = self.state().map(|state| state.join(NAME));
             tracing::warn!(?path, error, "cannot note what is kept; what leaves may not be told");
         }
-        *kept = Some(file.resources);
+        *kept = Some(Known { keeps: file.resources, is_on_disk: written.is_ok() });
     }
 }
 
-fn read(state: &Path) -> Keeps {
+fn read(state: &Path) -> Known {
     let read = || -> Result<Keeps, BoxError> {
         let bytes = match Folder::open(state).and_then(|folder| folder.read(NAME, LIMIT)) {
+            // Nothing is kept, and no file says so.
             Err(error) if error.is_missing() => return Ok(Keeps::default()),
             read => read?,
         };
@@ -77,10 +86,11 @@ fn read(state: &Path) -> Keeps {
         }
         Ok(resources)
     };
-    read().unwrap_or_else(|error| {
+    let read = read().map(|keeps| Known { keeps, is_on_disk: true });
+    read.unwrap_or_else(|error| {
         let path = state.join(NAME);
         tracing::warn!(?path, error, "cannot read what was kept; what has left is not told");
-        Keeps::default()
+        Known::default()
     })
 }
 

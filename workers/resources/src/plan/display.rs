@@ -10,7 +10,7 @@ impl fmt::Display for Plan {
             planned.fmt(f)?;
         }
         for released in &self.released {
-            released.fmt(f)?;
+            writeln!(f, "- {released} would be released: it would not be kept any more")?;
         }
         let (changes, may_change) = (self.changes(), self.may_change());
         let (left_alone, failures) = (self.left_alone(), self.failures());

@@ -98,7 +98,7 @@ impl Board {
     }
 
     /// Notes what is not kept any more.
-    pub fn release(&self, released: Vec<Released>) {
+    pub fn note_released(&self, released: Vec<Released>) {
         self.entries.lock().note_released(released);
     }
 

@@ -4,7 +4,6 @@ use tokio::sync::Notify;
 
 use crate::action::Action;
 use crate::context::Notice;
-use crate::observer::What;
 use crate::reconcile::board::{Blocker, Board, Ended, Entries, Told};
 use crate::reconcile::state::State;
 
@@ -70,9 +69,9 @@ impl Seat {
         self.step(|entries, _| entries.tell(&notice));
     }
 
-    /// Counts a change of the resource.
-    pub(super) fn note(&self, what: What) {
-        self.step(|entries, name| entries.note(name, what));
+    /// Counts a change of the resource, which may be a repair.
+    pub(super) fn note(&self, is_repaired: bool) {
+        self.step(|entries, name| entries.note(name, is_repaired));
     }
 
     /// Offers a new state to those that depend on the resource.

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observer::What;
 use crate::reconcile::board::Board;
 use crate::released::Released;
 
@@ -77,10 +76,10 @@ impl Count {
         }
     }
 
-    /// Counts a change.
+    /// Counts a change, which may be a repair.
     #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
-    pub(super) fn note(&mut self, what: What) {
-        self.repairs += u64::from(what == What::Repaired);
+    pub(super) fn note(&mut self, is_repaired: bool) {
+        self.repairs += u64::from(is_repaired);
         self.last_change = Some(SystemTime::now());
     }
 

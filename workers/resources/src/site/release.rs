@@ -5,57 +5,75 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::blocking::blocking;
-use crate::declaration::Declaration;
 use crate::facilities::{Facilities, Keep, Keeps};
 use crate::observer::{Happened, What};
 use crate::released::Released;
 use crate::site::Site;
 use crate::thing::Thing;
 
-impl Site {
-    /// Returns what this agent, or the one before it, has kept last and this site does not, in the order of
-    /// the names; and notes what is kept from now on. A resource that was only renamed is still kept, and
-    /// one that is [put back](Self::with_departed) is not released. A site that was
-    /// [cut](Self::select) down to some resources releases nothing.
+/// What would leave a site, and what is kept from then on.
+#[derive(Debug)]
+pub struct Leaving {
+    released: Vec<Released>,
+    keeps: Keeps,
+}
+
+impl Leaving {
+    /// Returns what would be released, in the order of the names.
+    pub fn released(&self) -> &[Released] {
+        &self.released
+    }
+
+    /// Tells the observer what is released, notes what is kept from now on, and returns what is released.
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: dropped, it may have noted what nobody is told.
-    pub async fn release(&self, facilities: &Facilities) -> Vec<Released> {
-        let released = self.leaving(facilities).await;
-        if !self.is_cut() {
-            let keeps = self.keeps();
-            on_disk(facilities, move |facilities| facilities.keep(keeps)).await;
-        }
+    /// Cancel safe: what was not noted is told again the next time.
+    pub async fn release(self, facilities: &Facilities) -> Vec<Released> {
+        let Self { released, keeps } = self;
         if let Some(observer) = facilities.observer() {
             for Released { name, kind } in &released {
                 let why = ("its manifest has it no more", Duration::ZERO);
                 observer.happened(&Happened::new(What::Released, (name, kind), why));
             }
         }
+        on_disk(facilities, move |facilities| facilities.keep(keeps)).await;
         released
     }
+}
 
-    /// Returns what the site would release. Changes nothing.
-    pub(crate) async fn leaving(&self, facilities: &Facilities) -> Vec<Released> {
-        if self.is_cut() {
-            return Vec::new();
-        }
+impl Site {
+    /// Returns what this agent, or the one before it, has kept last and this site does not. Changes nothing.
+    ///
+    /// A resource that was only renamed is still kept, and one whose name is still declared has not left.
+    /// What is [put back](Self::with_departed), or waits for that, is not released. A site that was
+    /// [cut](Self::select) down to some resources releases nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn leaving(&self, facilities: &Facilities) -> Leaving {
+        let (mut released, mut keeps) = (Vec::new(), self.keeps());
         let kept = on_disk(facilities, Facilities::kept).await;
-        if kept.is_empty() {
-            return Vec::new();
+        let declarations = self.declarations().iter().map(|it| (&*it.name, it.thing()));
+        let declarations: Vec<_> = declarations.filter(|_| !kept.is_empty()).collect();
+        let things: HashSet<_> = declarations.iter().map(|(_, thing)| thing.name()).collect();
+        let before: HashSet<_> = kept.values().map(|keep| keep.thing.clone()).collect();
+        // The name of what was only renamed may be that of something that has left.
+        let others = declarations.iter().filter(|(_, thing)| !before.contains(thing.name()));
+        let others: HashSet<_> = others.map(|(name, _)| *name).collect();
+        for (name, keep) in kept {
+            if self.is_cut() {
+                keeps.entry(name).or_insert(keep);
+            } else if !things.contains(&*keep.thing) && !others.contains(&*name) {
+                if facilities.has_reversal(&Thing::named(&keep.thing)).await {
+                    keeps.entry(name).or_insert(keep);
+                } else {
+                    released.push(Released { name, kind: keep.kind });
+                }
+            }
         }
-        let declarations = self.declarations();
-        let names: HashSet<_> = declarations.iter().map(|it| (&*it.name, &*it.kind)).collect();
-        let gone = kept.into_iter().filter(|(name, keep)| !names.contains(&(name, &keep.kind)));
-        let gone: Vec<_> = gone.collect();
-        if gone.is_empty() {
-            return Vec::new();
-        }
-        let things: HashSet<_> = declarations.iter().map(Declaration::thing).collect();
-        let things: HashSet<_> = things.iter().map(Thing::name).collect();
-        let gone = gone.into_iter().filter(|(_, keep)| !things.contains(&*keep.thing));
-        gone.map(|(name, Keep { kind, .. })| Released { name, kind }).collect()
+        Leaving { released, keeps }
     }
 
     fn keeps(&self) -> Keeps {

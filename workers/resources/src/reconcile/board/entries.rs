@@ -7,7 +7,6 @@ use tokio::sync::{Notify, watch};
 use crate::context::Notice;
 use crate::declaration::{Declaration, OnChange};
 use crate::facilities::Notices;
-use crate::observer::What;
 use crate::reconcile::state::State;
 use crate::reconcile::tally::{Count, Tally};
 use crate::released::Released;
@@ -57,6 +56,9 @@ struct Entry {
     state: Option<State>,
     /// Whether it holds up the end of the run, though it is at rest.
     is_holding: bool,
+    /// Why it was held back when it last wanted to act, until a look of it has ended: this resource had
+    /// failed. Unlike its standing it stays while that one is tried again.
+    held_back_by: Option<Arc<str>>,
     count: Count,
 }
 
@@ -138,6 +140,7 @@ impl Entries {
                 self.link_notice(&declaration.name, notified);
             }
         }
+        self.released.retain(|released| !self.by_name.contains_key(&*released.name));
         let entries = self.by_name.values();
         self.unsettled = entries.filter(|entry| entry.standing != Standing::AtRest).count();
         let known = &self.by_name;
@@ -160,6 +163,7 @@ impl Entries {
         // The worker of the one before, which may still run, is of no effect any more.
         self.edit(name, |entry| {
             (entry.state, entry.worker, entry.is_holding) = (None, None, false);
+            entry.held_back_by = None;
         });
         self.set(name, Standing::New);
     }
@@ -216,7 +220,7 @@ impl Entries {
     /// Takes the worker from its resource, which is not as declared if it owes an answer.
     pub(in crate::reconcile) fn leave(&mut self, name: &str) {
         let standing = self.edit(name, |entry| {
-            (entry.worker, entry.is_holding) = (None, false);
+            (entry.worker, entry.is_holding, entry.held_back_by) = (None, false, None);
             match entry.standing {
                 Standing::Failed => Standing::Failed,
                 _ if entry.told > entry.answered => Standing::Failed,
@@ -321,9 +325,9 @@ impl Entries {
         self.by_name.get(name)?.state.clone()
     }
 
-    /// Counts a change of a resource.
-    pub(in crate::reconcile) fn note(&mut self, name: &str, what: What) {
-        self.edit(name, |entry| entry.count.note(what));
+    /// Counts a change of a resource, which may be a repair.
+    pub(in crate::reconcile) fn note(&mut self, name: &str, is_repaired: bool) {
+        self.edit(name, |entry| entry.count.note(is_repaired));
     }
 
     /// Notes what was released, unless that is nothing.
@@ -336,10 +340,7 @@ impl Entries {
     /// Returns how the resources have fared.
     pub(in crate::reconcile) fn tally(&self) -> Tally {
         let resources = self.by_name.iter().map(|(name, entry)| {
-            let held_back_by = match &entry.standing {
-                Standing::HeldBack(by) => Some(by.to_string()),
-                _ => None,
-            };
+            let held_back_by = entry.held_back_by.as_ref().map(ToString::to_string);
             (name.to_string(), entry.count.tally(held_back_by))
         });
         Tally { resources: resources.collect(), released: self.released.clone() }
@@ -349,6 +350,7 @@ impl Entries {
     pub(in crate::reconcile) fn end(&mut self, name: &str, ended: Ended) {
         let Some(entry) = self.by_name.get_mut(name) else { return };
         entry.is_holding = matches!(ended, Ended::Well { is_holding: true, .. });
+        entry.held_back_by = None;
         let mends = matches!(ended, Ended::Well { is_changed: true, .. })
             || ended != Ended::Failed && entry.standing == Standing::Failed;
         let standing = match ended {

@@ -199,7 +199,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
-        self.seat.note(change.0);
+        // What was begun and has failed is no repair yet.
+        self.seat.note(change.0 == What::Repaired && change.1.failure.is_none());
         let tellers = (&self.setting.facilities, self.links.board.flood());
         said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
     }

@@ -24,8 +24,14 @@ impl Entries {
             return None;
         };
         self.await_one(name, &blocker.name);
-        let held_back = blocker.failed.clone().map(Standing::HeldBack);
-        self.set(name, held_back.unwrap_or(Standing::Waiting));
+        let standing = match blocker.failed.clone() {
+            Some(failed) => {
+                self.edit(name, |entry| entry.held_back_by = Some(Arc::clone(&failed)));
+                Standing::HeldBack(failed)
+            }
+            None => Standing::Waiting,
+        };
+        self.set(name, standing);
         Some(blocker)
     }
 

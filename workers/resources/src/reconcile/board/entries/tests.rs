@@ -332,3 +332,29 @@ fn a_resource_is_held_back_by_the_first_that_has_failed() {
     let failed: Vec<_> = held_back.iter().map(failed).collect();
     assert_eq!(failed, [Some("r0".into()), Some("r0".into()), None]);
 }
+
+#[test]
+fn a_resource_is_held_back_until_a_look_of_it_has_ended() {
+    let mut entries = Entries::default();
+    entries.connect(&site(&[(0, 0, 0), (1, 0, 0)]), &Notices::default());
+    let (root, page) = (name(0), name(1));
+    for resource in [&root, &page] {
+        entries.seat(resource);
+    }
+    let by = |entries: &Entries| entries.tally().resources[&page].held_back_by.clone();
+    let before = by(&entries);
+    entries.end(&root, Ended::Failed);
+    entries.hold(&page);
+    let held_back = by(&entries);
+    // While the root is tried again, the page says the same of itself.
+    entries.wake(&page);
+    let woken = by(&entries);
+    let well = Ended::Well { is_changed: false, is_holding: false };
+    entries.end(&root, well);
+    entries.end(&page, well);
+
+    assert_eq!(
+        [before, held_back, woken, by(&entries)],
+        [None, Some(root.clone()), Some(root), None]
+    );
+}
