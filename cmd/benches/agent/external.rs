@@ -43,5 +43,5 @@ pub(crate) fn measure(table: &Table) {
     };
     // The first turn is to warm up.
     let rounds: Vec<_> = (0..=ROUNDS).map(turn).skip(1).collect();
-    table.once(&name, Bound::Ratio(2.0), None, &rounds);
+    table.once(&name, Bound::Ratio(1.3), None, &rounds);
 }

@@ -103,6 +103,27 @@ async fn what_is_put_back_is_not_released() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_waits_to_be_put_back_is_not_released() -> TestResult {
+    let old = "  old: {type: file, meta: {reverse: true}, config: {path: \"@/old\", content: \"#!/bin/sh\\ntrue >@/it\\n\", mode: \"0755\"}}\n";
+    let user =
+        "resources:\n  it: {type: exec, config: {command: [\"@/old\"], creates: \"@/it\"}}\n";
+    let machine = Machine::new(&format!("resources:\n{old}"))?;
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    // The file would be removed, and is still used.
+    machine.write("site.yaml", user)?;
+    let waiting = machine.run(&["apply", "site.yaml"]).await?;
+    machine.write("site.yaml", "resources: {}\n")?;
+    let over = machine.run(&["plan", "site.yaml"]).await?;
+
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(waiting.stdout.ends_with("apply: 1 changed, 0 unchanged\n"), "{waiting:?}");
+    assert!(over.stdout.contains("~ old (file) would be put back\n"), "{over:?}");
+    assert!(over.stdout.contains("- it (exec) would be released"), "{over:?}");
+    assert!(!over.stdout.contains("- old"), "{over:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_was_kept_last_may_be_unreadable() -> TestResult {
     let machine = Machine::new(SITE)?;
     machine.run(&["apply", "site.yaml"]).await?;
@@ -121,6 +142,11 @@ async fn what_was_kept_last_may_be_unreadable() -> TestResult {
         machine.write("site.yaml", "resources: {}\n")?;
         let plan = machine.run(&["plan", "site.yaml"]).await?;
         assert!(plan.stdout.contains("- front (file) would be released"), "{damage}: {plan:?}");
+        // Also where nothing is kept, so that there is nothing new to note.
+        fs::write(machine.path("state/kept"), damage)?;
+        machine.run(&["apply", "site.yaml"]).await?;
+        let plan = machine.run(&["plan", "site.yaml"]).await?;
+        assert!(!plan.stderr.contains(warning), "{damage}: {plan:?}");
     }
     Ok(())
 }

@@ -53,15 +53,20 @@ impl Site {
     ///
     /// Cancel safe.
     pub async fn leaving(&self, facilities: &Facilities) -> Leaving {
-        let (mut released, mut keeps) = (Vec::new(), self.keeps());
         let kept = on_disk(facilities, Facilities::kept).await;
-        let declarations = self.declarations().iter().map(|it| (&*it.name, it.thing()));
-        let declarations: Vec<_> = declarations.filter(|_| !kept.is_empty()).collect();
-        let things: HashSet<_> = declarations.iter().map(|(_, thing)| thing.name()).collect();
+        let declared = self.declarations().iter().map(|declared| (declared, declared.thing()));
+        let declared: Vec<_> = declared.collect();
+        let (mut released, mut keeps) = (Vec::new(), Keeps::new());
+        // What is put back is kept no more as soon as it is back.
+        for (declared, thing) in declared.iter().filter(|(declared, _)| !declared.is_put_back()) {
+            let (kind, thing) = (declared.kind.clone(), thing.name().to_owned());
+            keeps.insert(declared.name.clone(), Keep { kind, thing });
+        }
+        let things: HashSet<_> = declared.iter().map(|(_, thing)| thing.name()).collect();
         let before: HashSet<_> = kept.values().map(|keep| keep.thing.clone()).collect();
         // The name of what was only renamed may be that of something that has left.
-        let others = declarations.iter().filter(|(_, thing)| !before.contains(thing.name()));
-        let others: HashSet<_> = others.map(|(name, _)| *name).collect();
+        let others = declared.iter().filter(|(_, thing)| !before.contains(thing.name()));
+        let others: HashSet<_> = others.map(|(declared, _)| &*declared.name).collect();
         for (name, keep) in kept {
             if self.is_cut() {
                 keeps.entry(name).or_insert(keep);
@@ -74,16 +79,6 @@ impl Site {
             }
         }
         Leaving { released, keeps }
-    }
-
-    fn keeps(&self) -> Keeps {
-        // What is put back is kept no more as soon as it is back.
-        let kept = self.declarations().iter().filter(|declared| !declared.is_put_back());
-        let keeps = kept.map(|declared| {
-            let (kind, thing) = (declared.kind.clone(), declared.thing().name().to_owned());
-            (declared.name.clone(), Keep { kind, thing })
-        });
-        keeps.collect()
     }
 }
 
