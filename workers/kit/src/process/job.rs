@@ -26,6 +26,11 @@ pub struct Job {
     pub timeout: Duration,
     /// How much of the beginning and of the end of each output is kept, in bytes. Default 32 KiB each.
     pub kept: (usize, usize),
+    /// How much it may write to stdout, in bytes, all of which is kept. One that writes more is ended.
+    /// Default no limit.
+    pub most: Option<usize>,
+    /// Whether what it has left behind in its process group is killed once it has ended. Default false.
+    pub ends_children: bool,
 }
 
 /// A command that has ended by itself.
@@ -38,6 +43,8 @@ pub struct Finished {
     pub stdout: String,
     /// The same of stderr.
     pub stderr: String,
+    /// Whether all that is kept of stdout is UTF-8.
+    pub is_text: bool,
     /// How many bytes of stdout were not kept.
     pub left_out: u64,
 }
@@ -71,6 +78,14 @@ pub enum JobError {
         /// What it has written, stdout first.
         output: String,
     },
+    /// It has written too much to stdout, and was ended.
+    #[error("it wrote more than {most} bytes and was ended")]
+    TooMuch {
+        /// How much it might write.
+        most: usize,
+        /// What it has written to stderr.
+        stderr: String,
+    },
     /// It was ended because whoever has asked for it was told to stop.
     #[error("it was ended because it was told to stop")]
     Stopped {
@@ -82,7 +97,8 @@ pub enum JobError {
 impl Job {
     /// Returns a command that may take this long.
     pub fn new(process: ProcessConfig, timeout: Duration) -> Self {
-        Self { process, timeout, kept: (32 * 1024, 32 * 1024) }
+        let kept = (32 * 1024, 32 * 1024);
+        Self { process, timeout, kept, most: None, ends_children: false }
     }
 
     /// Sets how much of the beginning and of the end of each output is kept, in bytes.
@@ -91,12 +107,25 @@ impl Job {
         Self { kept: (head, tail), ..self }
     }
 
+    /// Sets how much it may write to stdout, in bytes.
+    #[must_use]
+    pub fn at_most(self, bytes: usize) -> Self {
+        Self { most: Some(bytes), ..self }
+    }
+
+    /// Has what it leaves behind in its process group killed once it has ended.
+    #[must_use]
+    pub fn with_children(self) -> Self {
+        Self { ends_children: true, ..self }
+    }
+
     /// Runs the command in a process group of its own, to its end. `told` is told of each line of stdout,
     /// and of stderr, at once.
     ///
-    /// After the timeout, or when `stop` is told, the group gets the config's stop signal and, if that
-    /// does not end it within its grace, KILL. Processes that a finished command leaves behind run on;
-    /// what they write later is lost. It is on record while it runs, if there is a ledger.
+    /// After the timeout, when `stop` is told or when it has written too much, the group gets the config's
+    /// stop signal and, if that does not end it within its grace, KILL. Processes that a finished command
+    /// leaves behind run on, unless they are to end with it; what they write later is lost. It is on
+    /// record while it runs, if there is a ledger.
     ///
     /// # Errors
     ///
@@ -118,24 +147,52 @@ impl Job {
         let spawned = ProcessGroup::spawn(&self.process, ledger).await;
         let mut group = spawned.map_err(JobError::Start)?;
         let (stdout, stderr) = group.take_output();
-        let stdout = JobOutput::new(stdout, self.kept, told.0);
+        let stdout = match self.most {
+            Some(most) => JobOutput::new(stdout, (most, 0), told.0).limited(),
+            None => JobOutput::new(stdout, self.kept, told.0),
+        };
         let mut outputs = Outputs { stdout, stderr: JobOutput::new(stderr, self.kept, told.1) };
         let limit = tokio::select! {
             biased;
-            ended = outputs.read_until(group.leader_ended()) => {
-                ended.map_err(JobError::Follow)?;
-                let status = group.release().await.map_err(JobError::Follow)?;
-                return Ok(outputs.finished(status));
-            }
+            ended = outputs.read_until(group.leader_ended()) => match ended {
+                Ok(()) => return self.finish(group, &mut outputs).await,
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+                Err(error) => return Err(JobError::Follow(error)),
+            },
             () = stop.wait() => None,
             () = tokio::time::sleep(self.timeout) => Some(self.timeout),
         };
         self.end(&mut group, &mut outputs).await;
+        self.within(&outputs)?;
         let output = outputs.text();
         Err(match limit {
             Some(limit) => JobError::TimedOut { limit, output },
             None => JobError::Stopped { output },
         })
+    }
+
+    /// Lets go of a group whose leader has ended.
+    async fn finish(
+        &self,
+        mut group: ProcessGroup,
+        outputs: &mut Outputs<'_>,
+    ) -> Result<Finished, JobError> {
+        let status = match self.ends_children {
+            true => group.reap().await.map(|(status, _)| status),
+            false => group.release().await,
+        };
+        self.within(outputs)?;
+        Ok(outputs.finished(status.map_err(JobError::Follow)?))
+    }
+
+    /// Requires that no more was written than may be.
+    fn within(&self, outputs: &Outputs<'_>) -> Result<(), JobError> {
+        match self.most {
+            Some(most) if outputs.stdout.left_out() > 0 => {
+                Err(JobError::TooMuch { most, stderr: outputs.stderr.text() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Ends the group. Whether the leader has ended or not, it is not reaped before, so that the group can
@@ -181,7 +238,8 @@ impl Outputs<'_> {
 
     fn finished(&self, status: ExitStatus) -> Finished {
         let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
-        Finished { status, stdout, stderr, left_out: self.stdout.left_out() }
+        let (is_text, left_out) = (self.stdout.is_text(), self.stdout.left_out());
+        Finished { status, stdout, stderr, is_text, left_out }
     }
 
     /// Returns both outputs, one after the other.

@@ -22,6 +22,8 @@ pub(super) struct JobOutput<'a, P> {
     pipe: Option<P>,
     /// How much of the beginning and of the end is kept, in bytes.
     kept: (usize, usize),
+    /// Whether it is an error that there is more.
+    is_limited: bool,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     left_out: u64,
@@ -34,10 +36,19 @@ pub(super) struct JobOutput<'a, P> {
 impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
     pub(super) fn new(pipe: Option<P>, kept: (usize, usize), told: Option<Told<'a>>) -> Self {
         let (head, tail, line) = (Vec::new(), VecDeque::new(), Vec::new());
-        Self { pipe, kept, head, tail, left_out: 0, told, line }
+        Self { pipe, kept, is_limited: false, head, tail, left_out: 0, told, line }
+    }
+
+    /// Makes it an error that there is more than is kept.
+    pub(super) fn limited(self) -> Self {
+        Self { is_limited: true, ..self }
     }
 
     /// Reads until the pipe ends. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// When the pipe cannot be read. When there is more than there may be: then it is not read any more.
     pub(super) async fn fill(&mut self) -> io::Result<()> {
         let mut buffer = vec![0; BUFFER];
         while let Some(pipe) = &mut self.pipe {
@@ -47,6 +58,10 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
                     self.tell_rest();
                 }
                 count => self.keep(&buffer[..count]),
+            }
+            if self.is_limited && self.left_out > 0 {
+                self.pipe = None;
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
         }
         Ok(())
@@ -107,6 +122,12 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
     /// Returns how many bytes were not kept.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Returns whether all that is kept is UTF-8.
+    pub(super) fn is_text(&self) -> bool {
+        let (first, second) = self.tail.as_slices();
+        std::str::from_utf8(&[&self.head[..], first, second].concat()).is_ok()
     }
 
     /// Returns the text; what is not UTF-8 is replaced.

@@ -57,3 +57,50 @@ async fn a_job_ends_with_its_time_or_when_it_is_told_to_stop() -> TestResult {
     assert_eq!(output, "begun\n");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_job_that_writes_too_much_is_ended() -> TestResult {
+    let (_stopper, stop) = Stop::pair();
+    // It ends neither by itself nor because nobody reads it.
+    let endless = shell("echo aside >&2; trap '' PIPE; while :; do echo more 2>/dev/null; done");
+    let (endless, last) = (Job::new(endless, LONG), Job::new(shell("printf 12345"), LONG));
+
+    let cut = guarded(endless.at_most(1000).run(None, &stop, (None, None))).await;
+    let over = guarded(last.clone().at_most(4).run(None, &stop, (None, None))).await;
+    let whole = guarded(last.at_most(5).run(None, &stop, (None, None))).await?;
+
+    let Err(JobError::TooMuch { most, stderr }) = cut else { return Err("it was not cut".into()) };
+    assert_eq!((most, &*stderr), (1000, "aside\n"));
+    assert!(matches!(over, Err(JobError::TooMuch { most: 4, .. })), "{over:?}");
+    assert_eq!(whole.stdout, "12345");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_told_from_what_is() -> TestResult {
+    let (_stopper, stop) = Stop::pair();
+    let job = async |command: &str| {
+        guarded(Job::new(shell(command), LONG).run(None, &stop, (None, None))).await
+    };
+
+    let (bytes, text) = (job(r"printf 'a\377'").await?, job(r"printf 'a\357\277\275'").await?);
+
+    assert_eq!(bytes.stdout, text.stdout);
+    assert_eq!((bytes.is_text, text.is_text), (false, true));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_job_leaves_behind_ends_with_it_if_that_is_wanted() -> TestResult {
+    let (_stopper, stop) = Stop::pair();
+    let job = Job::new(shell("(trap '' TERM HUP; sleep 1000) & echo $!; exit 3"), LONG);
+
+    let finished = guarded(job.with_children().run(None, &stop, (None, None))).await?;
+
+    assert_eq!(finished.status.code(), Some(3));
+    let left = format!("/proc/{}/stat", finished.stdout.trim());
+    // Who has nobody to reap it stays as a zombie.
+    let is_dead = std::fs::read_to_string(left).map_or(true, |stat| stat.contains(") Z "));
+    assert!(is_dead, "{finished:?}");
+    Ok(())
+}
