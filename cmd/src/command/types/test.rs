@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let asked = args.external.ask(global, &args.name)?;
     let (kinds, name) = asked.ok_or_else(|| NoExternalType { name: args.name.clone() })?;
     let config = move |folder: &Path| filled(&config, &folder.to_string_lossy());
-    let sample = Sample::new(&name, &shown.to_string(), config);
+    let sample = Sample::new(&name, &shown.to_string(), config).of_process();
     let checked = Conformance::new(kinds).sample(sample).graphs(args.sites).check();
     let wrong = checked.err().map(|wrong| wrong.iter().map(str::to_owned).collect());
     let tried = Tried { name: &name, wrong: wrong.unwrap_or_default() };

@@ -27,6 +27,7 @@ pub struct Sample {
     pub(super) prepare: Doing,
     pub(super) drifts: Vec<(String, Doing)>,
     pub(super) is_lasting: bool,
+    pub(super) is_process: bool,
 }
 
 impl Sample {
@@ -43,6 +44,7 @@ impl Sample {
             prepare: Box::new(|_| Ok(())),
             drifts: Vec::new(),
             is_lasting: true,
+            is_process: false,
         }
     }
 
@@ -52,6 +54,13 @@ impl Sample {
         prepare: impl Fn(&Path) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Self { prepare: Box::new(prepare), ..self }
+    }
+
+    /// Says that another process does its work, which can be killed at any point of it: the next apply has
+    /// to mend what a cut has left. By default a cut also has to leave what was there before or after one
+    /// of the actions.
+    pub fn of_process(self) -> Self {
+        Self { is_process: true, ..self }
     }
 
     /// Adds a way in which the resource may come not to be as declared any more.
