@@ -185,11 +185,11 @@ async fn a_config_that_the_schema_refuses_is_refused_before_anything_is_changed(
 }
 
 /// Returns a program that answers so.
-fn answering(init: &str, state: &str) -> String {
+pub(crate) fn answering(init: &str, state: &str) -> String {
     format!("#!/bin/sh\ncase ${{1-init}} in init) {init} ;; state) {state} ;; *) exit 3 ;; esac\n")
 }
 
-const INIT: &str = r#"echo '{"state_action": {"args": ["state"]}}'"#;
+pub(crate) const INIT: &str = r#"echo '{"state_action": {"args": ["state"]}}'"#;
 
 #[tokio::test]
 async fn a_type_that_does_not_say_how_it_works_is_an_error_of_its_resource() -> TestResult {

@@ -8,6 +8,7 @@ mod deep;
 mod exits;
 mod external;
 mod history;
+mod hostile_types;
 mod keeping;
 mod machine;
 mod needs_containers;

@@ -7,9 +7,11 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
 use crankcase_workers::{Finished, Job, JobError, Ledger, ProcessConfig, Told};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::containers::{Container, LABEL};
+use crate::json;
 use crate::plugs::Mount;
 use crate::settings::Settings;
 use crate::type_name::Runner;
@@ -20,6 +22,10 @@ const LAST_LINE: usize = 200;
 
 /// How much of each end of an action's output is kept, in bytes.
 const KEPT: usize = 32 * 1024;
+
+/// How much of what is told line by line is told, in bytes: of a look, and of an action.
+const LOOK_TOLD: usize = 64 * 1024;
+const ACTION_TOLD: usize = 16 * 1024 * 1024;
 
 /// What is called.
 #[derive(Debug)]
@@ -61,43 +67,50 @@ pub(crate) enum CallError {
     Ended { what: String, how: String, last: String },
     #[error("{what} took longer than {} and was ended{last}", humantime::format_duration(*limit))]
     TimedOut { what: String, limit: Duration, last: String },
-    #[error("{what} was told to stop")]
-    Stopped { what: String },
+    #[error("{what} was told to stop{last}")]
+    Stopped { what: String, last: String },
     #[error("{what}: command did not provide any JSON back!{last}")]
     Nothing { what: String, last: String },
     #[error("{what}: command provided invalid JSON: {error}; it begins with {begin:?}{last}")]
     Json { what: String, error: String, begin: String, last: String },
-    #[error("{what}: command answered more than {most} bytes")]
-    TooMuch { what: String, most: usize },
+    #[error("{what}: command answered what is not UTF-8; it begins with {begin:?}{last}")]
+    NoText { what: String, begin: String, last: String },
+    #[error("{what}: command answered more than {most} bytes and was ended{last}")]
+    TooMuch { what: String, most: usize, last: String },
 }
 
 impl Caller<'_> {
     /// Calls a program that answers in JSON. What it writes to stderr is told line by line.
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value, CallError> {
-        let most = self.settings.most;
-        let finished = self.run(call, (most, 0), (None, self.told)).await?;
+        let say = self.told.map(|told| bounded(told, LOOK_TOLD));
+        let told = say.as_ref().map(|say| say as Told<'_>);
+        let finished = self.run(call, Some(self.settings.most), (None, told)).await?;
         let (what, last) = (call.what(), last_lines(&finished.stderr));
-        if finished.left_out > 0 {
-            return Err(CallError::TooMuch { what, most });
-        }
-        if finished.stdout.trim().is_empty() {
+        let text = finished.stdout.trim();
+        if text.is_empty() {
             return Err(CallError::Nothing { what, last });
         }
-        serde_json::from_str(&finished.stdout).map_err(|error| {
-            let begin = cut_after(finished.stdout.trim_start(), 80);
-            CallError::Json { what, error: error.to_string(), begin, last }
+        let begin = || cut_after(text, 80);
+        if !finished.is_text {
+            return Err(CallError::NoText { what, begin: begin(), last });
+        }
+        json::read(&finished.stdout).map_err(|error| {
+            let error = error.to_string();
+            CallError::Json { what, error, begin: begin(), last }
         })
     }
 
     /// Calls a program for what it does. Returns what it has written.
     pub(crate) async fn act(&self, call: &Call<'_>) -> Result<Finished, CallError> {
-        self.run(call, (KEPT, KEPT), (self.told, self.told)).await
+        let say = self.told.map(|told| bounded(told, ACTION_TOLD));
+        let told = say.as_ref().map(|say| say as Told<'_>);
+        self.run(call, None, (told, told)).await
     }
 
     /// Calls a program that goes on until it is told to stop; `event` is told of each line of its stdout.
     /// Returns why it has ended.
     pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
-        match self.run(call, (KEPT, KEPT), (Some(event), self.told)).await {
+        match self.run(call, None, (Some(event), self.told)).await {
             Ok(finished) => CallError::Ended {
                 what: call.what(),
                 how: finished.end(),
@@ -110,7 +123,7 @@ impl Caller<'_> {
     async fn run(
         &self,
         call: &Call<'_>,
-        (head, tail): (usize, usize),
+        most: Option<usize>,
         told: (Option<Told<'_>>, Option<Told<'_>>),
     ) -> Result<Finished, CallError> {
         let what = call.what();
@@ -124,7 +137,8 @@ impl Caller<'_> {
             }
         };
         let process = self.process(call, container.as_ref()).map_err(|err| start(err.into()))?;
-        let job = Job::new(process, call.timeout).kept(head, tail);
+        let mut job = Job::new(process, call.timeout).kept(KEPT, KEPT).with_children();
+        job.most = most;
         let finished = match job.run(self.ledger, self.stop, told).await {
             Ok(finished) => finished,
             Err(error) => {
@@ -135,7 +149,12 @@ impl Caller<'_> {
                     JobError::TimedOut { limit, output } => {
                         CallError::TimedOut { what, limit, last: last_lines(&output) }
                     }
-                    JobError::Stopped { .. } => CallError::Stopped { what },
+                    JobError::TooMuch { most, stderr } => {
+                        CallError::TooMuch { what, most, last: last_lines(&stderr) }
+                    }
+                    JobError::Stopped { output } => {
+                        CallError::Stopped { what, last: last_lines(&output) }
+                    }
                     error => start(error.into()),
                 });
             }
@@ -264,6 +283,22 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
     match from.to_str().filter(|from| !from.contains(':') && !to.contains(':')) {
         Some(from) => Ok(format!("--volume={from}:{to}:{mode}")),
         None => Err(format!("{shown} at {to} cannot be handed to a container: it has a : in it")),
+    }
+}
+
+/// Tells what it is told, up to this many bytes.
+fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
+    let left = Mutex::new(most);
+    move |line| {
+        let mut left = left.lock();
+        if *left == 0 {
+            return;
+        }
+        *left = left.saturating_sub(line.len() + 1);
+        match *left {
+            0 => told(&format!("it says more than {most} bytes; the rest is not shown")),
+            _ => told(line),
+        }
     }
 }
 

@@ -51,6 +51,7 @@ fn kinds(folder: &Path, text: &str) -> Result<(Kinds, String), Box<dyn Error>> {
 fn sample(name: &str) -> Sample {
     let config = |folder: &Path| json!({"path": folder.join("it"), "text": "right"});
     Sample::new(name, "a new text", config)
+        .of_process()
         .drift("it was changed", |folder| fs::write(folder.join("it"), "wrong"))
         .drift("it was removed", |folder| fs::remove_file(folder.join("it")))
 }
