@@ -10,6 +10,7 @@ use tokio::process::Command;
 use crate::external::DISK;
 use crate::machine::{Machine, signal, within};
 use crate::world::{Error, TestResult};
+use crate::write_a_type;
 
 /// A manifest whose disk lies in a plug, so that it outlives its containers.
 const SITE: &str = r#"plugs: {disks: {path: "@/disks"}}
@@ -305,4 +306,11 @@ async fn an_engine_that_is_not_there_is_named() -> TestResult {
     assert!(missing.stderr.contains("cannot run /no/such/engine: "), "{missing:?}");
     assert!(podman.stderr.contains("docker does not say what acme/"), "{podman:?}");
     Ok(())
+}
+
+#[tokio::test]
+async fn a_type_is_put_into_an_image_as_the_page_says() -> TestResult {
+    let (_, images) = write_a_type::page()?;
+
+    write_a_type::follow(&images).await
 }

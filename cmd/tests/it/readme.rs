@@ -8,30 +8,11 @@ use tokio::process::Command;
 
 use crate::agent::Agent;
 use crate::machine::Machine;
+use crate::pages::{Step, steps};
 use crate::world::{Error, TestResult, ran};
 
 /// The folder of the site in the README.
 const SITE: &str = "/tmp/site";
-
-/// Returns the commands of the README's consoles, each with what it prints.
-fn commands(readme: &str) -> Vec<(&str, String)> {
-    let mut commands: Vec<(&str, String)> = Vec::new();
-    let mut is_console = false;
-    for line in readme.lines() {
-        match line.strip_prefix("$ ") {
-            _ if line.starts_with("```") => is_console = line == "```console",
-            Some(command) if is_console => commands.push((command, String::new())),
-            None if is_console => {
-                if let Some((_, printed)) = commands.last_mut() {
-                    printed.push_str(line);
-                    printed.push('\n');
-                }
-            }
-            _ => {}
-        }
-    }
-    commands
-}
 
 /// Puts the same in the place of each instant, and of how long something takes.
 fn timeless(text: &str) -> String {
@@ -133,9 +114,10 @@ async fn commands_print_what_the_readme_says() -> TestResult {
     let machine = Machine::new("")?;
     let site = machine.path("site").display().to_string();
     let mut shell = Shell { machine, root, site, agent: None };
-    let commands = commands(&readme);
-    assert!(commands.len() >= 12, "{commands:?}");
-    for (command, printed) in commands {
+    let steps = steps(&readme);
+    assert!(steps.len() >= 12, "{steps:?}");
+    for step in steps {
+        let Step::Run(command, printed) = step else { return Err("the README has a file".into()) };
         let shown = shell.run(command).await?.replace(&shell.site, SITE);
         assert_eq!(timeless(&shown), timeless(&printed), "{command}");
     }

@@ -55,7 +55,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let tried = Tried { name: &name, wrong: wrong.unwrap_or_default() };
     print::data(global.output, &tried, |tried, out| {
         for wrong in &tried.wrong {
-            writeln!(out, "{}", print::one_line(wrong))?;
+            for (at, line) in wrong.trim_end().lines().enumerate() {
+                let indent = if at == 0 { "" } else { "    " };
+                writeln!(out, "{indent}{}", print::one_line(line))?;
+            }
         }
         match tried.wrong.len() {
             0 => writeln!(out, "{} is as it should be", tried.name),

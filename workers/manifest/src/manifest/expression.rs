@@ -10,6 +10,7 @@ mod budget;
 mod differential;
 mod eval;
 mod filters;
+mod jinja;
 mod operators;
 mod parsed;
 mod uses;

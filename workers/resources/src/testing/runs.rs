@@ -14,7 +14,7 @@ use crate::claim::{PATH, Role};
 use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::error::BoxError;
-use crate::found::{Found, otherwise};
+use crate::found::{Amiss, Found, otherwise};
 use crate::kind::Unit;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -90,7 +90,14 @@ async fn walk(
                 return Err(format!("{name} was foreseen to be {was}, and is {is}"));
             }
         }
-        found => return Err(format!("after its actions it is not as declared: {found:?}")),
+        Found::Unknown(after) => {
+            return Err(format!("after its actions it is not known because of {after:?}"));
+        }
+        Found::Stale(Amiss { differences, .. }) => {
+            let differences = differences.iter().map(ToString::to_string);
+            let differences = differences.collect::<Vec<_>>().join(", ");
+            return Err(format!("after its actions it is not as declared: {differences}"));
+        }
     }
     let last = trial.world.look().map_err(|err| err.to_string())?;
     let strange = Action::new("there_is_no_such_action");

@@ -4,6 +4,8 @@ use minijinja::syntax::SyntaxConfig;
 
 use crate::manifest::problem::Hint;
 
+use super::jinja;
+
 /// How long a text with expressions may be, in bytes.
 const MAX_TEXT: usize = 1024 * 1024;
 /// How long a line of it may be, in bytes: the parser counts columns in 16 bits.
@@ -35,6 +37,14 @@ impl Failure {
     pub(super) fn with_help(mut self, help: &str) -> Self {
         self.hint.help = Some(help.to_owned());
         self
+    }
+
+    /// Adds what to write instead, if that is known.
+    pub(super) fn with_instead(self, instead: Option<&str>) -> Self {
+        match instead {
+            Some(instead) => self.with_help(&format!("write {instead}")),
+            None => self,
+        }
     }
 }
 
@@ -116,5 +126,8 @@ fn check_size(text: &str, syntax: &SyntaxConfig) -> Result<(), Failure> {
 fn parse_failure(err: &minijinja::Error) -> Failure {
     let offset = err.range().unwrap_or_default().start;
     let detail = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+    let statement = detail.strip_prefix("unknown statement ");
+    let instead = statement.and_then(jinja::instead_of_statement);
     Failure::new(offset, format!("the expression does not parse: {}", detail.replace('`', "\"")))
+        .with_instead(instead)
 }

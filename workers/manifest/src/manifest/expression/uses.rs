@@ -1,6 +1,7 @@
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
 use minijinja::value::Value;
 
+use crate::manifest::expression::jinja;
 use crate::manifest::expression::parsed::{Failure, Parsed};
 
 /// Something that a text uses and does not define itself.
@@ -72,10 +73,19 @@ impl<'a> Walk<'a> {
                 self.locals.pop();
                 Ok(())
             }
-            other => Err(Failure::new(
-                statement_offset(other),
-                "this statement is not supported; there are if, for, set, with and raw",
-            )),
+            other => {
+                let name = match other {
+                    Stmt::FilterBlock(_) => "filter",
+                    Stmt::Do(_) => "do",
+                    Stmt::SetBlock(_) => "set with a body",
+                    _ => "autoescape",
+                };
+                let message = format!(
+                    "there is no statement \"{name}\"; there are if, for, set, with and raw"
+                );
+                let failure = Failure::new(statement_offset(other), message);
+                Err(failure.with_instead(jinja::instead_of_statement(name)))
+            }
         }
     }
 
@@ -137,8 +147,7 @@ impl<'a> Walk<'a> {
             }
             Expr::Call(call) => {
                 let Expr::Var(function) = &call.expr else {
-                    let message = "a value has no methods; there are filters instead";
-                    return Err(Failure::new(offset(expr), message));
+                    return Err(no_method(&call.expr, offset(expr)));
                 };
                 let name = function.id.to_owned();
                 self.uses.push(Use::Function { offset: offset(&call.expr), name });
@@ -205,6 +214,15 @@ pub(super) fn start(expr: &Expr<'_>) -> usize {
         Expr::GetItem(item) => start(&item.expr),
         _ => offset(expr),
     }
+}
+
+/// Says that what is called is none of the functions, and what to write instead.
+fn no_method(called: &Expr<'_>, offset: usize) -> Failure {
+    let Expr::GetAttr(method) = called else {
+        return Failure::new(offset, "only a function can be called, by its name");
+    };
+    let message = format!("there is no method \"{}\"; values have none", method.name);
+    Failure::new(offset, message).with_instead(jinja::instead_of_method(method.name))
 }
 
 fn statement_offset(statement: &Stmt<'_>) -> usize {
