@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::external::TYPE;
+use crate::external::{IMAGE, TYPE};
 use crate::files::{MODE, content, path, template};
 
 /// Returns this program, to do one of the works below.
@@ -25,7 +25,8 @@ pub(crate) fn run(work: &str, root: &Path, count: usize) {
             !is_right(&path(root, number), number)
                 && fs::read_to_string(template(root, number)).is_ok()
         })),
-        "call" => (0..count).for_each(|_| call(root)),
+        "call" => (0..count).for_each(|_| call(Command::new(root.join(TYPE)))),
+        "contain" => (0..count).for_each(|_| call(container())),
         "miss" => assert!((0..count).all(|number| !is_right(&path(root, number), number))),
         _ => (0..count).for_each(|number| write(&path(root, number), content(number).as_bytes())),
     }
@@ -40,9 +41,15 @@ fn read(site: &Path) {
     }
 }
 
-/// Runs the program of a type, and reads its answer.
-fn call(root: &Path) {
-    let mut program = Command::new(root.join(TYPE));
+/// Returns what runs the image of a type.
+fn container() -> Command {
+    let mut docker = Command::new("docker");
+    docker.args(["run", "--rm", "--interactive", "--network=none", IMAGE]);
+    docker
+}
+
+/// Runs a type, and reads its answer.
+fn call(mut program: Command) {
     let piped = program.arg("check").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"{}\n").unwrap();

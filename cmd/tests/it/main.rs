@@ -3,6 +3,7 @@
 
 mod agent;
 mod asking;
+mod asking_types;
 mod confirm;
 mod deep;
 mod exits;
