@@ -95,6 +95,11 @@ impl ExternalArgs {
         self.conf.as_deref()
     }
 
+    /// Returns the version that types of protocol 0 are told.
+    pub(crate) fn version(&self) -> String {
+        self.protocol_version.clone().unwrap_or_else(|| Settings::default().version)
+    }
+
     /// Returns the same with paths that hold in every folder.
     pub(crate) fn absolute(&self) -> io::Result<Self> {
         let conf = self.conf.as_ref().map(std::path::absolute).transpose()?;
@@ -122,9 +127,7 @@ impl ExternalArgs {
         settings.network.clone_from(&self.network);
         let conf = self.conf.as_ref();
         settings.conf = conf.and_then(|conf| std::path::absolute(conf).ok());
-        if let Some(version) = &self.protocol_version {
-            settings.version.clone_from(version);
-        }
+        settings.version = self.version();
         settings.is_verbose = is_verbose;
         settings.is_lenient = is_lenient;
         settings.state = state.and_then(|state| std::path::absolute(state).ok());

@@ -70,6 +70,7 @@ impl SiteArgs {
         let overrides = Overrides {
             files,
             vars: self.vars.clone(),
+            built_in: self.built_in(),
             no_automatic_edges: self.no_automatic_edges,
         };
         SiteFiles {
@@ -81,15 +82,24 @@ impl SiteArgs {
         }
     }
 
+    /// Returns the variables that Deployster has by itself, as far as they mean something here.
+    fn built_in(&self) -> Vec<(String, String)> {
+        let first = self.paths.first();
+        let folder = first.map(|path| folder_of(path).unwrap_or_default());
+        let workspace = folder.and_then(|folder| std::path::absolute(folder.join(".")).ok());
+        let conf = self.external.conf().and_then(|conf| std::path::absolute(conf).ok());
+        let paths = [("_workspace", workspace), ("_conf", conf)].into_iter();
+        let paths = paths
+            .filter_map(|(name, path)| Some((name, path?.into_os_string().into_string().ok()?)));
+        let version = ("_version", self.external.version());
+        paths.chain([version]).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
     /// Returns the files of variables that count without being named: those in the conf folder, and then
     /// those beside the manifests, which count more.
     fn automatic_vars(&self) -> Vec<PathBuf> {
-        let folder = |path: &PathBuf| match path.is_dir() {
-            true => Some(path.clone()),
-            false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
-        };
         let mut folders: Vec<_> = self.external.conf().map(Path::to_owned).into_iter().collect();
-        for folder in self.paths.iter().filter_map(folder) {
+        for folder in self.paths.iter().filter_map(|path| folder_of(path)) {
             let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
             if !folders.contains(&folder) {
                 folders.push(folder);
@@ -219,5 +229,13 @@ mod tests {
         for line in [&["x"][..], &["x", "a.yaml", "--var", "=1"], &["x", "a.yaml", "--var", "a"]] {
             assert!(Line::try_parse_from(line).is_err(), "{line:?}");
         }
+    }
+}
+
+/// Returns the folder that a manifest is in, or is.
+fn folder_of(path: &Path) -> Option<PathBuf> {
+    match path.is_dir() {
+        true => Some(path.to_owned()),
+        false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
     }
 }

@@ -1,5 +1,6 @@
 //! Types that are programs and containers; what is compared is that the program is run as often, with the same input.
 
+use std::env;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -62,7 +63,12 @@ fn write_program(path: &Path) {
 fn rounds(folder: &TempDir, (work, count): (&str, usize)) -> Vec<(Took, Took)> {
     let turn = |_| {
         let took = run(bare::command(work, folder.path(), count));
-        (took, run(agent(folder.path(), &["plan", "site.yaml", "--jobs", "1"])))
+        let mut agent = agent(folder.path(), &["plan", "site.yaml", "--jobs", "1"]);
+        // Where the engine is.
+        agent.envs(
+            ["DOCKER_HOST", "PATH"].map(|name| (name, env::var_os(name).unwrap_or_default())),
+        );
+        (took, run(agent))
     };
     // The first turn is to warm up.
     (0..=ROUNDS).map(turn).skip(1).collect()

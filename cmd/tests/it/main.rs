@@ -6,6 +6,7 @@ mod asking;
 mod asking_types;
 mod confirm;
 mod deep;
+mod deployster;
 mod exits;
 mod external;
 mod history;

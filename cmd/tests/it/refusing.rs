@@ -179,7 +179,7 @@ async fn variables_that_cannot_be_used_are_refused_by_every_command() -> TestRes
         (["--var-file", "none.yaml"], "none.yaml: cannot read the file: it does not exist\n"),
         (["--var-file", "list.yaml"], "list.yaml:1:1: "),
         (["--var-file", "pipe"], "pipe: not a regular file\n"),
-        (["--var", "rot=x"], "--var: no manifest declares a variable \"rot\"\n"),
+        (["--var", "rot=x"], "--var: no manifest has a variable \"rot\"\n"),
         (["--var", "vars=x"], "\"vars\""),
         (["--var", "7=x"], "\"7\""),
     ] {

@@ -1,5 +1,6 @@
 //! From files to declarations.
 
+mod at_load;
 mod beside;
 mod bounds;
 mod check;
@@ -118,15 +119,17 @@ impl Manifest {
         let mut problems = Problems::default();
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
-        let Document { is_whole, is_piped, vars, plugs, resources } = document;
-        let outside = Outside { overrides, host: from_json(&host), secrets };
+        let sources = document.sources();
+        let Document { is_whole, is_piped, vars, mut plugs, mut resources } = document;
+        let outside = Outside { overrides, host: from_json(&host), secrets, sources: &sources };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let sensitive = Arc::clone(&vars.sensitive);
         let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), sensitive, host));
-        let plugs_of = (&known, &*globals);
-        let offered = plugs::decode(&plugs, plugs_of, &mut bounds, &mut problems);
+        let written = (&mut resources, &mut plugs);
+        at_load::evaluate(written, (&known, &globals), &mut bounds, &mut problems);
+        let offered = plugs::decode(&plugs, &mut problems);
         let drafts = decode(resources, kinds, &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);

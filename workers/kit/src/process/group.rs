@@ -15,7 +15,10 @@ use std::time::Duration;
 
 use crankcase_engine::owner::Linger;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
+    test_kill_process_group,
+};
 use tokio::io::Interest;
 use tokio::process::{Child, ChildStderr, ChildStdout};
 use tokio::runtime::Handle;
@@ -174,6 +177,30 @@ impl ProcessGroup {
         // Before the id may be another's.
         self.record = None;
         self.child.as_mut().ok_or_else(no_leader)?.wait().await
+    }
+
+    /// Waits until the leader has ended, kills the others of the group, reaps the leader, and waits until
+    /// the others are gone.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the leader cannot be watched or reaped, or the others not be killed.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the group is killed.
+    pub(super) async fn finish(mut self) -> io::Result<ExitStatus> {
+        self.leader_ended().await?;
+        self.kill()?;
+        let status = self.child.as_mut().ok_or_else(no_leader)?.wait().await?;
+        // Most leave nobody behind, and to look for others takes longer than a short command. While anybody
+        // is in it, the id stays the group's.
+        let is_left = test_kill_process_group(self.id).is_ok();
+        if is_left && timeout(GONE, emptied(self.id)).await.is_err() {
+            not_gone(self.id, self.record.take());
+        }
+        self.record = None;
+        Ok(status)
     }
 
     /// Kills the group, waits until the others are gone, and reaps the leader; returns how the leader

@@ -174,11 +174,11 @@ impl Job {
     /// Lets go of a group whose leader has ended.
     async fn finish(
         &self,
-        mut group: ProcessGroup,
+        group: ProcessGroup,
         outputs: &mut Outputs<'_>,
     ) -> Result<Finished, JobError> {
         let status = match self.ends_children {
-            true => group.reap().await.map(|(status, _)| status),
+            true => group.finish().await,
             false => group.release().await,
         };
         self.within(outputs)?;

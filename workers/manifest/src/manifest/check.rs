@@ -252,6 +252,9 @@ impl Checker<'_> {
                 return None;
             }
             ("item", _) if self.usable.has_item => return None,
+            ("item", _) if matches!(self.usable.place, "a type" | "a dependency") => {
+                (format!("{} is the same for all items", self.usable.place), Hint::of(first))
+            }
             ("item", _) => (
                 "\"item\" is known only in a resource with \"for_each\"".to_owned(),
                 Hint::of(first),

@@ -59,6 +59,19 @@ impl Document {
         document
     }
 
+    /// Returns the files that anything was read from.
+    pub(crate) fn sources(&self) -> Vec<Arc<Source>> {
+        let written = self.vars.values().chain(self.plugs.values()).chain(self.resources.values());
+        let mut sources: Vec<Arc<Source>> = Vec::new();
+        for Written { source, .. } in written {
+            // All of a file comes one after another.
+            if !sources.last().is_some_and(|last| Arc::ptr_eq(last, source)) {
+                sources.push(Arc::clone(source));
+            }
+        }
+        sources
+    }
+
     /// Adds a file; returns none if not all of it can be read.
     fn add(&mut self, source: &Arc<Source>, node: Node, problems: &mut Problems) -> Option<()> {
         let mut is_whole = Some(());

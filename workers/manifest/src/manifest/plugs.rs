@@ -5,32 +5,21 @@ use std::path::{Path, PathBuf};
 use crankcase_resources::Plug;
 use indexmap::IndexMap;
 
-use crate::manifest::bounds::Bounds;
-use crate::manifest::check;
 use crate::manifest::document::{Written, map};
-use crate::manifest::expression::{Budget, Names};
-use crate::manifest::globals::Globals;
-use crate::manifest::node::Node;
+use crate::manifest::expression::is_template;
+use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Decoder;
 use crate::manifest::source::{bad_name, is_name};
-use crate::manifest::text::{Texts, Trouble};
-use crate::manifest::vars::KnownVars;
 
 /// The keys of a plug.
 const KEYS: &[&str] = &["path", "read_only", "resource_names", "resource_types"];
 
-/// Decodes the plugs. What their expressions use has to be known at load.
-pub(crate) fn decode(
-    written: &IndexMap<String, Written>,
-    (vars, globals): (&KnownVars<'_>, &Globals),
-    bounds: &mut Bounds,
-    problems: &mut Problems,
-) -> Vec<Plug> {
-    let mut budget = Budget::of_values(bounds.values());
+/// Decodes the plugs, whose texts have been evaluated.
+pub(crate) fn decode(written: &IndexMap<String, Written>, problems: &mut Problems) -> Vec<Plug> {
     let mut plugs = Vec::new();
     for (name, Written { source, key, node }) in written {
-        if !is_name(name) {
+        if !is_name(name) && !is_template(name) {
             let message = bad_name("name of a plug", name);
             problems.with_hint(source, key.start, message, Hint::of(name));
         }
@@ -42,9 +31,8 @@ pub(crate) fn decode(
         for (key, entry) in map {
             match key.as_str() {
                 "path" => {
-                    let at = (&entry.value, &mut budget);
-                    let path = text(&mut decoder, (vars, globals), at).unwrap_or_default();
-                    plug.path = absolute(&path, &source.folder());
+                    let path = path(&mut decoder, &entry.value);
+                    plug.path = absolute(path, &source.folder());
                 }
                 "read_only" => plug.is_read_only = decoder.boolean(&entry.value, &key),
                 "resource_names" | "resource_types" => {
@@ -64,40 +52,15 @@ pub(crate) fn decode(
         }
         plugs.push(plug);
     }
-    bounds.made(budget.made(), budget.is_overdrawn());
     plugs
 }
 
-/// Evaluates a text.
-fn text(
-    decoder: &mut Decoder<'_>,
-    (vars, globals): (&KnownVars<'_>, &Globals),
-    (node, budget): (&Node, &mut Budget),
-) -> Option<String> {
-    let (source, before) = (decoder.source, decoder.problems.count());
-    let used = check::check(source, node, &vars.usable(false, "a plug"), decoder.problems);
-    if decoder.problems.count() > before || used.uses_any(vars.wrong) {
-        return None;
-    }
-    let names = Names {
-        vars: globals.vars.clone(),
-        host: globals.host.clone(),
-        sensitive: globals.sensitive.clone(),
-        ..Names::default()
-    };
-    let mut texts = Texts::new(&names, budget);
-    let value = texts.node(node);
-    let troubles = texts.finish().troubles;
-    let is_known = troubles.is_empty();
-    for Trouble { span, text, failure } in troubles {
-        check::report(source, (&text, &span), failure, decoder.problems);
-    }
-    match value {
-        serde_json::Value::String(path) if is_known && !path.is_empty() => Some(path),
-        _ if !is_known => None,
+fn path<'a>(decoder: &mut Decoder<'_>, node: &'a Node) -> &'a str {
+    match &node.data {
+        Data::String(path) if !path.is_empty() => path,
         _ => {
             decoder.at(&node.span, "the path of a plug is a text that is not empty".to_owned());
-            None
+            ""
         }
     }
 }

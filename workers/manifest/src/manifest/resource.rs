@@ -6,6 +6,7 @@ use crankcase_resources::{Dependency, KindSource, Meta, OnChange};
 use crate::manifest::bounds::size_of;
 use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
+use crate::manifest::expression::is_template;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -166,6 +167,10 @@ impl Decoder<'_> {
     fn kind(&mut self, node: Node, types: &Types<'_>) -> String {
         let span = node.span.clone();
         let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
+        // What is wrong with an expression was told.
+        if is_template(&kind) {
+            return kind;
+        }
         let names = || types.names.iter().copied();
         let is_known = types.names.contains(&kind.as_str());
         let source = types.source.filter(|_| !is_known);
@@ -196,6 +201,7 @@ impl Decoder<'_> {
                 )
                 .into_iter();
             return names
+                .filter(|(_, resource)| !is_template(resource))
                 .map(|(offset, resource)| {
                     let alias = resource.clone();
                     (offset, Dependency { alias, resource, on_change: OnChange::default() })
@@ -207,13 +213,16 @@ impl Decoder<'_> {
     }
 
     fn dependency(&mut self, alias: String, entry: Entry) -> Option<(usize, Dependency)> {
+        if is_template(&alias) {
+            return None;
+        }
         if !is_name(&alias) {
             self.wrong(&entry.key, bad_name("alias of a dependency", &alias), &alias);
         }
         let offset = entry.value.span.start;
         let what = format!("dependency {}", quoted(&alias));
         if !matches!(entry.value.data, Data::Map(_)) {
-            let resource = self.text(entry.value, &what)?;
+            let resource = self.text(entry.value, &what).filter(|name| !is_template(name))?;
             return Some((offset, Dependency { alias, resource, on_change: OnChange::default() }));
         }
         let mut on_change = OnChange::default();
@@ -224,7 +233,7 @@ impl Decoder<'_> {
                 "resource" => {
                     resource =
                         self.text(entry.value, "\"resource\"").map(|name| (span.start, name));
-                    resource.as_ref()?;
+                    resource.as_ref().filter(|(_, name)| !is_template(name))?;
                 }
                 "on_change" => match self.text(entry.value, "\"on_change\"")?.as_str() {
                     "check" => on_change = OnChange::Check,

@@ -11,6 +11,7 @@ use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::lines::Source;
 use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::secrets::Filling;
@@ -24,8 +25,12 @@ pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
     pub files: Vec<PathBuf>,
     /// Names and values, which count more than the files. A value is a text that is taken as it is, but
-    /// one of a variable that is written as a boolean has to be one.
+    /// one of a variable that is written as a boolean has to be one. A name that is not among the variables
+    /// has to stand in an expression of the manifest, at least by the letter.
     pub vars: Vec<(String, String)>,
+    /// Names and values of variables that there are without being written, and only for a manifest that
+    /// names them. They may begin with `_`, as no others do.
+    pub built_in: Vec<(String, String)>,
     /// Whether resources are ordered by what is declared alone, without automatic edges.
     pub no_automatic_edges: bool,
 }
@@ -35,6 +40,22 @@ pub(crate) struct Outside<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Value,
     pub(crate) secrets: &'a Secrets,
+    /// The files that the manifest was read from.
+    pub(crate) sources: &'a [Arc<Source>],
+}
+
+impl Outside<'_> {
+    /// Returns whether a name stands in any of the files.
+    fn names(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let stands_in = |text: &str| {
+            text.match_indices(name).any(|(at, _)| {
+                let after = text[at + name.len()..].chars().next();
+                !text[..at].chars().next_back().is_some_and(is_part) && !after.is_some_and(is_part)
+            })
+        };
+        !name.is_empty() && self.sources.iter().any(|source| stands_in(source.text()))
+    }
 }
 
 /// The variables of a manifest, evaluated.
@@ -93,7 +114,7 @@ pub(crate) fn evaluate(
 ) -> Evaluated {
     let mut sensitive = Sensitive::new(outside.secrets);
     let read = (written, is_whole);
-    let vars = collect(read, (outside.overrides, &mut sensitive), bounds, problems);
+    let vars = collect(read, (outside, &mut sensitive), bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
     let usable = Usable::by_variable(&known, &sensitive);
     let mut edges = Edges::new(vars.len());
@@ -137,7 +158,7 @@ struct Checked {
 
 fn collect(
     (written, mut is_whole): (IndexMap<String, Written>, bool),
-    (overrides, sensitive): (&Overrides, &mut Sensitive),
+    (outside, sensitive): (&Outside<'_>, &mut Sensitive),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> IndexMap<String, Var> {
@@ -146,6 +167,7 @@ fn collect(
     written.iter().for_each(|(name, written)| note(name, written));
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
+    let overrides = outside.overrides;
     for file in &overrides.files {
         let read = document::read_vars(file, bounds, problems);
         is_whole &= read.is_some();
@@ -162,10 +184,10 @@ fn collect(
     for (name, text) in &overrides.vars {
         if let Some(message) = refused(name) {
             problems.note_with_hint(message, Hint::of(name));
-        } else if is_whole && !vars.contains_key(name) {
+        } else if is_whole && !vars.contains_key(name) && !outside.names(name) {
             let hint = problems.nearest(name, vars.keys().map(String::as_str));
             let hint = hint.or(format!("declare it among the \"vars\" of the manifest: {name}:"));
-            let message = format!("--var: no manifest declares a variable {}", quoted(name));
+            let message = format!("--var: no manifest has a variable {}", quoted(name));
             problems.note_with_hint(message, hint);
         }
         let value = match (vars.get(name).is_some_and(is_boolean), text.as_str()) {
@@ -181,6 +203,8 @@ fn collect(
         };
         vars.insert(name.clone(), Var::Set(value));
     }
+    let built_in = overrides.built_in.iter().filter(|(name, _)| outside.names(name));
+    vars.extend(built_in.map(|(name, value)| (name.clone(), Var::Set(value.as_str().into()))));
     vars
 }
 

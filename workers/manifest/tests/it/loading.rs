@@ -283,8 +283,8 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
 
     let said = set(&["rot", "distant"]).expect_err("they are refused");
 
-    let expected = "--var: no manifest declares a variable \"rot\"\n  help: did you mean \"root\"?\n\
-                    --var: no manifest declares a variable \"distant\"\n  help: declare it among the \
+    let expected = "--var: no manifest has a variable \"rot\"\n  help: did you mean \"root\"?\n\
+                    --var: no manifest has a variable \"distant\"\n  help: declare it among the \
                     \"vars\" of the manifest: distant:";
     assert_eq!(said, expected);
     // What a manifest leaves empty, and what a file of variables sets, is declared.

@@ -179,7 +179,7 @@ fn a_variable_that_is_a_boolean_is_set_to_a_boolean() -> Result {
             })
             .collect(),
         files: Vec::new(),
-        no_automatic_edges: false,
+        ..Overrides::default()
     };
 
     let (config, _) = known(render(&site, &set(&["false"]), &Inputs::default())?)?;

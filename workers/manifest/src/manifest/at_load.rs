@@ -1,0 +1,142 @@
+//! Texts that are evaluated before anything else of a resource is read: types, dependencies, and plugs.
+
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::manifest::bounds::Bounds;
+use crate::manifest::check;
+use crate::manifest::document::Written;
+use crate::manifest::expression::{Budget, Names, is_template};
+use crate::manifest::globals::Globals;
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Entry, Map, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::vars::KnownVars;
+
+/// Puts values in the place of these texts. One that is wrong is told and stays as it is.
+pub(crate) fn evaluate(
+    (resources, plugs): (&mut IndexMap<String, Written>, &mut IndexMap<String, Written>),
+    (vars, globals): (&KnownVars<'_>, &Globals),
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) {
+    let names = Names {
+        vars: globals.vars.clone(),
+        host: globals.host.clone(),
+        sensitive: globals.sensitive.clone(),
+        ..Names::default()
+    };
+    let budget = Budget::of_values(bounds.values());
+    let mut texts = AtLoad { vars, names, budget, problems };
+    for Written { source, node, .. } in resources.values_mut() {
+        let Data::Map(map) = &mut node.data else { continue };
+        if let Some(kind) = map.get_mut("type") {
+            texts.node(source, &mut kind.value, "a type");
+        }
+        if let Some(dependencies) = map.get_mut("dependencies") {
+            texts.node(source, &mut dependencies.value, "a dependency");
+            texts.keys(source, &mut dependencies.value, "a dependency");
+        }
+    }
+    plugs.values_mut().for_each(|plug| texts.node(&plug.source, &mut plug.node, "a plug"));
+    if plugs.keys().any(|name| is_template(name)) {
+        for (name, plug) in std::mem::take(plugs) {
+            let key = Node { span: plug.key.clone(), data: Data::String(name) };
+            let name = texts.key(&plug.source, key, "a plug");
+            texts.once(plugs.contains_key(&name), (&plug.source, plug.key.start), &name);
+            plugs.insert(name, plug);
+        }
+    }
+    let budget = texts.budget;
+    bounds.made(budget.made(), budget.is_overdrawn());
+}
+
+struct AtLoad<'a> {
+    vars: &'a KnownVars<'a>,
+    names: Names,
+    budget: Budget,
+    problems: &'a mut Problems,
+}
+
+impl AtLoad<'_> {
+    /// Evaluates the texts of a value, but not the keys of its maps.
+    fn node(&mut self, source: &Source, node: &mut Node, place: &str) {
+        match &mut node.data {
+            Data::String(text) if is_template(text) => self.text(source, node, place),
+            Data::List(items) => items.iter_mut().for_each(|item| self.node(source, item, place)),
+            Data::Map(map) => {
+                map.values_mut().for_each(|entry| self.node(source, &mut entry.value, place));
+            }
+            _ => {}
+        }
+    }
+
+    /// Evaluates the keys of a map.
+    fn keys(&mut self, source: &Source, node: &mut Node, place: &str) {
+        let Data::Map(map) = &mut node.data else { return };
+        if !map.keys().any(|key| is_template(key)) {
+            return;
+        }
+        for (key, entry) in std::mem::take(map) {
+            let key = Node { span: entry.key.clone(), data: Data::String(key) };
+            let key = self.key(source, key, place);
+            self.once(map.contains_key(&key), (source, entry.key.start), &key);
+            map.insert(key, entry);
+        }
+    }
+
+    /// Returns a key, evaluated.
+    fn key(&mut self, source: &Source, mut key: Node, place: &str) -> String {
+        self.node(source, &mut key, place);
+        match key.data {
+            Data::String(key) => key,
+            other => {
+                let key = Node { span: key.span, data: other };
+                let message = format!("a name is a text, not {}", key.description());
+                self.problems.at(source, key.span.start, message);
+                String::new()
+            }
+        }
+    }
+
+    fn once(&mut self, is_there: bool, (source, offset): (&Source, usize), name: &str) {
+        if is_there && !is_template(name) {
+            let message = format!("{} is there twice", quoted(name));
+            self.problems.with_hint(source, offset, message, Hint::of(name));
+        }
+    }
+
+    fn text(&mut self, source: &Source, node: &mut Node, place: &str) {
+        let before = self.problems.count();
+        let used = check::check(source, node, &self.vars.usable(false, place), self.problems);
+        if self.problems.count() > before || used.uses_any(self.vars.wrong) {
+            return;
+        }
+        let mut texts = Texts::new(&self.names, &mut self.budget);
+        let value = texts.node(node);
+        let troubles = texts.finish().troubles;
+        if troubles.is_empty() {
+            node.data = data(value, node);
+        }
+        for Trouble { span, text, failure } in troubles {
+            check::report(source, (&text, &span), failure, self.problems);
+        }
+    }
+}
+
+/// Returns a value as if it had been written where a text is.
+fn data(value: Value, at: &Node) -> Data {
+    let node = |value| Node { span: at.span.clone(), data: data(value, at) };
+    match value {
+        Value::Null => Data::Null,
+        Value::Bool(value) => Data::Bool(value),
+        Value::Number(value) => Data::Number(value),
+        Value::String(value) => Data::String(value),
+        Value::Array(items) => Data::List(items.into_iter().map(node).collect()),
+        Value::Object(map) => {
+            let entry = |value| Entry { key: at.span.clone(), value: node(value) };
+            Data::Map(map.into_iter().map(|(key, value)| (key, entry(value))).collect::<Map>())
+        }
+    }
+}
