@@ -1,7 +1,7 @@
 //! Types that are containers, on a real engine, by protocol 0.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::external::DISK;
 use crate::machine::{Machine, signal, within};
-use crate::world::{Error, TestResult};
+use crate::world::{Error, Ran, TestResult};
 use crate::write_a_type;
 
 /// A manifest whose disk lies in a plug, so that it outlives its containers.
@@ -41,6 +41,11 @@ async fn docker(words: &[&str]) -> Result<String, Error> {
     }
 }
 
+fn busybox() -> Result<&'static str, Error> {
+    let mut places = ["/bin/busybox", "/usr/bin/busybox"].into_iter();
+    Ok(places.find(|it| fs::exists(it).unwrap_or(false)).ok_or("there is no busybox")?)
+}
+
 /// A machine with an image of its own.
 struct Ship {
     machine: Machine,
@@ -57,10 +62,7 @@ impl Ship {
         let context = machine.path("context");
         fs::create_dir_all(&context)?;
         fs::create_dir(machine.path("disks"))?;
-        let busybox = ["/bin/busybox", "/usr/bin/busybox"]
-            .into_iter()
-            .find(|it| fs::exists(it).unwrap_or(false));
-        fs::copy(busybox.ok_or("there is no busybox")?, context.join("busybox"))?;
+        fs::copy(busybox()?, context.join("busybox"))?;
         fs::write(context.join("type"), script)?;
         fs::set_permissions(context.join("type"), Permissions::from_mode(0o755))?;
         let file = "FROM scratch\nCOPY busybox /bin/busybox\n\
@@ -201,6 +203,7 @@ async fn an_action_may_be_a_call_of_another_image_by_its_digest() -> TestResult 
 
 /// A type whose looks do not end.
 const HANGS: &str = r#"#!/bin/sh
+cat >/dev/null
 case ${1-init} in
 init) echo '{"plugs": {"disks": {"container_path": "/disks"}}, "state_action": {"args": ["state"]}}' ;;
 state) trap '' TERM; echo up > /disks/up; sleep 1000; sleep 1000 ;;
@@ -313,4 +316,84 @@ async fn a_type_is_put_into_an_image_as_the_page_says() -> TestResult {
     let (_, images) = write_a_type::page()?;
 
     write_a_type::follow(&images).await
+}
+
+/// Podman with all that it keeps in a folder, as it runs without a service manager.
+struct Podman {
+    machine: Machine,
+    engine: String,
+}
+
+impl Podman {
+    /// Imports an image whose entrypoint is this script.
+    async fn import(script: &str) -> Result<Self, Error> {
+        let machine = Machine::new(&SITE.replace("IMAGE", "podman:acme/disk:1"))?;
+        let root = machine.path("rootfs/bin");
+        fs::create_dir_all(&root)?;
+        fs::create_dir(machine.path("disks"))?;
+        fs::copy(busybox()?, root.join("busybox"))?;
+        for name in ["cat", "cut", "head", "mkdir", "sed", "sh", "sleep"] {
+            symlink("busybox", root.join(name))?;
+        }
+        fs::write(root.join("type"), script)?;
+        fs::set_permissions(root.join("type"), Permissions::from_mode(0o755))?;
+        let (tar, folder) = (machine.path("image.tar"), machine.path("rootfs"));
+        let packed =
+            Command::new("tar").arg("-cf").arg(&tar).arg("-C").arg(folder).arg(".").status();
+        assert!(within(packed).await??.success());
+        let engine = "podman --root @/podman --runroot @/run --tmpdir @/tmp --runtime runc \
+                      --cgroup-manager cgroupfs --events-backend none --storage-driver vfs";
+        let podman = Self { engine: machine.text(engine), machine };
+        let tar = tar.display().to_string();
+        let entrypoint = "ENTRYPOINT [\"/bin/type\"]";
+        podman.ask(&["import", "--quiet", "--change", entrypoint, &tar, "acme/disk:1"]).await?;
+        Ok(podman)
+    }
+
+    /// Asks the engine itself.
+    async fn ask(&self, words: &[&str]) -> Result<String, Error> {
+        let mut engine = self.engine.split(' ');
+        let mut command = Command::new(engine.next().unwrap_or_default());
+        let output = within(command.args(engine).args(words).output()).await??;
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    async fn apply(&self) -> Result<Ran, Error> {
+        // Where the limits of a machine cannot be raised, podman may not set its own.
+        let limits = [
+            "--engine-option=--ulimit=nofile=1024:1024",
+            "--engine-option=--ulimit=nproc=1000:1000",
+        ];
+        let words = ["apply", "site.yaml", "--network", "none", "--engine", &self.engine];
+        self.machine.run(&[&words[..], &limits].concat()).await
+    }
+}
+
+#[tokio::test]
+async fn podman_runs_a_type_as_docker_does() -> TestResult {
+    let podman = Podman::import(&old()).await?;
+
+    let applied = podman.apply().await?;
+    let again = podman.apply().await?;
+
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(applied.stdout.contains("      | writes 200gb\n"), "{applied:?}");
+    assert_eq!(again.stdout, "apply: 0 changed, 1 unchanged\n", "{again:?}");
+    assert_eq!(podman.machine.read("disks/data").as_deref(), Some("200gb"));
+    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_container_of_podman_ends_with_its_call() -> TestResult {
+    let podman = Podman::import(HANGS).await?;
+    podman.machine.write("site.yaml", &HANGING.replace("IMAGE", "podman:acme/disk:1"))?;
+
+    let applied = podman.apply().await?;
+
+    assert_eq!(applied.code, Some(1), "{applied:?}");
+    assert_eq!(podman.machine.read("disks/up").as_deref(), Some("up\n"), "{applied:?}");
+    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
+    Ok(())
 }
