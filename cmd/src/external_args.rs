@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::ValueEnum;
 use crankcase_external::{External, Pull, Settings};
 use crankcase_kinds::builtin;
-use crankcase_resources::{KindSource, Kinds, WantedKind, Wishes};
+use crankcase_resources::{Culprit, KindSource, Kinds, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
 
 use crate::global::Global;
@@ -66,6 +66,8 @@ pub(crate) struct NoExternalType {
 #[error("{}", wrong.join("\n"))]
 pub(crate) struct CannotAsk {
     wrong: Vec<String>,
+    /// Whether the machine lacks what it needs.
+    pub(crate) is_of_machine: bool,
 }
 
 impl ExternalArgs {
@@ -78,7 +80,9 @@ impl ExternalArgs {
     ) -> anyhow::Result<Option<(Kinds, String)>> {
         let folder = std::env::current_dir().context("there is no working directory")?;
         let source = Arc::new(self.source((None, global.verbose > 0), false));
-        let named = source.name(name, &folder).map_err(|wrong| CannotAsk { wrong: vec![wrong] })?;
+        let named = source
+            .name(name, &folder)
+            .map_err(|wrong| CannotAsk { wrong: vec![wrong], is_of_machine: false })?;
         let Some(name) = named else { return Ok(None) };
         let mut kinds = builtin().from_source(source);
         let wanted = WantedKind::new(&name, "sample", folder);
@@ -86,8 +90,9 @@ impl ExternalArgs {
         if errors.is_empty() {
             return Ok(Some((kinds, name)));
         }
+        let is_of_machine = errors.iter().all(|(at, _)| matches!(at, Culprit::Machine(_)));
         let wrong = errors.into_iter().map(|(_, error)| error).collect();
-        Err(CannotAsk { wrong }.into())
+        Err(CannotAsk { wrong, is_of_machine }.into())
     }
 
     /// Returns the folder of Deployster's kind, if one is named.

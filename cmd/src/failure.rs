@@ -51,12 +51,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
-    if error.is::<ManifestError>()
-        || error.is::<IsSavedPlan>()
-        || error.is::<InvalidPlan>()
-        || error.is::<NoExternalType>()
-        || error.is::<CannotAsk>()
-    {
+    if let Some(error) = error.downcast_ref::<ManifestError>() {
+        return if error.is_of_machine() { FAILED } else { INVALID };
+    }
+    if let Some(error) = error.downcast_ref::<CannotAsk>() {
+        return if error.is_of_machine { FAILED } else { INVALID };
+    }
+    if error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() || error.is::<NoExternalType>() {
         return INVALID;
     }
     if error.is::<OutOfDate>() {

@@ -196,6 +196,14 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Returns the folder that a manifest is in, or is.
+fn folder_of(path: &Path) -> Option<PathBuf> {
+    match path.is_dir() {
+        true => Some(path.to_owned()),
+        false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -229,13 +237,5 @@ mod tests {
         for line in [&["x"][..], &["x", "a.yaml", "--var", "=1"], &["x", "a.yaml", "--var", "a"]] {
             assert!(Line::try_parse_from(line).is_err(), "{line:?}");
         }
-    }
-}
-
-/// Returns the folder that a manifest is in, or is.
-fn folder_of(path: &Path) -> Option<PathBuf> {
-    match path.is_dir() {
-        true => Some(path.to_owned()),
-        false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
     }
 }

@@ -373,3 +373,45 @@ async fn files_of_variables_count_without_being_named() -> TestResult {
     assert_eq!((folder.code, machine.read("it").as_deref()), (Some(0), Some("0233")), "{folder:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn what_the_machine_lacks_is_told_from_what_the_manifest_says_wrong() -> TestResult {
+    let site = "resources:\n  r1: {type: \"program:./it\"}\n  other: {type: file, config: {path: \"@/other\", content: x}}\n";
+    let machine = Machine::new(site)?;
+    let apply = async || machine.run(&["apply", "site.yaml"]).await;
+
+    // A program that may not be executed, and one of no machine.
+    machine.write("it", "#!/bin/sh\n")?;
+    let not_executable = apply().await?;
+    program(&machine, "it", "\u{7f}ELF and no more")?;
+    let other = apply().await?;
+    fs::remove_file(machine.path("it"))?;
+    let missing = apply().await?;
+    // A stand-in, as root may use every socket: it says what an engine says that may not be asked.
+    machine.write("site.yaml", &machine.text(&site.replace("program:./it", "acme/it:1")))?;
+    program(
+        &machine,
+        "engine",
+        "#!/bin/sh\necho 'permission denied while trying to connect' >&2; exit 1\n",
+    )?;
+    let engine = machine.path("engine").display().to_string();
+    let denied = machine.run(&["apply", "site.yaml", "--engine", &engine]).await?;
+    machine.write(
+        "site.yaml",
+        &machine.text(&format!("{}  more: 3\n", site.replace("program:./it", "acme/it:1"))),
+    )?;
+    let both = machine.run(&["apply", "site.yaml", "--engine", &engine]).await?;
+
+    for (ran, code, expected) in [
+        (&not_executable, 1, "cannot run init of 'r1' (@/it): "),
+        (&other, 1, "cannot run init of 'r1' (@/it): "),
+        (&missing, 65, "cannot read the program @/it: "),
+        (&denied, 1, "does not say what acme/it:1 is: permission denied while trying to connect"),
+        (&both, 65, "resource \"more\" is a map, not a number"),
+    ] {
+        assert_eq!(ran.code, Some(code), "{ran:?}");
+        assert!(ran.stderr.contains("site.yaml:") && ran.stderr.contains(expected), "{ran:?}");
+        assert_eq!(machine.read("other"), None, "{ran:?}");
+    }
+    Ok(())
+}

@@ -288,7 +288,7 @@ async fn an_image_is_pulled_when_it_is_missing_unless_none_is_to_be() -> TestRes
     )?;
     let none = run("always").await?;
 
-    assert_eq!(never.code, Some(65), "{never:?}");
+    assert_eq!(never.code, Some(1), "{never:?}");
     assert!(never.stderr.contains("and none is to be pulled"), "{never:?}");
     assert_eq!((missing.code, then.code), (Some(0), Some(0)), "{missing:?} {then:?}");
     assert!(digest.contains("@sha256:"), "{digest}");
@@ -302,12 +302,12 @@ async fn an_engine_that_is_not_there_is_named() -> TestResult {
     let words = ["plan", "site.yaml", "--engine"];
 
     let missing = ship.machine.run(&[&words[..], &["/no/such/engine"]].concat()).await?;
-    let podman =
+    let down =
         ship.machine.run(&[&words[..], &["docker --host unix:///no/such/socket"]].concat()).await?;
 
-    assert_eq!((missing.code, podman.code), (Some(65), Some(65)), "{missing:?} {podman:?}");
+    assert_eq!((missing.code, down.code), (Some(1), Some(1)), "{missing:?} {down:?}");
     assert!(missing.stderr.contains("cannot run /no/such/engine: "), "{missing:?}");
-    assert!(podman.stderr.contains("docker does not say what acme/"), "{podman:?}");
+    assert!(down.stderr.contains("docker does not say what acme/"), "{down:?}");
     Ok(())
 }
 

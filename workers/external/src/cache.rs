@@ -11,6 +11,7 @@ use crankcase_workers::{Finished, Folder, Job, ProcessConfig, open_file};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::known::Unknown;
 use crate::settings::{Pull, Settings};
 use crate::type_name::Runner;
 
@@ -29,28 +30,34 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// # Errors
 ///
 /// When there is none.
-pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<String, String> {
+pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
             let (path, shown) = (path.clone(), path.display().to_string());
             let digest = blocking(move || digest_of(&path)).await;
-            digest.map_err(|error| format!("cannot read the program {shown}: {error}"))
+            digest.map_err(|error| {
+                Unknown::Type(vec![format!("cannot read the program {shown}: {error}")])
+            })
         }
         Runner::Container { engine, image } => {
-            if settings.pull == Pull::Always {
-                pull(engine, image).await?;
-            }
-            if let Some(id) = inspect(engine, image).await? {
-                return Ok(id);
-            }
-            if settings.pull == Pull::Never {
-                return Err(format!("there is no image {image}, and none is to be pulled"));
-            }
-            pull(engine, image).await?;
-            let id = inspect(engine, image).await?;
-            id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
+            digest_of_image(engine, image, settings.pull).await.map_err(Unknown::Machine)
         }
     }
+}
+
+async fn digest_of_image(engine: &[String], image: &str, when: Pull) -> Result<String, String> {
+    if when == Pull::Always {
+        pull(engine, image).await?;
+    }
+    if let Some(id) = inspect(engine, image).await? {
+        return Ok(id);
+    }
+    if when == Pull::Never {
+        return Err(format!("there is no image {image}, and none is to be pulled"));
+    }
+    pull(engine, image).await?;
+    let id = inspect(engine, image).await?;
+    id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
 }
 
 async fn inspect(engine: &[String], image: &str) -> Result<Option<String>, String> {

@@ -388,7 +388,7 @@ impl External {
             ledger: context.ledger(),
             stop: context.stop(),
         };
-        let said = shared.ask(asking).await.map_err(|errors| errors.join("; "))?;
+        let said = shared.ask(asking).await?;
         let said = Arc::new(said);
         known.write().insert(context.name().to_owned(), Arc::clone(&said));
         Ok(said)
@@ -446,7 +446,7 @@ impl External {
             None => Runner::image(image, settings).map_err(named)?,
         };
         if runner != self.kind.runner {
-            identity(&runner, settings).await?;
+            identity(&runner, settings).await.map_err(|error| error.to_string())?;
         }
         Ok(runner)
     }

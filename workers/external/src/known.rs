@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cache::{identity, keep, recall};
-use crate::call::{Call, Caller};
+use crate::call::{Call, CallError, Caller};
 use crate::containers::end_leftovers;
 use crate::messages::{Init, Wanted};
 use crate::plugs::{Mount, Plugs};
@@ -40,6 +40,17 @@ pub(crate) struct Shared {
     answers: Mutex<HashMap<String, Value>>,
     /// Their schemas, read.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
+}
+
+/// Why it is not known how a type works.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    /// All that is wrong with its answer, or with what it asks for.
+    #[error("{}", _0.join("; "))]
+    Type(Vec<String>),
+    /// What the machine lacks to ask it.
+    #[error("{_0}")]
+    Machine(String),
 }
 
 /// Who asks a type how it works.
@@ -78,17 +89,13 @@ impl Shared {
     }
 
     /// Asks a type how it works, unless that is known.
-    ///
-    /// # Errors
-    ///
-    /// All that is wrong with its answer, or with what it asks for.
-    pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Known, Vec<String>> {
+    pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Known, Unknown> {
         let Asking { resource, kind, dependencies, .. } = asking;
-        let answer = self.answer(asking).await.map_err(|error| vec![error])?;
+        let answer = self.answer(asking).await?;
         let init = Init::read(answer).map_err(|wrong| {
-            vec![format!(
+            Unknown::Type(vec![format!(
                 "protocol error: '{resource}' initialization result failed validation: {wrong}"
-            )]
+            )])
         })?;
         let mut errors = match (&init.dependencies, dependencies) {
             (Some(wanted), Some(given)) => judge_dependencies(resource, wanted, given),
@@ -106,7 +113,10 @@ impl Shared {
             ));
             None
         });
-        if errors.is_empty() { Ok(Known { init, schema, mounts }) } else { Err(errors) }
+        match errors.is_empty() {
+            true => Ok(Known { init, schema, mounts }),
+            false => Err(Unknown::Type(errors)),
+        }
     }
 
     /// Reads the schema of a type; of one of protocol 1 once for all of its resources.
@@ -130,7 +140,7 @@ impl Shared {
         Ok(Some(schema))
     }
 
-    async fn answer(&self, asking: Asking<'_>) -> Result<Value, String> {
+    async fn answer(&self, asking: Asking<'_>) -> Result<Value, Unknown> {
         let Asking { resource, kind, runner, folder, ledger, stop, .. } = asking;
         let said = self.answers.lock().get(kind).cloned();
         if let Some(answer) = said {
@@ -163,7 +173,10 @@ impl Shared {
             has_network: true,
             timeout: settings.look_timeout,
         };
-        let answer = caller.ask(&call).await.map_err(|error| text(&error))?;
+        let answer = caller.ask(&call).await.map_err(|error| match error {
+            CallError::Start { .. } => Unknown::Machine(text(&error)),
+            error => Unknown::Type(vec![text(&error)]),
+        })?;
         // An answer that is wrong may be another one next time.
         match Init::read(answer.clone()) {
             Ok(init) if init.is_v1 => {

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::kind::ExternalKind;
-use crate::known::{Asking, Known, Shared};
+use crate::known::{Asking, Known, Shared, Unknown};
 use crate::plugs::Plugs;
 use crate::settings::Settings;
 use crate::type_name::Runner;
@@ -88,18 +88,18 @@ impl KindSource for External {
             asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
         let asked = asked.unwrap_or_else(|error| {
-            vec![(0, Err(vec![format!("cannot ask external types: {error}")]))]
+            vec![(0, Err(Unknown::Machine(format!("cannot ask external types: {error}"))))]
         });
         for (at, answer) in asked {
             let WantedKind { kind, resource, .. } = &wanted.resources[at];
             match answer {
                 Ok(known) => kinds[kind.as_str()].learn(resource, known),
                 Err(wrong) if self.settings.is_lenient => {
-                    for error in wrong {
-                        tracing::warn!(resource, kind, error, "it is not known how its type works");
-                    }
+                    let error = wrong.to_string();
+                    tracing::warn!(resource, kind, error, "it is not known how its type works");
                 }
-                Err(wrong) => {
+                Err(Unknown::Machine(lacks)) => errors.push((Culprit::Machine(at), lacks)),
+                Err(Unknown::Type(wrong)) => {
                     errors.extend(wrong.into_iter().map(|wrong| (Culprit::Resource(at), wrong)));
                 }
             }
@@ -156,4 +156,4 @@ async fn ask_some(
 }
 
 /// What the types of resources have said, by the resources' positions.
-type Asked = Vec<(usize, Result<Known, Vec<String>>)>;
+type Asked = Vec<(usize, Result<Known, Unknown>)>;

@@ -297,8 +297,13 @@ fn make_kinds(
     };
     let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
     for (culprit, message) in kinds.make(&wishes) {
+        if matches!(culprit, Culprit::Machine(_)) {
+            problems.blame_machine();
+        }
         let (source, offset, value) = match culprit {
-            Culprit::Resource(at) => (&unknown[at].source, unknown[at].offset, &unknown[at].kind),
+            Culprit::Resource(at) | Culprit::Machine(at) => {
+                (&unknown[at].source, unknown[at].offset, &unknown[at].kind)
+            }
             Culprit::Plug(at) => match plugs.get_index(at) {
                 Some((name, written)) => (&written.source, written.key.start, name),
                 None => continue,

@@ -106,6 +106,8 @@ impl MadeKinds {
 pub enum Culprit {
     /// A resource, for its type.
     Resource(usize),
+    /// The machine, which lacks what the type of this resource needs: nothing is wrong with the manifest.
+    Machine(usize),
     /// A plug.
     Plug(usize),
 }

@@ -252,13 +252,7 @@ impl Checker<'_> {
                 return None;
             }
             ("item", _) if self.usable.has_item => return None,
-            ("item", _) if matches!(self.usable.place, "a type" | "a dependency") => {
-                (format!("{} is the same for all items", self.usable.place), Hint::of(first))
-            }
-            ("item", _) => (
-                "\"item\" is known only in a resource with \"for_each\"".to_owned(),
-                Hint::of(first),
-            ),
+            ("item", _) => self.no_item(),
             ("facts", _) => (format!("{} is not yet supported", quoted(first)), Hint::of(first)),
             (name, _) if self.usable.vars.contains(name) => {
                 self.used.vars.insert(name.to_owned());
@@ -290,6 +284,15 @@ impl Checker<'_> {
         let help = "it is evaluated when the manifest is loaded, before anything is looked at";
         let hint = Hint::of("deps");
         (message, if self.usable.is_variable { hint } else { hint.or(help) })
+    }
+
+    /// Says that there is no item here.
+    fn no_item(&self) -> (String, Hint) {
+        let message = match self.usable.place {
+            place @ ("a type" | "a dependency") => format!("{place} is the same for all items"),
+            _ => "\"item\" is known only in a resource with \"for_each\"".to_owned(),
+        };
+        (message, Hint::of("item"))
     }
 
     /// Says of a resource that it is no dependency yet.

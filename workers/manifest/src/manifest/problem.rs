@@ -29,6 +29,7 @@ pub struct ManifestError {
     problems: Vec<Problem>,
     omitted: usize,
     beside: Vec<PathBuf>,
+    is_of_machine: bool,
 }
 
 impl ManifestError {
@@ -53,6 +54,12 @@ impl ManifestError {
     /// they have changed the same manifest may be valid.
     pub fn beside(&self) -> &[PathBuf] {
         &self.beside
+    }
+
+    /// Returns whether nothing is wrong with the manifest itself: the machine lacks what its types need,
+    /// such as an image or what runs it.
+    pub fn is_of_machine(&self) -> bool {
+        self.is_of_machine
     }
 
     /// Returns how many more problems there are than were kept.
@@ -184,6 +191,8 @@ pub(crate) struct Problems {
     problems: Vec<Problem>,
     omitted: usize,
     beside: Vec<PathBuf>,
+    /// How many of them are of the machine.
+    of_machine: usize,
     comparisons: Cell<usize>,
 }
 
@@ -208,6 +217,11 @@ impl Problems {
         if self.beside.len() < MAX_BESIDE && !self.beside.contains(&path) {
             self.beside.push(path);
         }
+    }
+
+    /// Notes that the next problem is one of the machine.
+    pub(crate) fn blame_machine(&mut self) {
+        self.of_machine += 1;
     }
 
     /// Notes a problem at a byte of a source.
@@ -261,6 +275,7 @@ impl Problems {
 
     /// Ends the collection: an error if there was a problem, without these secrets.
     pub(crate) fn finish(self, secrets: &Secrets) -> Result<(), ManifestError> {
+        let is_of_machine = self.of_machine == self.count();
         let Self { mut problems, omitted, beside, .. } = self;
         if problems.is_empty() {
             return Ok(());
@@ -273,7 +288,7 @@ impl Problems {
             (problem.file.clone(), at)
         });
         problems.dedup();
-        Err(ManifestError { problems, omitted, beside })
+        Err(ManifestError { problems, omitted, beside, is_of_machine })
     }
 
     /// Counts a problem of which nothing would be kept; returns whether that was so.
