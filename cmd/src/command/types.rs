@@ -47,8 +47,11 @@ struct Described<'a> {
     state: &'a Table,
     /// What may be done to a resource.
     actions: Vec<ActionType>,
-    /// The JSON Schema (draft 2020-12) of a config in a manifest.
+    /// The JSON Schema of a config in a manifest, of draft 2020-12 or as it says.
     schema: Value,
+    /// Whether it says more than the parameters.
+    #[serde(skip)]
+    is_schema_own: bool,
 }
 
 /// All types.
@@ -60,7 +63,9 @@ struct All<'a> {
 impl<'a> Described<'a> {
     fn new(kind: &'a dyn Kind) -> Self {
         let (parameters, state) = (kind.table(), kind.states());
-        let schema = parameters.manifest_schema();
+        let own = kind.config_schema();
+        let is_schema_own = own.is_some();
+        let schema = own.unwrap_or_else(|| parameters.manifest_schema());
         let is_supervised = kind.is_supervised();
         Self {
             name: kind.name(),
@@ -70,6 +75,7 @@ impl<'a> Described<'a> {
             state,
             actions: kind.actions(),
             schema,
+            is_schema_own,
         }
     }
 }
@@ -108,8 +114,15 @@ pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 
 fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}: {}", kind.name, kind.summary)?;
-    writeln!(out, "\nparameters:")?;
-    write_table(kind.parameters, out)?;
+    if kind.is_schema_own {
+        writeln!(out, "\nconfig, as a JSON Schema:")?;
+        for line in serde_json::to_string_pretty(&kind.schema)?.lines() {
+            writeln!(out, "{}", print::one_line(line))?;
+        }
+    } else {
+        writeln!(out, "\nparameters:")?;
+        write_table(kind.parameters, out)?;
+    }
     writeln!(out, "\nstate, for expressions:")?;
     write_table(kind.state, out)?;
     if !kind.actions.is_empty() {

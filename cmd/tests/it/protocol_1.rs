@@ -274,7 +274,9 @@ async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
     assert_eq!(mute.code, Some(65), "{mute:?}");
     assert!(mute.stderr.contains("command did not provide any JSON back!"), "{mute:?}");
     assert_eq!(none.code, Some(65), "{none:?}");
-    assert!(shown.stdout.starts_with("program:@/disk: a disk\n"), "{shown:?}");
+    let expected =
+        "program:@/disk: a disk\n\nconfig, as a JSON Schema:\n{\n  \"type\": \"object\",\n";
+    assert!(shown.stdout.starts_with(expected), "{shown:?}");
     Ok(())
 }
 

@@ -85,6 +85,11 @@ impl Kind for ExternalKind {
         )
     }
 
+    fn config_schema(&self) -> Option<Value> {
+        let known = self.0.known.read();
+        known.values().find_map(|known| known.init.config_schema.clone())
+    }
+
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {
         let mut claimed = Claimed::default();
         claimed.may_make_any = true;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_workers::ProcessConfig;
+use serde_json::Value;
 
 use crate::action::{Action, ActionType, Unfinished};
 use crate::context::Context;
@@ -42,6 +43,11 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// Returns the parameters of a config. By default a config has any attributes.
     fn table(&self) -> &Table {
         Table::open()
+    }
+
+    /// Returns the JSON Schema of a config, if that says more than the table of parameters.
+    fn config_schema(&self) -> Option<Value> {
+        None
     }
 
     /// Returns the attributes of a state, which expressions of dependents may use. By default it has
