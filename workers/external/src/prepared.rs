@@ -1,0 +1,94 @@
+//! Calls of a resource that are ready to be made.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::Stop;
+use crankcase_workers::{Ledger, Secrets};
+use serde_json::Value;
+use tokio::sync::mpsc::Sender;
+
+use crate::call::{Call, Caller};
+use crate::known::Known;
+use crate::messages::CallSpec;
+use crate::settings::Settings;
+use crate::type_name::Runner;
+use crate::waking::Signal;
+
+/// How long a watch may go on.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// What a call needs beside what is said in it.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) runner: Runner,
+    pub(crate) spec: CallSpec,
+    pub(crate) known: Arc<Known>,
+    /// The folder of the manifest.
+    pub(crate) workspace: PathBuf,
+    /// The folder of the resource's own, if it is there and a container is to have it.
+    pub(crate) work: Option<PathBuf>,
+}
+
+impl Prepared {
+    /// Returns the call of a resource.
+    pub(crate) fn call<'a>(
+        &'a self,
+        resource: &'a str,
+        (phase, input): (&'a str, &'a Value),
+        timeout: Duration,
+    ) -> Call<'a> {
+        Call {
+            resource,
+            phase,
+            runner: &self.runner,
+            entrypoint: self.spec.entrypoint.as_deref(),
+            args: &self.spec.args,
+            input,
+            workspace: &self.workspace,
+            work: self.work.as_deref(),
+            mounts: &self.known.mounts,
+            has_network: self.known.init.has_network,
+            timeout,
+        }
+    }
+}
+
+/// A watch that is followed.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    pub(crate) resource: String,
+    pub(crate) input: Value,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) stop: Stop,
+    pub(crate) secrets: Secrets,
+    pub(crate) prepared: Prepared,
+}
+
+impl Watched {
+    /// Follows it to its end, or until nobody wants its signals any more.
+    pub(crate) async fn follow(self, signals: Sender<Signal>) {
+        let Self { resource, secrets, .. } = &self;
+        let say = |line: &str| {
+            let line = secrets.redact(line);
+            tracing::debug!(resource, %line, "a watch said");
+        };
+        // If there is no room, a signal is there already.
+        let event = |_: &str| drop(signals.try_send(Ok(())));
+        let caller = Caller {
+            settings: &self.settings,
+            ledger: self.ledger.as_ref(),
+            stop: &self.stop,
+            told: Some(&say),
+        };
+        let call = self.prepared.call(resource, ("watch", &self.input), FOR_EVER);
+        let ended = tokio::select! {
+            biased;
+            () = signals.closed() => return,
+            ended = caller.follow(&call, &event) => ended,
+        };
+        drop(signals.send(Err(ended.into())).await);
+    }
+}

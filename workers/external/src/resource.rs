@@ -1,0 +1,311 @@
+//! One resource of a type.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crankcase_resources::{
+    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Kind, Unfinished,
+    Unit, Watch, add_secret, blocking,
+};
+use crankcase_workers::Told;
+use serde_json::{Map, Value, json};
+
+use crate::cache::identity;
+use crate::call::{CallError, Caller};
+use crate::kind::ExternalKind;
+use crate::known::Known;
+use crate::messages::{ActionSpec, Answer, CallSpec, Stale, State};
+use crate::prepared::{Prepared, Watched};
+use crate::type_name::Runner;
+use crate::waking::Memory;
+
+/// The arguments of an action that say how it is called.
+const CALL: [&str; 3] = ["image", "entrypoint", "args"];
+
+/// One resource.
+#[derive(Debug)]
+pub(crate) struct External {
+    kind: ExternalKind,
+    config: Config,
+}
+
+/// The attribute that declares that a resource is not there. No person writes it: it comes of a reversal.
+const DELETED: &str = "$deleted";
+
+#[async_trait]
+impl Unit for External {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        let known = self.kind.known(context).await?;
+        self.judge(&known, context)?;
+        let input = self.input("check", &known, context);
+        let say = |line: &str| context.log(line);
+        let caller = self.caller(context, Some(&say));
+        let prepared = self.prepare(&known.init.calls.check, &known, context).await?;
+        let phase = if known.init.is_v1 { "check" } else { "state" };
+        let call = prepared.call(context.name(), (phase, &input), self.look_timeout(&known));
+        let answer = caller.ask(&call).await?;
+        let resource = context.name();
+        let answer = Answer::read(answer, known.init.is_v1).map_err(|wrong| {
+            format!("protocol error: '{resource}' state result failed validation: {wrong}")
+        })?;
+        for warning in &answer.warnings {
+            tracing::warn!(resource, "{}", context.secrets().redact(warning));
+        }
+        let memory = context.memory::<Memory>();
+        memory.wake_after(answer.requeue_after);
+        self.hide(&known, &answer.state, context);
+        let amiss = match (answer.state, self.is_deleted()) {
+            (State::Stale(Stale { now: None, .. }), true) => {
+                return Ok(Found::Valid(Map::new().into()));
+            }
+            (State::Valid(state), false) => return Ok(Found::Valid(Value::Object(state))),
+            (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
+                *memory.stale.lock() = now.clone();
+                let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
+                amiss.action(delete(&known)?)
+            }
+            (State::Stale(stale), false) => {
+                *memory.stale.lock() = stale.now.clone().unwrap_or_default();
+                self.amiss(stale, &known)?
+            }
+        };
+        memory.wanted.lock().clone_from(&amiss.actions);
+        Ok(Found::Stale(amiss))
+    }
+
+    async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
+        let known = self.kind.known(context).await?;
+        let mut input = self.input(&action.name, &known, context);
+        let memory = context.memory::<Memory>();
+        if !memory.wanted.lock().contains(action) {
+            return Err(format!("no check has asked for the action \"{}\"", action.name).into());
+        }
+        let stale = memory.stale.lock().clone();
+        input["staleState"] = Value::Object(stale);
+        let spec = action.arguments.iter().filter(|(name, _)| CALL.contains(&name.as_str()));
+        let spec = spec.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let spec: CallSpec = serde_json::from_value(Value::Object(spec))?;
+        let say = |line: &str| context.said(line);
+        let caller = self.caller(context, Some(&say));
+        let prepared = self.prepare(&spec, &known, context).await?;
+        let timeout = known.init.timeouts.1.unwrap_or(self.kind.settings().action_timeout);
+        let call = prepared.call(context.name(), (&action.name, &input), timeout);
+        match caller.act(&call).await {
+            Ok(finished) => {
+                context.log(&finished.stdout);
+                context.log(&finished.stderr);
+                Ok(())
+            }
+            Err(CallError::Stopped { .. }) => Err(Unfinished::Interrupted),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
+        let known = self.kind.known(context).await?;
+        let Some(spec) = &known.init.calls.reverse else { return Ok(None) };
+        let input = self.input("reverse", &known, context);
+        let say = |line: &str| context.log(line);
+        let caller = self.caller(context, Some(&say));
+        let prepared = self.prepare(spec, &known, context).await?;
+        let call = prepared.call(context.name(), ("reverse", &input), self.look_timeout(&known));
+        let answer = caller.ask(&call).await?;
+        let resource = context.name();
+        match answer.get("config") {
+            Some(Value::Object(config)) => Ok(Some(config.clone())),
+            Some(Value::Null) => {
+                let mut config = self.config.clone();
+                config.insert(DELETED.to_owned(), true.into());
+                Ok(Some(config))
+            }
+            _ => Err(format!(
+                "protocol error: '{resource}' reverse result has no 'config' that is an object or null"
+            )
+            .into()),
+        }
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        let known = self.kind.known(context).await?;
+        if !known.init.is_v1 {
+            return Ok(Watch::never());
+        }
+        let (sender, receiver) = context.memory::<Memory>().listen();
+        if let Some(spec) = &known.init.calls.watch {
+            let watch = Watched {
+                resource: context.name().to_owned(),
+                input: self.input("watch", &known, context),
+                settings: Arc::clone(self.kind.settings()),
+                ledger: context.ledger().cloned(),
+                stop: context.stop().clone(),
+                secrets: context.secrets().clone(),
+                prepared: self.prepare(spec, &known, context).await?,
+            };
+            context.memory::<Memory>().follow(watch.follow(sender));
+        }
+        Ok(Watch::never().signals(receiver))
+    }
+}
+
+/// Returns the action that deletes a resource.
+fn delete(known: &Known) -> Result<Action, String> {
+    let spec = known.init.calls.delete.clone().ok_or(
+        "protocol error: it is to be deleted, and its type does not say how (calls.delete)",
+    )?;
+    let (name, description) = ("delete".to_owned(), Some("Delete it".to_owned()));
+    Ok(action(&ActionSpec { name, description, call: spec, changes: vec!["state".to_owned()] }))
+}
+
+impl External {
+    pub(crate) fn new(kind: ExternalKind, config: Config) -> Self {
+        Self { kind, config }
+    }
+
+    fn input(&self, call: &str, known: &Known, context: &Context) -> Value {
+        let who = (context.name(), self.kind.name());
+        let mut input = self.kind.shared().input(who, context.folder());
+        let mut config = self.config.clone();
+        config.remove(DELETED);
+        input["config"] = Value::Object(config);
+        if known.init.is_v1 {
+            let used = context.dependencies().iter().map(|used| {
+                let state = match &used.state {
+                    DependencyState::Known(state) | DependencyState::Foreseen(state) => &**state,
+                    _ => &Value::Null,
+                };
+                (used.alias.clone(), json!({"name": used.resource, "state": state}))
+            });
+            input["protocol"] = 1.into();
+            input["call"] = call.into();
+            input["dependencies"] = Value::Object(used.collect());
+        }
+        input
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.config.contains_key(DELETED)
+    }
+
+    fn look_timeout(&self, known: &Known) -> Duration {
+        known.init.timeouts.0.unwrap_or(self.kind.settings().look_timeout)
+    }
+
+    /// Takes what the type says is secret for secrets.
+    fn hide(&self, known: &Known, state: &State, context: &Context) {
+        let (of_configs, of_states) = &known.init.sensitive;
+        let hide = |values: &Map<String, Value>, pointers: &[String]| {
+            let values = Value::Object(values.clone());
+            for value in pointers.iter().filter_map(|pointer| values.pointer(pointer)) {
+                add_secret(value, context.secrets());
+            }
+        };
+        hide(&self.config, of_configs);
+        match state {
+            State::Valid(state) => hide(state, of_states),
+            State::Stale(Stale { now, planned, .. }) => {
+                now.iter().chain(planned).for_each(|state| hide(state, of_states));
+            }
+        }
+    }
+
+    fn caller<'a>(&'a self, context: &'a Context, told: Option<Told<'a>>) -> Caller<'a> {
+        let settings = self.kind.settings();
+        Caller { settings, ledger: context.ledger(), stop: context.stop(), told }
+    }
+
+    /// Judges the config as a whole.
+    fn judge(&self, known: &Known, context: &Context) -> Result<(), BoxError> {
+        let Some(schema) = known.schema.as_ref().filter(|_| !self.is_deleted()) else {
+            return Ok(());
+        };
+        let config = Value::Object(self.config.clone());
+        let errors = schema.errors(context.name(), (&config, &BTreeSet::new()));
+        let errors: Vec<_> = errors.into_iter().map(|error| error.message).collect();
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ").into()) }
+    }
+
+    /// Returns what a call needs beside what is said in it.
+    async fn prepare(
+        &self,
+        spec: &CallSpec,
+        known: &Arc<Known>,
+        context: &Context,
+    ) -> Result<Prepared, String> {
+        let runner = self.runner(spec, context.folder()).await?;
+        let work = match runner {
+            Runner::Program(_) => None,
+            Runner::Container { .. } => work(context).await,
+        };
+        let (spec, known) = (spec.clone(), Arc::clone(known));
+        Ok(Prepared { runner, spec, known, workspace: context.folder().to_owned(), work })
+    }
+
+    async fn runner(&self, spec: &CallSpec, folder: &Path) -> Result<Runner, String> {
+        let Some(image) = &spec.image else { return Ok(self.kind.runner().clone()) };
+        let settings = self.kind.settings();
+        let named = |wrong| format!("protocol error: the image \"{image}\": {wrong}");
+        let runner = match Runner::parse(image, folder, settings).map_err(named)? {
+            Some(runner) => runner,
+            // A bare name is that of an image here, and not of a kind.
+            None => Runner::image(image, settings).map_err(named)?,
+        };
+        if runner != *self.kind.runner() {
+            identity(&runner, settings).await.map_err(|error| error.to_string())?;
+        }
+        Ok(runner)
+    }
+
+    /// Returns what differs, as far as the type has told it, and what would mend it.
+    fn amiss(&self, stale: Stale, known: &Known) -> Result<Amiss, String> {
+        let Stale { now, mut differences, planned, is_replaced, actions } = stale;
+        if differences.is_empty() {
+            differences = match &now {
+                None => vec![Difference::new("state", "absent".into(), "exists".into())],
+                Some(now) => self.differences(now),
+            };
+        }
+        let amiss = Amiss::new(now.map(Value::Object));
+        let mut amiss = differences.into_iter().fold(amiss, Amiss::difference);
+        if let Some(planned) = planned {
+            amiss = amiss.after(Value::Object(planned));
+        }
+        let first = is_replaced.then(|| delete(known)).transpose()?;
+        let actions = first.into_iter().chain(actions.iter().map(action));
+        Ok(actions.fold(amiss, Amiss::action))
+    }
+
+    /// Returns the attributes of the config that a state has with another value.
+    fn differences(&self, now: &Map<String, Value>) -> Vec<Difference> {
+        let differing = self.config.iter().filter_map(|(name, wanted)| {
+            let is = now.get(name).filter(|is| *is != wanted)?;
+            Some(Difference::new(name, is.clone(), wanted.clone()))
+        });
+        differing.collect()
+    }
+}
+
+/// Returns an action as it is shown and saved.
+fn action(spec: &ActionSpec) -> Action {
+    let mut action = Action::new(&spec.name);
+    if let Some(description) = &spec.description {
+        action = action.with("description", description.as_str());
+    }
+    action = spec.changes.iter().fold(action, |action, attribute| action.changing(attribute));
+    let call = serde_json::to_value(&spec.call).unwrap_or_default();
+    let Value::Object(call) = call else { return action };
+    call.into_iter().fold(action, |action, (name, value)| action.with(&name, value))
+}
+
+/// Returns the folder of a resource's own, if it has one. A plan makes none.
+async fn work(context: &Context) -> Option<PathBuf> {
+    let context = context.clone();
+    let folder = blocking(move || -> Result<_, BoxError> {
+        // An engine takes a relative path for the name of a volume.
+        let folder = std::path::absolute(context.private_folder()?)?;
+        Ok(folder.is_dir().then_some(folder))
+    });
+    folder.await.ok().flatten()
+}
