@@ -3,23 +3,16 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::time::Duration;
 
-use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, blocking};
-use crankcase_workers::{Finished, Folder, Job, ProcessConfig, open_file};
+use crankcase_workers::{Folder, open_file};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::engine::digest_of_image;
 use crate::known::Unknown;
-use crate::settings::{Pull, Settings};
+use crate::settings::Settings;
 use crate::type_name::Runner;
-
-/// How long an engine may take to say what it has.
-const INSPECT: Duration = Duration::from_secs(60);
-
-/// How long it may take to get an image.
-const PULL: Duration = Duration::from_secs(60 * 60);
 
 /// The largest answer that is kept, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -43,58 +36,6 @@ pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<Str
             digest_of_image(engine, image, settings.pull).await.map_err(Unknown::Machine)
         }
     }
-}
-
-async fn digest_of_image(engine: &[String], image: &str, when: Pull) -> Result<String, String> {
-    if when == Pull::Always {
-        pull(engine, image).await?;
-    }
-    if let Some(id) = inspect(engine, image).await? {
-        return Ok(id);
-    }
-    if when == Pull::Never {
-        return Err(format!("there is no image {image}, and none is to be pulled"));
-    }
-    pull(engine, image).await?;
-    let id = inspect(engine, image).await?;
-    id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
-}
-
-async fn inspect(engine: &[String], image: &str) -> Result<Option<String>, String> {
-    let words = ["image", "inspect", "--format", "{{.Id}}", image];
-    let finished = run(engine, &words, INSPECT).await?;
-    let id = finished.stdout.trim();
-    if finished.status.success() && !id.is_empty() {
-        return Ok(Some(id.to_owned()));
-    }
-    let said = finished.stderr.to_lowercase();
-    let is_missing =
-        ["no such image", "not known", "no such object"].iter().any(|it| said.contains(it));
-    if is_missing {
-        return Ok(None);
-    }
-    Err(format!("{} does not say what {image} is: {}", engine[0], finished.stderr.trim()))
-}
-
-async fn pull(engine: &[String], image: &str) -> Result<(), String> {
-    let finished = run(engine, &["pull", "--quiet", image], PULL).await?;
-    if finished.status.success() {
-        return Ok(());
-    }
-    Err(format!("cannot pull {image}: {}", finished.stderr.trim()))
-}
-
-/// Runs an engine for something that is no call of a type.
-async fn run(engine: &[String], words: &[&str], timeout: Duration) -> Result<Finished, String> {
-    let all = engine.iter().map(String::as_str).chain(words.iter().copied());
-    let mut process = ProcessConfig::new("container engine", all.map(Into::into).collect());
-    process.inherit = crate::call::ENGINE.map(Into::into).to_vec();
-    let (_stopper, stop) = Stop::pair();
-    let run = Job::new(process, timeout).run(None, &stop, (None, None)).await;
-    run.map_err(|error| {
-        let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
-        format!("cannot run {}: {error}{}", engine[0], source.unwrap_or_default())
-    })
 }
 
 fn digest_of(path: &Path) -> Result<String, BoxError> {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::containers::{Container, LABEL};
+use crate::engine::ENVIRONMENT;
 use crate::json;
 use crate::plugs::Mount;
 use crate::settings::Settings;
@@ -199,7 +200,7 @@ impl Caller<'_> {
             }
             // How the engine is found is the business of whoever runs the agent.
             Runner::Container { .. } => {
-                process.inherit = ENGINE.map(OsString::from).to_vec();
+                process.inherit = ENVIRONMENT.map(OsString::from).to_vec();
             }
         }
         Ok(process)
@@ -239,18 +240,6 @@ impl Caller<'_> {
         Ok(words)
     }
 }
-
-/// What a client of an engine may have of the agent's environment.
-pub(crate) const ENGINE: [&str; 8] = [
-    "DOCKER_HOST",
-    "DOCKER_CONFIG",
-    "DOCKER_CONTEXT",
-    "DOCKER_CERT_PATH",
-    "DOCKER_TLS_VERIFY",
-    "CONTAINERS_CONF",
-    "CONTAINER_HOST",
-    "XDG_RUNTIME_DIR",
-];
 
 impl Call<'_> {
     fn what(&self) -> String {

@@ -5,11 +5,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use crankcase_resources::blocking;
 use crankcase_workers::Folder;
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Builder;
+
+use crate::engine::remove;
 
 /// The label of all containers, with the state folder of the agent that has started them.
 pub(crate) const LABEL: &str = "crankcase.agent";
@@ -66,13 +68,9 @@ impl Container {
         self.has_ended = true;
         let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
         let record = self.record.take();
-        let end = move || -> io::Result<()> {
-            if remove(&engine, &name) {
-                forget(record.as_deref());
-            }
-            Ok(())
-        };
-        drop(blocking(end).await);
+        if remove(&engine, &name).await {
+            forget(record.as_deref());
+        }
     }
 }
 
@@ -83,9 +81,10 @@ impl Drop for Container {
         }
         let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
         let record = self.record.take();
-        // Whoever drops it cannot wait for an engine.
+        // Whoever drops it cannot wait for an engine, and its runtime may be about to end.
         std::thread::spawn(move || {
-            if remove(&engine, &name) {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            if runtime.is_ok_and(|runtime| runtime.block_on(remove(&engine, &name))) {
                 forget(record.as_deref());
             }
         });
@@ -95,27 +94,37 @@ impl Drop for Container {
 /// Removes what an agent that was killed has left; returns the names.
 pub(crate) async fn end_leftovers(state: &Path) -> Vec<String> {
     let folder = records(state);
-    let end = move || -> Result<Vec<String>, io::Error> {
-        let listed = Folder::open(&folder).and_then(|it| Ok((it.names(MOST)?, it)));
-        let (names, records) = match listed {
-            Err(error) if error.is_missing() => return Ok(Vec::new()),
-            listed => listed.map_err(io::Error::other)?,
-        };
-        let mut ended = Vec::new();
-        for name in names.iter().filter_map(|name| name.to_str()) {
-            let read = records.read(name, LARGEST).map_err(io::Error::other)?;
-            let Ok(Record { engine }) = serde_json::from_slice(&read) else { continue };
-            if name.starts_with("crankcase-") && remove(&engine, name) {
-                forget(Some(&folder.join(name)));
-                ended.push(name.to_owned());
-            }
-        }
-        Ok(ended)
-    };
-    blocking(end).await.unwrap_or_else(|error| {
+    let listed = folder.clone();
+    let left = blocking(move || left(&listed)).await.unwrap_or_else(|error| {
         tracing::warn!(error, "cannot look for containers that were left behind");
         Vec::new()
-    })
+    });
+    let mut ended = Vec::new();
+    for (name, engine) in left {
+        if remove(&engine, &name).await {
+            forget(Some(&folder.join(&name)));
+            ended.push(name);
+        }
+    }
+    ended
+}
+
+/// Returns the containers on record, each with its engine.
+fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
+    let listed = Folder::open(folder).and_then(|it| Ok((it.names(MOST)?, it)));
+    let (names, records) = match listed {
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        listed => listed.map_err(io::Error::other)?,
+    };
+    let mut left = Vec::new();
+    for name in names.iter().filter_map(|name| name.to_str()) {
+        let read = records.read(name, LARGEST).map_err(io::Error::other)?;
+        let Ok(Record { engine }) = serde_json::from_slice(&read) else { continue };
+        if name.starts_with("crankcase-") {
+            left.push((name.to_owned(), engine));
+        }
+    }
+    Ok(left)
 }
 
 fn records(state: &Path) -> PathBuf {
@@ -129,13 +138,4 @@ fn forget(record: Option<&Path>) {
     {
         tracing::warn!(path = ?record, %error, "cannot forget a container that has ended");
     }
-}
-
-/// Removes a container; returns whether it is gone.
-fn remove(engine: &[String], name: &str) -> bool {
-    let Some((program, words)) = engine.split_first() else { return false };
-    let mut command = Command::new(program);
-    command.args(words).args(["rm", "--force", name]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
 }

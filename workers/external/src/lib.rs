@@ -11,6 +11,7 @@
 mod cache;
 mod call;
 mod containers;
+mod engine;
 mod json;
 mod kind;
 mod known;
