@@ -353,6 +353,27 @@ async fn an_agent_repairs_what_a_poll_has_found_and_goes_on_without_a_broken_typ
 }
 
 #[tokio::test]
+async fn an_agent_looks_again_at_what_depends_on_a_state_that_has_changed() -> TestResult {
+    let site = r#"resources:
+  a: {type: "program:./a", meta: {poll: 1s}}
+  b: {type: "program:./b", dependencies: [a], config: {x: "{{ a.state.x }}"}, meta: {poll: 1h}}
+"#;
+    let machine = Machine::new(site)?;
+    machine.write("x", "first")?;
+    let tells = r#"printf '{"status": "VALID", "state": {"x": "%s"}}' "$(cat x)""#;
+    program(&machine, "a", &answering(INIT, tells))?;
+    let notes = r#"cat > told.new; mv told.new told; echo '{"status": "VALID", "state": {}}'"#;
+    program(&machine, "b", &answering(INIT, notes))?;
+    let agent = Agent::start(&machine).await?;
+    machine.until("told", |told| told.contains("\"x\": \"first\"")).await?;
+
+    machine.write("x", "second")?;
+    machine.until("told", |told| told.contains("\"x\": \"second\"")).await?;
+
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
 async fn files_of_variables_count_without_being_named() -> TestResult {
     let site = "vars: {a: \"0\", b: \"0\", c: \"0\", d: \"0\"}\nresources: {it: {type: file, config: \
                 {path: \"@/it\", content: \"{{ a }}{{ b }}{{ c }}{{ d }}\"}}}\n";

@@ -247,6 +247,30 @@ async fn an_agent_looks_again_when_a_check_has_asked_for_it() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_call_ends_after_the_time_that_the_type_says() -> TestResult {
+    let machine = Machine::new("resources: {r1: {type: \"program:./it\"}}\n")?;
+    let script = r#"#!/bin/sh
+case ${1-init} in
+init) echo '{"protocol": 1, "timeouts": {"check": "CHECK", "action": "1s"}, "calls": {"check": {"args": ["check"]}}}' ;;
+check) [ CHECK = 1s ] && sleep 1000; echo '{"status": "STALE", "actions": [{"name": "mend", "args": ["mend"]}]}' ;;
+mend) echo begun; sleep 1000 ;;
+esac
+"#;
+    for (check, expected) in [
+        ("1s", "check of 'r1' (@/it) took longer than 1s and was ended"),
+        ("1m", "mend of 'r1' (@/it) took longer than 1s and was ended; it said last: begun"),
+    ] {
+        program(&machine, "it", &script.replace("CHECK", check))?;
+
+        let applied = machine.run(&["apply", "site.yaml"]).await?;
+
+        assert_eq!(applied.code, Some(1), "{applied:?}");
+        assert!(applied.stdout.contains(expected), "{applied:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
     let machine = Machine::new("resources: {}\n")?;
     let quiet = DISK.replace(">> calls", ">/dev/null").replace("> \"told.$call\"", ">/dev/null");
