@@ -186,6 +186,34 @@ async fn what_leaves_is_put_back_as_it_was_or_deleted() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_last_resource_of_a_type_is_put_back_too() -> TestResult {
+    let machine = start()?;
+    let plugs = "plugs: {folder: {path: \"@/offered\"}}\n";
+    let asks = DISK.replace(
+        "\"network\": false,",
+        "\"network\": false, \"plugs\": {\"folder\": {\"path\": \"/f\"}},",
+    );
+    program(&machine, "disk", &asks)?;
+    fs::create_dir(machine.path("offered"))?;
+    machine.write("data", "100gb west")?;
+    let one = r#"  data: {type: "program:./disk", meta: {reverse: true}, config: {path: "@/data", size: "200gb", zone: west}}
+"#;
+    let other = "  other: {type: print, config: {message: hi}}\n";
+    machine.write("site.yaml", &machine.text(&format!("{plugs}resources:\n{one}{other}")))?;
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    machine.write("site.yaml", &machine.text(&format!("{plugs}resources:\n{other}")))?;
+
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    let back = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!((applied.code, back.code), (Some(0), Some(0)), "{applied:?} {back:?}");
+    assert!(plan.stdout.contains("~ data (program:@/disk) would be put back\n"), "{plan:?}");
+    assert!(back.stdout.contains("~ data (program:@/disk) was put back\n"), "{back:?}");
+    assert_eq!(machine.read("data").as_deref(), Some("100gb west"));
+    Ok(())
+}
+
+#[tokio::test]
 async fn dependencies_are_those_that_the_type_wants() -> TestResult {
     let site = r#"resources:
   net: {type: print, config: {message: hi}}

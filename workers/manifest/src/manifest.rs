@@ -277,7 +277,8 @@ fn make_kinds(
 ) {
     let mut unknown: Vec<&Draft> = drafts.iter().collect();
     unknown.retain(|draft| kinds.kind(&draft.kind).is_none());
-    if kinds.source().is_none() || unknown.is_empty() {
+    // What is offered is also for types of what has left.
+    if kinds.source().is_none() || unknown.is_empty() && offered.is_empty() {
         return;
     }
     let kinds_of = drafts.iter().flat_map(|draft| {

@@ -3,9 +3,13 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::automatic::{conflicts, connect};
+use crate::blocking::blocking;
 use crate::claim::{Claim, PATH};
 use crate::declaration::Declaration;
+use crate::error::BoxError;
 use crate::facilities::{Facilities, Reversal};
+use crate::kind_source::WantedKind;
+use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
 use crate::naming::part_name;
@@ -19,6 +23,8 @@ pub(crate) struct Departed {
     declarations: Vec<Declaration>,
     /// What need not be on record any more.
     forgotten: Vec<Thing>,
+    /// The kinds of the site, and those of what is put back.
+    kinds: Kinds,
 }
 
 impl Site {
@@ -54,13 +60,13 @@ impl Site {
         let open = reversed().filter(|declared| !declared.is_claimed);
         let open: HashSet<&str> = open.map(|declared| declared.name.as_str()).collect();
         let mut names = self.declarations().iter().map(|declared| declared.name.clone()).collect();
-        for (thing, reversal) in facilities.reversals(move |thing| !kept.contains(thing)).await {
-            if open.contains(reversal.resource.as_str()) {
-                continue;
-            }
+        let mut left = facilities.reversals(move |thing| !kept.contains(thing)).await;
+        left.retain(|(_, reversal)| !open.contains(reversal.resource.as_str()));
+        departed.kinds = with_kinds_of(&left, self.kinds().clone()).await;
+        for (thing, reversal) in left {
             if reversal.config.is_none() {
                 departed.forgotten.push(thing);
-            } else if let Some(declaration) = self.depart(reversal, thing, &mut names) {
+            } else if let Some(declaration) = departed.declare(reversal, thing, &mut names) {
                 departed.declarations.push(declaration);
             }
         }
@@ -69,9 +75,39 @@ impl Site {
         }
         departed
     }
+}
 
+/// Adds the kinds of what has left that only a source makes: nothing else of the site may be of them.
+async fn with_kinds_of(left: &[(Thing, Reversal)], mut kinds: Kinds) -> Kinds {
+    let reversed = left.iter().map(|(_, reversal)| reversal).filter(|it| it.config.is_some());
+    let unknown = reversed.filter(|it| kinds.get(&it.kind).is_err());
+    let wanted = unknown.filter(|it| {
+        let made = kinds.source().map(|source| source.name(&it.kind, &it.folder));
+        matches!(made, Some(Ok(Some(_))))
+    });
+    let wanted: Vec<_> =
+        wanted.map(|it| WantedKind::new(&it.kind, &it.resource, it.folder.clone())).collect();
+    if wanted.is_empty() {
+        return kinds;
+    }
+    let before = kinds.clone();
+    let make = move || -> Result<_, BoxError> {
+        let errors = kinds.make_more(wanted);
+        Ok((kinds, errors))
+    };
+    let (kinds, errors) = blocking(make).await.unwrap_or_else(|error| {
+        tracing::warn!(error, "cannot ask the types of what has left");
+        (before, Vec::new())
+    });
+    for (_, error) in errors {
+        tracing::warn!(error, "what has left cannot be put back");
+    }
+    kinds
+}
+
+impl Departed {
     /// Declares a resource as it was before the site had it, unless its kind does not know how.
-    fn depart(
+    fn declare(
         &self,
         reversal: Reversal,
         thing: Thing,
@@ -80,8 +116,8 @@ impl Site {
         let Reversal { resource, kind, folder, notified, hidden, config } = reversal;
         let config = config?;
         let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
-        let judged = self.kinds().judge(&kind, &known);
-        let unknown = self.kinds().get(&kind).err().map(|error| error.to_string());
+        let judged = self.kinds.judge(&kind, &known);
+        let unknown = self.kinds.get(&kind).err().map(|error| error.to_string());
         let wrong = || judged.errors.first().map(ToString::to_string);
         if let Some(error) = unknown.or_else(wrong) {
             tracing::warn!(resource, error, "what has left cannot be put back");
@@ -97,9 +133,7 @@ impl Site {
         declaration.record = Some(thing);
         Some(declaration)
     }
-}
 
-impl Departed {
     /// Leaves to a site what it keeps by itself, and for later what it uses.
     fn leave_to(&mut self, site: &Site) {
         let present = site.declarations().len();
@@ -145,7 +179,7 @@ impl Departed {
             joined.automatic.extend(own.automatic.iter().cloned());
             joined.left_out.clone_from(&own.left_out);
         }
-        let joined = site.with(all);
+        let joined = site.with(all).map(|joined| joined.of_kinds(self.kinds));
         joined.inspect_err(|error| tracing::warn!(%error, "what has left is not put back")).ok()
     }
 }

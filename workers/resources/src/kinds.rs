@@ -5,7 +5,7 @@ use crate::caught::caught;
 use crate::error::AttributeError;
 use crate::judged::Judged;
 use crate::kind::Kind;
-use crate::kind_source::{Culprit, KindSource, MadeKinds, Wishes};
+use crate::kind_source::{Culprit, KindSource, MadeKinds, Plug, WantedKind, Wishes};
 use crate::known::KnownConfig;
 use crate::text::nearest;
 
@@ -14,6 +14,8 @@ use crate::text::nearest;
 pub struct Kinds {
     kinds: Arc<BTreeMap<String, Arc<dyn Kind>>>,
     source: Option<Arc<dyn KindSource>>,
+    /// What was offered to kinds of the source.
+    plugs: Arc<[Plug]>,
 }
 
 impl Kinds {
@@ -37,11 +39,17 @@ impl Kinds {
 
     /// Adds the kinds that the source makes of these wishes, and returns what is wrong. Blocks for it.
     pub fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)> {
+        self.plugs = wanted.plugs.clone().into();
         let Some(source) = &self.source else { return Vec::new() };
         let MadeKinds { kinds, errors } = source.make(wanted);
         let known = Arc::make_mut(&mut self.kinds);
         known.extend(kinds.into_iter().map(|kind| (kind.name().to_owned(), kind)));
         errors
+    }
+
+    /// Adds the kinds of more resources, which are offered the same. Blocks for it.
+    pub(crate) fn make_more(&mut self, resources: Vec<WantedKind>) -> Vec<(Culprit, String)> {
+        self.make(&Wishes::new(resources, self.plugs.to_vec()))
     }
 
     /// Returns the names in alphabetical order.

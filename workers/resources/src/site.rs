@@ -63,6 +63,11 @@ impl Site {
         Ok(Self { is_piped, secrets, secret_inputs: self.secret_inputs.clone(), ..site })
     }
 
+    /// Returns the site with other kinds.
+    pub(crate) fn of_kinds(self, kinds: Kinds) -> Self {
+        Self { kinds, ..self }
+    }
+
     /// Says that it came from a pipe, and cannot be loaded again.
     #[must_use]
     pub fn piped(self) -> Self {
