@@ -10,9 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::engine::digest_of_image;
-use crate::known::Unknown;
 use crate::settings::Settings;
 use crate::type_name::Runner;
+use crate::unknown::Unknown;
 
 /// The largest answer that is kept, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;

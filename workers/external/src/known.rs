@@ -19,6 +19,7 @@ use crate::plugs::{Mount, Plugs};
 use crate::schema::ConfigSchema;
 use crate::settings::Settings;
 use crate::type_name::Runner;
+use crate::unknown::Unknown;
 use crate::v0;
 
 /// What a type has said of a resource.
@@ -40,17 +41,6 @@ pub(crate) struct Shared {
     answers: Mutex<HashMap<String, Value>>,
     /// Their schemas, read.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
-}
-
-/// Why it is not known how a type works.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unknown {
-    /// All that is wrong with its answer, or with what it asks for.
-    #[error("{}", _0.join("; "))]
-    Type(Vec<String>),
-    /// What the machine lacks to ask it.
-    #[error("{_0}")]
-    Machine(String),
 }
 
 /// Who asks a type how it works.

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Kind, Unfinished,
-    Unit, Watch, add_secret, blocking,
+    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Unfinished, Unit,
+    Watch, add_secret, blocking,
 };
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
 
 use crate::cache::identity;
 use crate::call::{CallError, Caller};
-use crate::kind::ExternalKind;
+use crate::external_type::ExternalType;
 use crate::known::Known;
 use crate::messages::{ActionSpec, Answer, CallSpec, Stale, State};
 use crate::prepared::{Prepared, Watched};
@@ -28,7 +28,7 @@ const CALL: [&str; 3] = ["image", "entrypoint", "args"];
 /// One resource.
 #[derive(Debug)]
 pub(crate) struct External {
-    kind: ExternalKind,
+    of: Arc<ExternalType>,
     config: Config,
 }
 
@@ -38,7 +38,7 @@ const DELETED: &str = "$deleted";
 #[async_trait]
 impl Unit for External {
     async fn check(&self, context: &Context) -> Result<Found, BoxError> {
-        let known = self.kind.known(context).await?;
+        let known = self.of.ask(context).await?;
         self.judge(&known, context)?;
         let input = self.input("check", &known, context);
         let say = |line: &str| context.log(line);
@@ -77,7 +77,7 @@ impl Unit for External {
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
-        let known = self.kind.known(context).await?;
+        let known = self.of.ask(context).await?;
         let mut input = self.input(&action.name, &known, context);
         let memory = context.memory::<Memory>();
         if !memory.wanted.lock().contains(action) {
@@ -91,7 +91,7 @@ impl Unit for External {
         let say = |line: &str| context.said(line);
         let caller = self.caller(context, Some(&say));
         let prepared = self.prepare(&spec, &known, context).await?;
-        let timeout = known.init.timeouts.1.unwrap_or(self.kind.settings().action_timeout);
+        let timeout = known.init.timeouts.1.unwrap_or(self.of.settings().action_timeout);
         let call = prepared.call(context.name(), (&action.name, &input), timeout);
         match caller.act(&call).await {
             Ok(finished) => {
@@ -105,7 +105,7 @@ impl Unit for External {
     }
 
     async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
-        let known = self.kind.known(context).await?;
+        let known = self.of.ask(context).await?;
         let Some(spec) = &known.init.calls.reverse else { return Ok(None) };
         let input = self.input("reverse", &known, context);
         let say = |line: &str| context.log(line);
@@ -129,7 +129,7 @@ impl Unit for External {
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
-        let known = self.kind.known(context).await?;
+        let known = self.of.ask(context).await?;
         if !known.init.is_v1 {
             return Ok(Watch::never());
         }
@@ -138,7 +138,7 @@ impl Unit for External {
             let watch = Watched {
                 resource: context.name().to_owned(),
                 input: self.input("watch", &known, context),
-                settings: Arc::clone(self.kind.settings()),
+                settings: Arc::clone(self.of.settings()),
                 ledger: context.ledger().cloned(),
                 stop: context.stop().clone(),
                 secrets: context.secrets().clone(),
@@ -160,13 +160,13 @@ fn delete(known: &Known) -> Result<Action, String> {
 }
 
 impl External {
-    pub(crate) fn new(kind: ExternalKind, config: Config) -> Self {
-        Self { kind, config }
+    pub(crate) fn new(of: Arc<ExternalType>, config: Config) -> Self {
+        Self { of, config }
     }
 
     fn input(&self, call: &str, known: &Known, context: &Context) -> Value {
-        let who = (context.name(), self.kind.name());
-        let mut input = self.kind.shared().input(who, context.folder());
+        let who = (context.name(), &*self.of.name);
+        let mut input = self.of.shared.input(who, context.folder());
         let mut config = self.config.clone();
         config.remove(DELETED);
         input["config"] = Value::Object(config);
@@ -190,7 +190,7 @@ impl External {
     }
 
     fn look_timeout(&self, known: &Known) -> Duration {
-        known.init.timeouts.0.unwrap_or(self.kind.settings().look_timeout)
+        known.init.timeouts.0.unwrap_or(self.of.settings().look_timeout)
     }
 
     /// Takes what the type says is secret for secrets.
@@ -212,7 +212,7 @@ impl External {
     }
 
     fn caller<'a>(&'a self, context: &'a Context, told: Option<Told<'a>>) -> Caller<'a> {
-        let settings = self.kind.settings();
+        let settings = self.of.settings();
         Caller { settings, ledger: context.ledger(), stop: context.stop(), told }
     }
 
@@ -244,15 +244,15 @@ impl External {
     }
 
     async fn runner(&self, spec: &CallSpec, folder: &Path) -> Result<Runner, String> {
-        let Some(image) = &spec.image else { return Ok(self.kind.runner().clone()) };
-        let settings = self.kind.settings();
+        let Some(image) = &spec.image else { return Ok(self.of.runner.clone()) };
+        let settings = self.of.settings();
         let named = |wrong| format!("protocol error: the image \"{image}\": {wrong}");
         let runner = match Runner::parse(image, folder, settings).map_err(named)? {
             Some(runner) => runner,
             // A bare name is that of an image here, and not of a kind.
             None => Runner::image(image, settings).map_err(named)?,
         };
-        if runner != *self.kind.runner() {
+        if runner != self.of.runner {
             identity(&runner, settings).await.map_err(|error| error.to_string())?;
         }
         Ok(runner)

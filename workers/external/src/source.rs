@@ -8,11 +8,13 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::external_type::ExternalType;
 use crate::kind::ExternalKind;
-use crate::known::{Asking, Known, Shared, Unknown};
+use crate::known::{Asking, Known, Shared};
 use crate::plugs::Plugs;
 use crate::settings::Settings;
 use crate::type_name::Runner;
+use crate::unknown::Unknown;
 
 /// Makes kinds of programs and containers.
 ///
@@ -65,7 +67,7 @@ impl KindSource for External {
             return MadeKinds::new(Vec::new(), errors);
         }
         let shared = Arc::new(Shared::new(Arc::clone(&self.settings), plugs));
-        let mut kinds: BTreeMap<&str, ExternalKind> = BTreeMap::new();
+        let mut kinds: BTreeMap<&str, Arc<ExternalType>> = BTreeMap::new();
         let mut errors = Vec::new();
         for (at, WantedKind { kind, folder, .. }) in wanted.resources.iter().enumerate() {
             if kinds.contains_key(kind.as_str()) {
@@ -73,7 +75,10 @@ impl KindSource for External {
             }
             match Runner::parse(kind, folder, &self.settings) {
                 Ok(Some(runner)) => {
-                    kinds.insert(kind, ExternalKind::new(kind, runner, Arc::clone(&shared)));
+                    kinds.insert(
+                        kind,
+                        Arc::new(ExternalType::new(kind, runner, Arc::clone(&shared))),
+                    );
                 }
                 Ok(None) => errors.push((Culprit::Resource(at), "it names no program".to_owned())),
                 Err(wrong) => errors.push((Culprit::Resource(at), wrong)),
@@ -105,7 +110,7 @@ impl KindSource for External {
             }
         }
         errors.sort();
-        let kinds = kinds.into_values().map(|kind| Arc::new(kind) as Arc<dyn Kind>);
+        let kinds = kinds.into_values().map(|of| Arc::new(ExternalKind(of)) as Arc<dyn Kind>);
         MadeKinds::new(kinds.collect(), errors)
     }
 }
@@ -114,7 +119,7 @@ impl KindSource for External {
 /// as a type of protocol 1 says the same of all.
 async fn ask_all(
     shared: &Arc<Shared>,
-    kinds: &BTreeMap<&str, ExternalKind>,
+    kinds: &BTreeMap<&str, Arc<ExternalType>>,
     wanted: &Wishes,
 ) -> Asked {
     let mut seen = BTreeSet::new();
@@ -127,7 +132,7 @@ async fn ask_all(
 
 async fn ask_some(
     shared: &Arc<Shared>,
-    kinds: &BTreeMap<&str, ExternalKind>,
+    kinds: &BTreeMap<&str, Arc<ExternalType>>,
     (wanted, which): (&Wishes, Vec<usize>),
 ) -> Asked {
     let free = Arc::new(Semaphore::new(shared.settings.parallel.max(1)));
@@ -135,7 +140,7 @@ async fn ask_some(
     for at in which {
         let wish = wanted.resources[at].clone();
         let Some(kind) = kinds.get(wish.kind.as_str()) else { continue };
-        let (shared, runner, free) = (Arc::clone(shared), kind.runner().clone(), Arc::clone(&free));
+        let (shared, runner, free) = (Arc::clone(shared), kind.runner.clone(), Arc::clone(&free));
         asking.spawn(async move {
             let _free = free.acquire().await;
             let (_stopper, stop) = Stop::pair();

@@ -1,0 +1,86 @@
+//! A type, and what it has said of its resources.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use crankcase_resources::{BoxError, Context};
+use parking_lot::RwLock;
+
+use crate::known::{Asking, Known, Shared};
+use crate::settings::Settings;
+use crate::type_name::Runner;
+
+/// A type that is a program.
+pub(crate) struct ExternalType {
+    pub(crate) name: String,
+    pub(crate) runner: Runner,
+    pub(crate) shared: Arc<Shared>,
+    /// What it is for, once it has said so.
+    summary: OnceLock<String>,
+    /// What the type has said of its resources, by their names.
+    known: RwLock<HashMap<String, Arc<Known>>>,
+}
+
+impl fmt::Debug for ExternalType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ExternalType").field(&self.name).finish()
+    }
+}
+
+impl ExternalType {
+    pub(crate) fn new(name: &str, runner: Runner, shared: Arc<Shared>) -> Self {
+        let (name, summary) = (name.to_owned(), OnceLock::new());
+        Self { name, runner, shared, summary, known: RwLock::default() }
+    }
+
+    /// Returns what it says it is for.
+    pub(crate) fn summary(&self) -> Option<&str> {
+        self.summary.get().map(String::as_str)
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.shared.settings
+    }
+
+    /// Returns how the type works for a resource, which it is asked now if that has failed before.
+    pub(crate) async fn ask(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
+        let Self { name, runner, shared, .. } = self;
+        if context.ledger().is_some() {
+            shared.end_leftovers().await;
+        }
+        if let Some(said) = self.known(context.name()) {
+            return Ok(said);
+        }
+        let asking = Asking {
+            resource: context.name(),
+            kind: name,
+            runner,
+            folder: context.folder(),
+            dependencies: None,
+            ledger: context.ledger(),
+            stop: context.stop(),
+        };
+        let said = Arc::new(shared.ask(asking).await?);
+        self.known.write().insert(context.name().to_owned(), Arc::clone(&said));
+        Ok(said)
+    }
+
+    /// Returns what the type has said of a resource.
+    pub(crate) fn known(&self, resource: &str) -> Option<Arc<Known>> {
+        self.known.read().get(resource).cloned()
+    }
+
+    /// Returns the first that there is of what it has said of its resources.
+    pub(crate) fn first<T>(&self, of: impl Fn(&Known) -> Option<T>) -> Option<T> {
+        self.known.read().values().find_map(|known| of(known))
+    }
+
+    /// Notes what the type has said of a resource.
+    pub(crate) fn learn(&self, resource: &str, known: Known) {
+        if let Some(summary) = &known.init.summary {
+            self.summary.get_or_init(|| summary.clone());
+        }
+        self.known.write().insert(resource.to_owned(), Arc::new(known));
+    }
+}

@@ -1,0 +1,12 @@
+//! Why a type cannot be used.
+
+/// Why it is not known how a type works.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    /// All that is wrong with its answer, or with what it asks for.
+    #[error("{}", _0.join("; "))]
+    Type(Vec<String>),
+    /// What the machine lacks to ask it.
+    #[error("{_0}")]
+    Machine(String),
+}
