@@ -1,5 +1,7 @@
 //! Texts that are evaluated before anything else of a resource is read: types, dependencies, and plugs.
 
+use std::ops::Range;
+
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -42,8 +44,7 @@ pub(crate) fn evaluate(
     plugs.values_mut().for_each(|plug| texts.node(&plug.source, &mut plug.node, "a plug"));
     if plugs.keys().any(|name| is_template(name)) {
         for (name, plug) in std::mem::take(plugs) {
-            let key = Node { span: plug.key.clone(), data: Data::String(name) };
-            let name = texts.key(&plug.source, key, "a plug");
+            let name = texts.key(&plug.source, (name, &plug.key), "a plug");
             texts.once(plugs.contains_key(&name), (&plug.source, plug.key.start), &name);
             plugs.insert(name, plug);
         }
@@ -79,25 +80,27 @@ impl AtLoad<'_> {
             return;
         }
         for (key, entry) in std::mem::take(map) {
-            let key = Node { span: entry.key.clone(), data: Data::String(key) };
-            let key = self.key(source, key, place);
+            let key = self.key(source, (key, &entry.key), place);
             self.once(map.contains_key(&key), (source, entry.key.start), &key);
             map.insert(key, entry);
         }
     }
 
-    /// Returns a key, evaluated.
-    fn key(&mut self, source: &Source, mut key: Node, place: &str) -> String {
-        self.node(source, &mut key, place);
-        match key.data {
-            Data::String(key) => key,
-            other => {
-                let key = Node { span: key.span, data: other };
-                let message = format!("a name is a text, not {}", key.description());
-                self.problems.at(source, key.span.start, message);
-                String::new()
-            }
+    /// Returns a key, evaluated; one that is wrong as it is.
+    fn key(
+        &mut self,
+        source: &Source,
+        (key, span): (String, &Range<usize>),
+        place: &str,
+    ) -> String {
+        let mut node = Node { span: span.clone(), data: Data::String(key.clone()) };
+        self.node(source, &mut node, place);
+        if let Data::String(text) = node.data {
+            return text;
         }
+        let message = format!("a name is a text, not {}", node.description());
+        self.problems.at(source, span.start, message);
+        key
     }
 
     fn once(&mut self, is_there: bool, (source, offset): (&Source, usize), name: &str) {
