@@ -33,7 +33,7 @@ pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<Str
             })
         }
         Runner::Container { engine, image } => {
-            digest_of_image(engine, image, settings.pull).await.map_err(Unknown::Machine)
+            digest_of_image(engine, image, settings).await.map_err(Unknown::Machine)
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_workers::{Finished, Job, ProcessConfig};
 
-use crate::settings::Pull;
+use crate::settings::{Pull, Settings};
 
-/// How long an engine may take to say what it has, or to remove a container.
-const ANSWER: Duration = Duration::from_secs(60);
+/// How long an engine may take to remove a container.
+const REMOVAL: Duration = Duration::from_secs(60);
 
 /// How long it may take to get an image.
 const PULL: Duration = Duration::from_secs(60 * 60);
@@ -33,25 +33,29 @@ pub(crate) const ENVIRONMENT: [&str; 8] = [
 pub(crate) async fn digest_of_image(
     engine: &[String],
     image: &str,
-    when: Pull,
+    settings: &Settings,
 ) -> Result<String, String> {
-    if when == Pull::Always {
+    if settings.pull == Pull::Always {
         pull(engine, image).await?;
     }
-    if let Some(id) = inspect(engine, image).await? {
+    if let Some(id) = inspect(engine, image, settings.engine_timeout).await? {
         return Ok(id);
     }
-    if when == Pull::Never {
+    if settings.pull == Pull::Never {
         return Err(format!("there is no image {image}, and none is to be pulled"));
     }
     pull(engine, image).await?;
-    let id = inspect(engine, image).await?;
+    let id = inspect(engine, image, settings.engine_timeout).await?;
     id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
 }
 
-async fn inspect(engine: &[String], image: &str) -> Result<Option<String>, String> {
+async fn inspect(
+    engine: &[String],
+    image: &str,
+    timeout: Duration,
+) -> Result<Option<String>, String> {
     let words = ["image", "inspect", "--format", "{{.Id}}", image];
-    let finished = run(engine, &words, ANSWER).await?;
+    let finished = run(engine, &words, timeout).await?;
     let id = finished.stdout.trim();
     if finished.status.success() && !id.is_empty() {
         return Ok(Some(id.to_owned()));
@@ -88,7 +92,7 @@ async fn run(engine: &[String], words: &[&str], timeout: Duration) -> Result<Fin
 
 /// Removes a container with all that runs in it; returns whether it is gone.
 pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
-    run(engine, &["rm", "--force", name], ANSWER).await.is_ok_and(|finished| {
+    run(engine, &["rm", "--force", name], REMOVAL).await.is_ok_and(|finished| {
         finished.status.success() || finished.stderr.to_lowercase().contains("no such container")
     })
 }

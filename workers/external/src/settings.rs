@@ -30,6 +30,8 @@ pub struct Settings {
     pub look_timeout: Duration,
     /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for both.
     pub action_timeout: Duration,
+    /// How long an engine may take to say what images it has. Default 1 minute.
+    pub engine_timeout: Duration,
     /// How much a type may answer, in bytes. Default 16 MiB.
     pub most: usize,
     /// How many types are asked at a time how they work. Default 16.
@@ -66,6 +68,7 @@ impl Default for Settings {
             cache: None,
             look_timeout: Duration::from_secs(5 * 60),
             action_timeout: Duration::from_secs(60 * 60),
+            engine_timeout: Duration::from_secs(60),
             most: 16 * 1024 * 1024,
             parallel: 16,
             is_lenient: false,

@@ -4,10 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_external::{External, Settings};
 use crankcase_resources::testing::{Conformance, Sample};
-use crankcase_resources::{Kinds, WantedKind, Wishes};
+use crankcase_resources::{Culprit, Kinds, WantedKind, Wishes};
 use serde_json::json;
 
 /// A type that keeps a text in a file.
@@ -54,6 +55,25 @@ fn sample(name: &str) -> Sample {
         .of_process()
         .drift("it was changed", |folder| fs::write(folder.join("it"), "wrong"))
         .drift("it was removed", |folder| fs::remove_file(folder.join("it")))
+}
+
+#[test]
+fn an_engine_that_answers_late_is_what_the_machine_lacks() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let engine = folder.path().join("engine");
+    fs::write(&engine, "#!/bin/sh\nsleep 1000\n")?;
+    fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
+    let engine = engine.display().to_string();
+    let mut settings = Settings::default();
+    (settings.engine, settings.engine_timeout) = (vec![engine.clone()], Duration::from_millis(100));
+    let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
+    let wanted = WantedKind::new("acme/disk:1", "sample", folder.path().to_owned());
+
+    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+
+    let expected = format!("cannot run {engine}: it took longer than 100ms and was ended");
+    assert_eq!(errors, [(Culprit::Machine(0), expected)]);
+    Ok(())
 }
 
 #[test]
