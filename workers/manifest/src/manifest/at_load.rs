@@ -103,8 +103,9 @@ impl AtLoad<'_> {
         key
     }
 
+    /// Says of a name that is there already that it is there twice.
     fn once(&mut self, is_there: bool, (source, offset): (&Source, usize), name: &str) {
-        if is_there && !is_template(name) {
+        if is_there {
             let message = format!("{} is there twice", quoted(name));
             self.problems.with_hint(source, offset, message, Hint::of(name));
         }
@@ -113,19 +114,34 @@ impl AtLoad<'_> {
     fn text(&mut self, source: &Source, node: &mut Node, place: &str) {
         let before = self.problems.count();
         let used = check::check(source, node, &self.vars.usable(false, place), self.problems);
+        if let Some(secret) = used.secrets.first() {
+            let message = format!("{place} uses a secret, {secret}, and {place} is shown");
+            self.problems.with_hint(source, node.span.start, message, Hint::of(secret));
+        }
         if self.problems.count() > before || used.uses_any(self.vars.wrong) {
             return;
         }
-        let mut texts = Texts::new(&self.names, &mut self.budget);
-        let value = texts.node(node);
-        let troubles = texts.finish().troubles;
-        if troubles.is_empty() {
+        let texts = (&self.names, &mut self.budget);
+        if let Some(value) = evaluated((source, node), texts, self.problems) {
             node.data = data(value, node);
         }
-        for Trouble { span, text, failure } in troubles {
-            check::report(source, (&text, &span), failure, self.problems);
-        }
     }
+}
+
+/// Evaluates the texts of a value; none if one of them is wrong, which is told.
+pub(crate) fn evaluated(
+    (source, node): (&Source, &Node),
+    (names, budget): (&Names, &mut Budget),
+    problems: &mut Problems,
+) -> Option<Value> {
+    let mut texts = Texts::new(names, budget);
+    let value = texts.node(node);
+    let troubles = texts.finish().troubles;
+    let is_known = troubles.is_empty();
+    for Trouble { span, text, failure } in troubles {
+        check::report(source, (&text, &span), failure, problems);
+    }
+    is_known.then_some(value)
 }
 
 /// Returns a value as if it had been written where a text is.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crankcase_resources::{item_name, worker_name};
 use serde_json::Value;
 
+use crate::manifest::at_load::evaluated;
 use crate::manifest::bounds::Bounds;
 use crate::manifest::check;
 use crate::manifest::expression::{Budget, Names, from_json};
@@ -15,7 +16,6 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::{Draft, Item};
-use crate::manifest::text::{Texts, Trouble};
 use crate::manifest::vars::KnownVars;
 
 /// How many resources all `for_each` of a manifest may make together.
@@ -224,15 +224,9 @@ impl Expansion<'_> {
             sensitive: Arc::clone(&self.globals.sensitive),
             ..Names::default()
         };
-        let mut texts = Texts::new(&names, self.budget);
-        let value = texts.node(node);
-        let troubles = texts.finish().troubles;
+        let value = evaluated((&draft.source, node), (&names, &mut *self.budget), self.problems);
         self.is_spent = self.budget.is_overdrawn();
-        let is_known = troubles.is_empty();
-        for Trouble { span, text, failure } in troubles {
-            check::report(&draft.source, (&text, &span), failure, self.problems);
-        }
-        is_known.then_some(value)
+        value
     }
 
     fn wrong(&mut self, source: &Source, offset: usize, message: String, value: &str) {

@@ -6,9 +6,8 @@ use crankcase_resources::Plug;
 use indexmap::IndexMap;
 
 use crate::manifest::document::{Written, map};
-use crate::manifest::expression::is_template;
 use crate::manifest::node::{Data, Node};
-use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::problem::{Problems, quoted};
 use crate::manifest::resource::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 
@@ -19,15 +18,14 @@ const KEYS: &[&str] = &["path", "read_only", "resource_names", "resource_types"]
 pub(crate) fn decode(written: &IndexMap<String, Written>, problems: &mut Problems) -> Vec<Plug> {
     let mut plugs = Vec::new();
     for (name, Written { source, key, node }) in written {
-        if !is_name(name) && !is_template(name) {
-            let message = bad_name("name of a plug", name);
-            problems.with_hint(source, key.start, message, Hint::of(name));
+        let mut decoder = Decoder { source, problems };
+        if !is_name(name) && !decoder.is_unevaluated(name) {
+            decoder.wrong(key, bad_name("name of a plug", name), name);
         }
         let what = format!("plug {}", quoted(name));
-        let Some(map) = map(source, node.clone(), &what, problems) else { continue };
+        let Some(map) = map(source, node.clone(), &what, decoder.problems) else { continue };
         let mut plug = Plug::new(name, PathBuf::new());
         let has_path = map.contains_key("path");
-        let mut decoder = Decoder { source, problems };
         for (key, entry) in map {
             match key.as_str() {
                 "path" => {
@@ -48,7 +46,7 @@ pub(crate) fn decode(written: &IndexMap<String, Written>, problems: &mut Problem
             }
         }
         if !has_path {
-            problems.at(source, key.start, format!("{what} has no \"path\""));
+            decoder.at(key, format!("{what} has no \"path\""));
         }
         plugs.push(plug);
     }

@@ -6,7 +6,6 @@ use crankcase_resources::{Dependency, KindSource, Meta, OnChange};
 use crate::manifest::bounds::size_of;
 use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
-use crate::manifest::expression::is_template;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -167,8 +166,7 @@ impl Decoder<'_> {
     fn kind(&mut self, node: Node, types: &Types<'_>) -> String {
         let span = node.span.clone();
         let Some(kind) = self.text(node, "\"type\"") else { return String::new() };
-        // What is wrong with an expression was told.
-        if is_template(&kind) {
+        if self.is_unevaluated(&kind) {
             return kind;
         }
         let names = || types.names.iter().copied();
@@ -201,7 +199,7 @@ impl Decoder<'_> {
                 )
                 .into_iter();
             return names
-                .filter(|(_, resource)| !is_template(resource))
+                .filter(|(_, resource)| !self.is_unevaluated(resource))
                 .map(|(offset, resource)| {
                     let alias = resource.clone();
                     (offset, Dependency { alias, resource, on_change: OnChange::default() })
@@ -213,7 +211,7 @@ impl Decoder<'_> {
     }
 
     fn dependency(&mut self, alias: String, entry: Entry) -> Option<(usize, Dependency)> {
-        if is_template(&alias) {
+        if self.is_unevaluated(&alias) {
             return None;
         }
         if !is_name(&alias) {
@@ -222,7 +220,10 @@ impl Decoder<'_> {
         let offset = entry.value.span.start;
         let what = format!("dependency {}", quoted(&alias));
         if !matches!(entry.value.data, Data::Map(_)) {
-            let resource = self.text(entry.value, &what).filter(|name| !is_template(name))?;
+            let resource = self.text(entry.value, &what)?;
+            if self.is_unevaluated(&resource) {
+                return None;
+            }
             return Some((offset, Dependency { alias, resource, on_change: OnChange::default() }));
         }
         let mut on_change = OnChange::default();
@@ -233,7 +234,7 @@ impl Decoder<'_> {
                 "resource" => {
                     resource =
                         self.text(entry.value, "\"resource\"").map(|name| (span.start, name));
-                    resource.as_ref().filter(|(_, name)| !is_template(name))?;
+                    resource.as_ref().filter(|(_, name)| !self.is_unevaluated(name))?;
                 }
                 "on_change" => match self.text(entry.value, "\"on_change\"")?.as_str() {
                     "check" => on_change = OnChange::Check,

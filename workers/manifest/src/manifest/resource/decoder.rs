@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::manifest::document::{listed, map_or_nothing};
+use crate::manifest::expression::is_template;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -25,6 +26,11 @@ impl Decoder<'_> {
         let hint = self.problems.nearest(key, keys.iter().copied()).or(listed(keys));
         let message = format!("unknown key {} in {of}", quoted(key));
         self.problems.with_hint(self.source, span.start, message, hint);
+    }
+
+    /// Returns whether a text is an expression that could not be evaluated, which was told.
+    pub(crate) fn is_unevaluated(&self, text: &str) -> bool {
+        is_template(text) && self.problems.count() > 0
     }
 
     pub(crate) fn map_or_nothing(&mut self, node: Node, key: &str) -> Map {
