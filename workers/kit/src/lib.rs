@@ -110,8 +110,8 @@ pub use printable::{is_unprintable, printable};
 pub use proc_mount::explain_proc;
 pub use process::{
     Fate, Finished, Job, JobError, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig,
-    ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessStatus, Readiness, StopSignal,
-    Told, end_leftovers, launch,
+    ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessId, ProcessStatus, Readiness,
+    StopSignal, Told, end_leftovers, launch,
 };
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,

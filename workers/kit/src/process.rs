@@ -14,6 +14,7 @@ use tracing::Instrument;
 pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
 pub use self::group::ProcessGroup;
+pub use self::identity::ProcessId;
 pub use self::job::{Finished, Job, JobError};
 pub use self::job_output::Told;
 pub use self::launch::launch;

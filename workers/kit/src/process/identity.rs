@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::io::Errno;
+use rustix::process::getpid;
 
 use crate::proc_mount::explain_proc;
 
@@ -68,6 +69,42 @@ impl Stat {
             is_dead: matches!(field(3)?, "Z" | "X"),
             start_time: field(22)?.parse().ok()?,
         })
+    }
+}
+
+/// A process of this machine, told from a later one that has its pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessId {
+    /// Its pid.
+    pub pid: i32,
+    /// When it started, in clock ticks after the boot.
+    pub start_time: u64,
+}
+
+impl ProcessId {
+    /// Returns the process with this pid that started then.
+    pub fn new(pid: i32, start_time: u64) -> Self {
+        Self { pid, start_time }
+    }
+
+    /// Returns this process. Blocks for `/proc`.
+    ///
+    /// # Errors
+    ///
+    /// When `/proc` cannot be read.
+    pub fn of_self() -> io::Result<Self> {
+        let pid = getpid().as_raw_pid();
+        let stat = Stat::read(pid)?.ok_or(io::ErrorKind::NotFound)?;
+        Ok(Self::new(pid, stat.start_time))
+    }
+
+    /// Returns whether it has not ended. Blocks for `/proc`; one that it hides counts as not ended.
+    pub fn is_alive(&self) -> bool {
+        match Stat::read(self.pid) {
+            Ok(stat) => stat.is_some_and(|it| !it.is_dead && it.start_time == self.start_time),
+            Err(_) => true,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::process::{ChildStderr, ChildStdout};
 use super::config::ProcessConfig;
 use super::error::ProcessError;
 use super::group::ProcessGroup;
-use super::job_output::{JobOutput, Told};
+use super::job_output::{JobOutput, Told, Unread};
 use super::ledger::Ledger;
 use super::stop_signal::StopSignal;
 
@@ -26,7 +26,7 @@ pub struct Job {
     pub timeout: Duration,
     /// How much of the beginning and of the end of each output is kept, in bytes. Default 32 KiB each.
     pub kept: (usize, usize),
-    /// How much it may write to stdout, in bytes, all of which is kept. One that writes more is ended.
+    /// The most bytes that it may write to stdout; all of them are kept. If it writes more, it is ended.
     /// Default no limit.
     pub most: Option<usize>,
     /// Whether what it has left behind in its process group is killed once it has ended. Default false.
@@ -152,47 +152,28 @@ impl Job {
             None => JobOutput::new(stdout, self.kept, told.0),
         };
         let mut outputs = Outputs { stdout, stderr: JobOutput::new(stderr, self.kept, told.1) };
-        let limit = tokio::select! {
+        let cut = tokio::select! {
             biased;
             ended = outputs.read_until(group.leader_ended()) => match ended {
-                Ok(()) => return self.finish(group, &mut outputs).await,
-                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
-                Err(error) => return Err(JobError::Follow(error)),
+                Ok(()) => {
+                    let status = match self.ends_children {
+                        true => group.finish().await,
+                        false => group.release().await,
+                    };
+                    return Ok(outputs.finished(status.map_err(JobError::Follow)?));
+                }
+                Err(Unread::TooMuch(most)) => Cut::TooMuch(most),
+                Err(Unread::Failed(error)) => return Err(JobError::Follow(error)),
             },
-            () = stop.wait() => None,
-            () = tokio::time::sleep(self.timeout) => Some(self.timeout),
+            () = stop.wait() => Cut::Stopped,
+            () = tokio::time::sleep(self.timeout) => Cut::TimedOut(self.timeout),
         };
         self.end(&mut group, &mut outputs).await;
-        self.within(&outputs)?;
-        let output = outputs.text();
-        Err(match limit {
-            Some(limit) => JobError::TimedOut { limit, output },
-            None => JobError::Stopped { output },
+        Err(match cut {
+            Cut::TooMuch(most) => JobError::TooMuch { most, stderr: outputs.stderr.text() },
+            Cut::Stopped => JobError::Stopped { output: outputs.text() },
+            Cut::TimedOut(limit) => JobError::TimedOut { limit, output: outputs.text() },
         })
-    }
-
-    /// Lets go of a group whose leader has ended.
-    async fn finish(
-        &self,
-        group: ProcessGroup,
-        outputs: &mut Outputs<'_>,
-    ) -> Result<Finished, JobError> {
-        let status = match self.ends_children {
-            true => group.finish().await,
-            false => group.release().await,
-        };
-        self.within(outputs)?;
-        Ok(outputs.finished(status.map_err(JobError::Follow)?))
-    }
-
-    /// Requires that no more was written than may be.
-    fn within(&self, outputs: &Outputs<'_>) -> Result<(), JobError> {
-        match self.most {
-            Some(most) if outputs.stdout.left_out() > 0 => {
-                Err(JobError::TooMuch { most, stderr: outputs.stderr.text() })
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Ends the group. Whether the leader has ended or not, it is not reaped before, so that the group can
@@ -202,10 +183,17 @@ impl Job {
         let signal: StopSignal = *stop_signal;
         let asked = outputs.read_until(group.ask_to_end(signal, *grace)).await;
         let reaped = outputs.read_until(group.reap()).await;
-        if let Err(error) = asked.map(drop).and(reaped.map(drop)) {
+        if let Err(Unread::Failed(error)) = asked.map(drop).and(reaped.map(drop)) {
             tracing::warn!(process = name, %error, "cannot end a command");
         }
     }
+}
+
+/// Why a command is ended.
+enum Cut {
+    TooMuch(usize),
+    Stopped,
+    TimedOut(Duration),
 }
 
 /// What a command has written.
@@ -219,7 +207,7 @@ impl Outputs<'_> {
     async fn read_until<T>(
         &mut self,
         happened: impl Future<Output = io::Result<T>>,
-    ) -> io::Result<T> {
+    ) -> Result<T, Unread> {
         let Self { stdout, stderr } = self;
         let reading = async {
             tokio::try_join!(stdout.fill(), stderr.fill())?;

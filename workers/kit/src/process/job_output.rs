@@ -16,6 +16,19 @@ const LINE: usize = 8 * 1024;
 /// What is told of each line of an output while the command runs.
 pub type Told<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
+/// Why an output is not read any more.
+pub(super) enum Unread {
+    /// There is more than this many bytes.
+    TooMuch(usize),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// One output of a job: its beginning and its end are kept.
 pub(super) struct JobOutput<'a, P> {
     /// None once it has ended.
@@ -49,7 +62,7 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
     /// # Errors
     ///
     /// When the pipe cannot be read. When there is more than there may be: then it is not read any more.
-    pub(super) async fn fill(&mut self) -> io::Result<()> {
+    pub(super) async fn fill(&mut self) -> Result<(), Unread> {
         let mut buffer = vec![0; BUFFER];
         while let Some(pipe) = &mut self.pipe {
             match pipe.read(&mut buffer).await? {
@@ -59,16 +72,26 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
                 }
                 count => self.keep(&buffer[..count]),
             }
-            if self.is_limited && self.left_out > 0 {
-                self.pipe = None;
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
+            self.within()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the pipe up if there was more than there may be.
+    fn within(&mut self) -> Result<(), Unread> {
+        if self.is_limited && self.left_out > 0 {
+            self.pipe = None;
+            return Err(Unread::TooMuch(self.kept.0));
         }
         Ok(())
     }
 
     /// Reads what is there without waiting for those who still hold the pipe.
-    pub(super) fn drain(&mut self) -> io::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// As [`fill`](Self::fill).
+    pub(super) fn drain(&mut self) -> Result<(), Unread> {
         let mut buffer = vec![0; BUFFER];
         for _ in 0..LAST_READS {
             let Some(pipe) = &self.pipe else { break };
@@ -77,11 +100,11 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(count) => self.keep(&buffer[..count]),
                 Err(Errno::INTR) => {}
-                Err(err) => return Err(err.into()),
+                Err(err) => return Err(io::Error::from(err).into()),
             }
         }
         self.tell_rest();
-        Ok(())
+        self.within()
     }
 
     fn keep(&mut self, bytes: &[u8]) {

@@ -99,7 +99,7 @@ async fn what_a_job_leaves_behind_ends_with_it_if_that_is_wanted() -> TestResult
 
     assert_eq!(finished.status.code(), Some(3));
     let left = format!("/proc/{}/stat", finished.stdout.trim());
-    // Who has nobody to reap it stays as a zombie.
+    // A process whose parent does not reap it stays as a zombie.
     let is_dead = std::fs::read_to_string(left).map_or(true, |stat| stat.contains(") Z "));
     assert!(is_dead, "{finished:?}");
     Ok(())
