@@ -84,9 +84,9 @@ impl SiteArgs {
 
     /// Returns the variables that Deployster has by itself, as far as they mean something here.
     fn built_in(&self) -> Vec<(String, String)> {
-        let first = self.paths.first();
-        let folder = first.map(|path| folder_of(path).unwrap_or_default());
-        let workspace = folder.and_then(|folder| std::path::absolute(folder.join(".")).ok());
+        let workspace =
+            self.paths.first().map(|path| folder_of(path).unwrap_or_else(|| ".".into()));
+        let workspace = workspace.and_then(|folder| std::path::absolute(folder).ok());
         let conf = self.external.conf().and_then(|conf| std::path::absolute(conf).ok());
         let paths = [("_workspace", workspace), ("_conf", conf)].into_iter();
         let paths = paths
@@ -100,7 +100,6 @@ impl SiteArgs {
     fn automatic_vars(&self) -> Vec<PathBuf> {
         let mut folders: Vec<_> = self.external.conf().map(Path::to_owned).into_iter().collect();
         for folder in self.paths.iter().filter_map(|path| folder_of(path)) {
-            let folder = if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder };
             if !folders.contains(&folder) {
                 folders.push(folder);
             }
@@ -200,7 +199,10 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
 fn folder_of(path: &Path) -> Option<PathBuf> {
     match path.is_dir() {
         true => Some(path.to_owned()),
-        false => path.parent().filter(|_| path.is_file()).map(Path::to_owned),
+        false => path.parent().filter(|_| path.is_file()).map(|folder| match folder.as_os_str() {
+            name if name.is_empty() => PathBuf::from("."),
+            _ => folder.to_owned(),
+        }),
     }
 }
 

@@ -37,6 +37,8 @@ async fn a_manifest_runs_as_it_is_with_variables_from_outside() -> TestResult {
 
     let applied = machine.run(&[&words[..], &vars].concat()).await?;
     let unknown = machine.run(&[&words[..], &vars, &["--var", "sise=1"]].concat()).await?;
+    // A word that stands somewhere is no use of a variable.
+    let word = machine.run(&[&words[..], &vars, &["--var", "config=1"]].concat()).await?;
     let missing = machine.run(&[&words[..], &vars[..5]].concat()).await?;
 
     assert_eq!(applied.code, Some(0), "{applied:?}");
@@ -46,6 +48,8 @@ async fn a_manifest_runs_as_it_is_with_variables_from_outside() -> TestResult {
     assert_eq!(unknown.code, Some(65), "{unknown:?}");
     let expected = "--var: no manifest has a variable \"sise\"\n  help: did you mean \"size\"?\n";
     assert!(unknown.stderr.contains(expected), "{unknown:?}");
+    assert_eq!(word.code, Some(65), "{word:?}");
+    assert!(word.stderr.contains("--var: no manifest has a variable \"config\"\n"), "{word:?}");
     assert_eq!(missing.code, Some(65), "{missing:?}");
     assert!(missing.stderr.contains("site.yaml:9:24: unknown name \"alias\""), "{missing:?}");
     Ok(())

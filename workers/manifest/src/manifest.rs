@@ -154,6 +154,7 @@ impl Manifest {
             Order::default()
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
+        problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
         tell_wanted(&mut declarations, &placed);
@@ -298,9 +299,6 @@ fn make_kinds(
     };
     let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
     for (culprit, message) in kinds.make(&wishes) {
-        if matches!(culprit, Culprit::Machine(_)) {
-            problems.blame_machine();
-        }
         let (source, offset, value) = match culprit {
             Culprit::Resource(at) | Culprit::Machine(at) => {
                 (&unknown[at].source, unknown[at].offset, &unknown[at].kind)
@@ -310,7 +308,11 @@ fn make_kinds(
                 None => continue,
             },
         };
-        problems.with_hint(source, offset, message, Hint::of(value));
+        if matches!(culprit, Culprit::Machine(_)) {
+            problems.of_machine(source, offset, message, Hint::of(value));
+        } else {
+            problems.with_hint(source, offset, message, Hint::of(value));
+        }
     }
 }
 

@@ -218,8 +218,7 @@ impl Checker<'_> {
         }
         let (message, hint) = match (first, path.get(1)) {
             ("vars", Some(name)) if self.usable.vars.contains(name.as_str()) => {
-                self.used.vars.insert(name.clone());
-                return None;
+                return self.variable(name);
             }
             ("vars", Some(name)) => {
                 (format!("unknown variable {}", quoted(name)), self.problems.nearest(name, vars))
@@ -229,6 +228,7 @@ impl Checker<'_> {
                 Hint::of(first),
             ),
             ("vars", None) => {
+                self.problems.used_all();
                 self.used.all_vars = true;
                 return None;
             }
@@ -254,10 +254,7 @@ impl Checker<'_> {
             ("item", _) if self.usable.has_item => return None,
             ("item", _) => self.no_item(),
             ("facts", _) => (format!("{} is not yet supported", quoted(first)), Hint::of(first)),
-            (name, _) if self.usable.vars.contains(name) => {
-                self.used.vars.insert(name.to_owned());
-                return None;
-            }
+            (name, _) if self.usable.vars.contains(name) => return self.variable(name),
             (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
                 let names = vars.chain(aliases).chain(["vars", "deps", "host"]);
@@ -267,6 +264,13 @@ impl Checker<'_> {
             }
         };
         Some(Failure { offset, message, hint })
+    }
+
+    /// Notes that a variable is used.
+    fn variable(&mut self, name: &str) -> Option<Failure> {
+        self.problems.used(name);
+        self.used.vars.insert(name.to_owned());
+        None
     }
 
     /// Notes that the states of all dependencies are used, with the secrets in them.

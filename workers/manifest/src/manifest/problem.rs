@@ -193,6 +193,8 @@ pub(crate) struct Problems {
     beside: Vec<PathBuf>,
     /// How many of them are of the machine.
     of_machine: usize,
+    /// The variables that are set and nowhere written, as long as no expression has used them.
+    unused: Vec<String>,
     comparisons: Cell<usize>,
 }
 
@@ -207,6 +209,31 @@ impl Problems {
         self.push((None, None), message, hint, None);
     }
 
+    /// Notes a variable that some expression has to use.
+    pub(crate) fn expect_use(&mut self, variable: &str) {
+        self.unused.push(variable.to_owned());
+    }
+
+    /// Notes that an expression uses a variable.
+    pub(crate) fn used(&mut self, variable: &str) {
+        self.unused.retain(|unused| unused != variable);
+    }
+
+    /// Notes that an expression uses all variables.
+    pub(crate) fn used_all(&mut self) {
+        self.unused.clear();
+    }
+
+    /// Notes a problem of each variable that nothing has used; `names` are those of all variables.
+    pub(crate) fn tell_unused<'a>(&mut self, names: impl Iterator<Item = &'a str> + Clone) {
+        for name in std::mem::take(&mut self.unused) {
+            let hint = self.nearest(&name, names.clone().filter(|other| *other != name));
+            let hint = hint.or(format!("declare it among the \"vars\" of the manifest: {name}:"));
+            let message = format!("--var: no manifest has a variable {}", quoted(&name));
+            self.note_with_hint(message, hint);
+        }
+    }
+
     /// Notes a problem of a file as a whole.
     pub(crate) fn of_file(&mut self, file: &Path, message: impl fmt::Display) {
         self.push((Some(file.to_owned()), None), message, Hint::default(), None);
@@ -217,11 +244,6 @@ impl Problems {
         if self.beside.len() < MAX_BESIDE && !self.beside.contains(&path) {
             self.beside.push(path);
         }
-    }
-
-    /// Notes that the next problem is one of the machine.
-    pub(crate) fn blame_machine(&mut self) {
-        self.of_machine += 1;
     }
 
     /// Notes a problem at a byte of a source.
@@ -245,6 +267,18 @@ impl Problems {
         let place = source.place(offset);
         let place = (Some(place.file.clone()), Some(place));
         self.push(place, message, hint, line.map(str::to_owned));
+    }
+
+    /// Notes the same of what the machine lacks.
+    pub(crate) fn of_machine(
+        &mut self,
+        source: &Source,
+        offset: usize,
+        message: impl fmt::Display,
+        hint: Hint,
+    ) {
+        self.of_machine += 1;
+        self.with_hint(source, offset, message, hint);
     }
 
     /// Names a wrong name as the value at fault, and the candidate that is nearest to it.

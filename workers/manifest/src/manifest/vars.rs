@@ -26,7 +26,7 @@ pub struct Overrides {
     pub files: Vec<PathBuf>,
     /// Names and values, which count more than the files. A value is a text that is taken as it is, but
     /// one of a variable that is written as a boolean has to be one. A name that is not among the variables
-    /// has to stand in an expression of the manifest, at least by the letter.
+    /// has to be used by an expression.
     pub vars: Vec<(String, String)>,
     /// Names and values of variables that there are without being written, and only for a manifest that
     /// names them. They may begin with `_`, as no others do.
@@ -184,11 +184,8 @@ fn collect(
     for (name, text) in &overrides.vars {
         if let Some(message) = refused(name) {
             problems.note_with_hint(message, Hint::of(name));
-        } else if is_whole && !vars.contains_key(name) && !outside.names(name) {
-            let hint = problems.nearest(name, vars.keys().map(String::as_str));
-            let hint = hint.or(format!("declare it among the \"vars\" of the manifest: {name}:"));
-            let message = format!("--var: no manifest has a variable {}", quoted(name));
-            problems.note_with_hint(message, hint);
+        } else if is_whole && !vars.contains_key(name) {
+            problems.expect_use(name);
         }
         let value = match (vars.get(name).is_some_and(is_boolean), text.as_str()) {
             (true, "true") => Value::from(true),
