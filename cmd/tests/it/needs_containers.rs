@@ -2,9 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Stdio;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
 use crate::external::DISK;
@@ -263,6 +265,50 @@ async fn what_a_killed_agent_has_left_is_ended_by_the_next_one() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_was_left_while_types_were_asked_is_ended_by_the_next_agent() -> TestResult {
+    let script = r#"#!/bin/sh
+cat >/dev/null
+case ${1-init} in
+init) [ -e hang ] && sleep 1000; echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}}}' ;;
+check) echo '{"status": "VALID", "state": {}}' ;;
+esac
+"#;
+    let ship = Ship::build(script).await?;
+    let machine = &ship.machine;
+    ship.declare("resources: {r: {type: \"IMAGE\"}}\n")?;
+    // An agent was here before.
+    let before = machine.run(&["apply", "site.yaml"]).await?;
+    assert_eq!(before.code, Some(0), "{before:?}");
+    machine.write("hang", "")?;
+    let label = format!("label=crankcase.agent={}", machine.path("state").display());
+    let words = ["events", "--since", "1", "--filter", &label, "--filter", "event=start"];
+    let mut events =
+        Command::new("docker").args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut started = BufReader::new(events.stdout.take().ok_or("no events")?).lines();
+    let mut first = machine.begin(&["apply", "site.yaml"])?;
+    // Two of the agent that was here, and that which hangs.
+    for _ in 0..3 {
+        within(started.next_line()).await??.ok_or("nothing has started")?;
+    }
+
+    // Those of an agent that is there are left alone, and so is what it asks.
+    fs::remove_file(machine.path("hang"))?;
+    let beside = machine.run(&["apply", "site.yaml"]).await?;
+    let kept = ship.containers().await?;
+    signal(&first.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
+    within(first.wait()).await??;
+    let left = ship.containers().await?;
+    let next = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!((beside.code, kept.lines().count()), (Some(0), 1), "{beside:?} {kept}");
+    assert_eq!(left, kept);
+    assert_eq!(next.code, Some(0), "{next:?}");
+    assert!(next.stderr.contains("container was left behind"), "{next:?}");
+    assert_eq!(ship.containers().await?, "");
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_image_is_pulled_when_it_is_missing_unless_none_is_to_be() -> TestResult {
     let registry = std::env::var("CRANKCASE_TEST_REGISTRY")?;
     let ship = Ship::build(&old()).await?;
@@ -307,6 +353,10 @@ async fn an_engine_that_is_not_there_is_named() -> TestResult {
 
     assert_eq!((missing.code, down.code), (Some(1), Some(1)), "{missing:?} {down:?}");
     assert!(missing.stderr.contains("cannot run /no/such/engine: "), "{missing:?}");
+    let option = ["plan", "site.yaml", "--engine-option=--no-such-option"];
+    let refused = ship.machine.run(&option).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("exit code #125!"), "{refused:?}");
     assert!(down.stderr.contains("docker does not say what acme/"), "{down:?}");
     Ok(())
 }

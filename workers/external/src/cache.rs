@@ -1,9 +1,11 @@
 //! Which program a type is just now, and what it has answered before.
 
+use std::error::Error;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
+use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, blocking};
 use crankcase_workers::{Folder, open_file};
 use serde_json::Value;
@@ -23,19 +25,30 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// # Errors
 ///
 /// When there is none.
-pub(crate) async fn identity(runner: &Runner, settings: &Settings) -> Result<String, Unknown> {
+pub(crate) async fn identity(
+    runner: &Runner,
+    (settings, stop): (&Settings, &Stop),
+) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
             let (path, shown) = (path.clone(), path.display().to_string());
             let digest = blocking(move || digest_of(&path)).await;
             digest.map_err(|error| {
-                Unknown::Type(vec![format!("cannot read the program {shown}: {error}")])
+                let is_denied = is_denied(&*error);
+                let text = format!("cannot read the program {shown}: {error}");
+                if is_denied { Unknown::Machine(text) } else { Unknown::Type(vec![text]) }
             })
         }
         Runner::Container { engine, image } => {
-            digest_of_image(engine, image, settings).await.map_err(Unknown::Machine)
+            digest_of_image(engine, image, (settings, stop)).await.map_err(Unknown::Machine)
         }
     }
+}
+
+/// Returns whether an error is that something may not be read.
+fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    let own = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    own == Some(io::ErrorKind::PermissionDenied) || error.source().is_some_and(is_denied)
 }
 
 fn digest_of(path: &Path) -> Result<String, BoxError> {

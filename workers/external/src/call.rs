@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
 use crankcase_workers::{Finished, Job, JobError, Ledger, ProcessConfig, Told};
-use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::containers::{Container, LABEL};
@@ -21,10 +22,7 @@ use crate::type_name::Runner;
 const LAST_LINES: usize = 20;
 const LAST_LINE: usize = 200;
 
-/// How much of each end of an action's output is kept, in bytes.
-const KEPT: usize = 32 * 1024;
-
-/// How much of what is told line by line is told, in bytes: of a look, and of an action.
+/// How much of what is told line by line is told, in bytes: of a look, and of an action or a watch.
 const LOOK_TOLD: usize = 64 * 1024;
 const ACTION_TOLD: usize = 16 * 1024 * 1024;
 
@@ -80,6 +78,23 @@ pub(crate) enum CallError {
     TooMuch { what: String, most: usize, last: String },
 }
 
+/// What an engine exits with when it could not run a container.
+const NOT_RUN: i32 = 125;
+
+impl CallError {
+    /// Returns whether the machine cannot run it, and not the program is at fault.
+    pub(crate) fn is_of_machine(&self, runner: &Runner) -> bool {
+        match self {
+            Self::Start { .. } => true,
+            Self::Exit { code, last, .. } => {
+                let is_foreign = || last.to_lowercase().contains("exec format error");
+                matches!(runner, Runner::Container { .. }) && (*code == NOT_RUN || is_foreign())
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Caller<'_> {
     /// Calls a program that answers in JSON. What it writes to stderr is told line by line.
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value, CallError> {
@@ -95,9 +110,11 @@ impl Caller<'_> {
         if !finished.is_text {
             return Err(CallError::NoText { what, begin: begin(), last });
         }
-        json::read(&finished.stdout).map_err(|error| {
-            let error = error.to_string();
-            CallError::Json { what, error, begin: begin(), last }
+        json::read(&finished.stdout).map_err(|error| CallError::Json {
+            what,
+            error,
+            begin: begin(),
+            last,
         })
     }
 
@@ -111,7 +128,9 @@ impl Caller<'_> {
     /// Calls a program that goes on until it is told to stop; `event` is told of each line of its stdout.
     /// Returns why it has ended.
     pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
-        match self.run(call, None, (Some(event), self.told)).await {
+        let say = self.told.map(|told| bounded(told, ACTION_TOLD));
+        let told = say.as_ref().map(|say| say as Told<'_>);
+        match self.run(call, None, (Some(event), told)).await {
             Ok(finished) => CallError::Ended {
                 what: call.what(),
                 how: finished.end(),
@@ -132,14 +151,17 @@ impl Caller<'_> {
         let container = match call.runner {
             Runner::Program(_) => None,
             Runner::Container { engine, .. } => {
-                // What is not on record of processes may go on without the lock of the state folder.
-                let state = self.settings.state.as_deref().filter(|_| self.ledger.is_some());
+                // A plan makes no state folder.
+                let state = self.settings.state.as_deref().filter(|state| state.is_dir());
                 Some(Container::begin(engine, state).await.map_err(|err| start(err.into()))?)
             }
         };
         let process = self.process(call, container.as_ref()).map_err(|err| start(err.into()))?;
-        let mut job = Job::new(process, call.timeout).kept(KEPT, KEPT).with_children();
-        job.most = most;
+        let job = Job::new(process, call.timeout).with_children();
+        let job = match most {
+            Some(most) => job.at_most(most),
+            None => job,
+        };
         let finished = match job.run(self.ledger, self.stop, told).await {
             Ok(finished) => finished,
             Err(error) => {
@@ -275,18 +297,15 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
     }
 }
 
-/// Tells what it is told, up to this many bytes.
+/// Tells what it is told, up to this many bytes, and then once that there is more.
 fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
-    let left = Mutex::new(most);
+    let (left, is_over) = (AtomicUsize::new(most), AtomicBool::new(false));
     move |line| {
-        let mut left = left.lock();
-        if *left == 0 {
-            return;
-        }
-        *left = left.saturating_sub(line.len() + 1);
-        match *left {
-            0 => told(&format!("it says more than {most} bytes; the rest is not shown")),
-            _ => told(line),
+        let less = |left: usize| left.checked_sub(line.len() + 1);
+        if left.try_update(Relaxed, Relaxed, less).is_ok() {
+            told(line);
+        } else if !is_over.swap(true, Relaxed) {
+            told(&format!("it says more than {most} bytes; the rest is not shown"));
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Containers that do not outlive their calls.
 //!
 //! An engine's client can be ended and its container go on. So each container has a name, which is on
-//! record while it runs: what is left there by a killed agent is removed by the next one.
+//! record while it runs, with the process that has started it: what is left by one that was killed is
+//! removed by the next agent.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crankcase_resources::blocking;
-use crankcase_workers::Folder;
+use crankcase_workers::{Folder, ProcessId};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
@@ -35,18 +36,34 @@ pub(crate) struct Container {
 #[derive(Serialize, Deserialize)]
 struct Record {
     engine: Vec<String>,
+    /// The pid of the process that has started it, and when that began.
+    starter: (i32, u64),
+}
+
+impl Record {
+    fn new(engine: &[String]) -> io::Result<Self> {
+        let ProcessId { pid, start_time, .. } = ProcessId::of_self()?;
+        Ok(Self { engine: engine.to_owned(), starter: (pid, start_time) })
+    }
+
+    /// Returns whether whoever has started it is still there to end it.
+    fn is_looked_after(&self) -> bool {
+        let (pid, start_time) = self.starter;
+        ProcessId::new(pid, start_time).is_alive()
+    }
 }
 
 impl Container {
-    /// Names a container, and puts it on record if there is a state folder.
+    /// Names a container, and puts it on record in the state folder.
     pub(crate) async fn begin(engine: &[String], state: Option<&Path>) -> Result<Self, String> {
         let name = format!("crankcase-{:032x}", rand::random::<u128>());
         let mut container =
             Self { engine: engine.to_owned(), name, record: None, has_ended: false };
         let Some(folder) = state.map(records) else { return Ok(container) };
-        let (name, record) = (container.name.clone(), Record { engine: engine.to_owned() });
+        let (name, engine) = (container.name.clone(), engine.to_owned());
         let noted = folder.clone();
         let note = move || -> io::Result<()> {
+            let record = Record::new(&engine)?;
             let folder = Folder::make(&noted).map_err(io::Error::other)?;
             folder.make_private().map_err(io::Error::other)?;
             folder.replace(&name, &serde_json::to_vec(&record)?, 0o600).map_err(io::Error::other)
@@ -109,7 +126,7 @@ pub(crate) async fn end_leftovers(state: &Path) -> Vec<String> {
     ended
 }
 
-/// Returns the containers on record, each with its engine.
+/// Returns the containers on record that nobody looks after, each with its engine.
 fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
     let listed = Folder::open(folder).and_then(|it| Ok((it.names(MOST)?, it)));
     let (names, records) = match listed {
@@ -119,9 +136,9 @@ fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
     let mut left = Vec::new();
     for name in names.iter().filter_map(|name| name.to_str()) {
         let read = records.read(name, LARGEST).map_err(io::Error::other)?;
-        let Ok(Record { engine }) = serde_json::from_slice(&read) else { continue };
-        if name.starts_with("crankcase-") {
-            left.push((name.to_owned(), engine));
+        let Ok(record) = serde_json::from_slice::<Record>(&read) else { continue };
+        if name.starts_with("crankcase-") && !record.is_looked_after() {
+            left.push((name.to_owned(), record.engine));
         }
     }
     Ok(left)

@@ -61,9 +61,7 @@ impl ExternalType {
             ledger: context.ledger(),
             stop: context.stop(),
         };
-        let said = Arc::new(shared.ask(asking).await?);
-        self.known.write().insert(context.name().to_owned(), Arc::clone(&said));
-        Ok(said)
+        Ok(self.learn(context.name(), shared.ask(asking).await?))
     }
 
     /// Returns what the type has said of a resource.
@@ -77,10 +75,12 @@ impl ExternalType {
     }
 
     /// Notes what the type has said of a resource.
-    pub(crate) fn learn(&self, resource: &str, known: Known) {
+    pub(crate) fn learn(&self, resource: &str, known: Known) -> Arc<Known> {
         if let Some(summary) = &known.init.summary {
             self.summary.get_or_init(|| summary.clone());
         }
-        self.known.write().insert(resource.to_owned(), Arc::new(known));
+        let known = Arc::new(known);
+        self.known.write().insert(resource.to_owned(), Arc::clone(&known));
+        known
     }
 }

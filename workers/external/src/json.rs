@@ -1,4 +1,4 @@
-//! JSON as a type may write it: one document, in which no key is there twice and no number is rounded.
+//! JSON as a type may write it: one document, in which no key is there twice and no whole number is rounded.
 
 use std::fmt;
 
@@ -10,8 +10,48 @@ use serde_json::{Map, Number, Value};
 /// # Errors
 ///
 /// What is wrong with it, with line and column.
-pub(crate) fn read(text: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(text).map(|Exact(value)| value)
+pub(crate) fn read(text: &str) -> Result<Value, String> {
+    let Exact(value) = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match too_wide(text) {
+        None => Ok(value),
+        Some((at, number)) => {
+            let before = &text[..at];
+            let line = before.matches('\n').count() + 1;
+            let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
+            let number = crankcase_resources::cut_after(number, 40);
+            Err(format!(
+                "the number {number} has more than 64 bits at line {line} column {column}; write it \
+                 as a text"
+            ))
+        }
+    }
+}
+
+/// Returns the first whole number of a document that has more than 64 bits, and where it begins. The reader
+/// takes it for one with a fraction, and digits of it are lost.
+fn too_wide(text: &str) -> Option<(usize, &str)> {
+    let bytes = text.as_bytes();
+    let (mut at, mut is_text) = (0, false);
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'\\' if is_text => at += 1,
+            b'"' => is_text = !is_text,
+            b'-' | b'0'..=b'9' if !is_text => {
+                let is_part = |byte: &u8| byte.is_ascii_digit() || b"-+.eE".contains(byte);
+                let length = bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+                let number = &text[at..at + length];
+                let is_whole = !number.contains(['.', 'e', 'E']);
+                if is_whole && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+                    return Some((at, number));
+                }
+                at += length;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 struct Exact(Value);
@@ -47,13 +87,9 @@ impl<'de> Visitor<'de> for ExactVisitor {
         Ok(value.into())
     }
 
-    /// A whole number of more than 64 bits comes as one with a fraction, and has lost digits by then.
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        let fits = value > i64::MIN as f64 && value < u64::MAX as f64;
-        let number = Number::from_f64(value).filter(|_| fits);
-        number.map(Value::Number).ok_or_else(|| {
-            E::custom(format!("the number {value:e} has more than 64 bits; write it as a text"))
-        })
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // The reader refuses what is not finite.
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -87,18 +123,19 @@ impl<'de> Visitor<'de> for ExactVisitor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::read;
 
     #[test]
-    fn what_is_read_is_what_was_written() -> serde_json::Result<()> {
-        let text = r#"{"b": [null, true, -9223372036854775808, 18446744073709551615, 0.1], "a": {"é": "x"}}"#;
+    fn what_is_read_is_what_was_written() -> Result<(), String> {
+        let text = r#"{"b": [null, true, -9223372036854775808, 18446744073709551615, 0.1, 1e20, -0],
+                       "a": {"é": "\"99999999999999999999"}}"#;
 
         let value = read(text)?;
 
-        let most = [json!(null), json!(true), json!(i64::MIN), json!(u64::MAX), json!(0.1)];
-        assert_eq!(value, json!({"b": most, "a": {"é": "x"}}));
+        let most = json!([null, true, i64::MIN, u64::MAX, 0.1, 1e20, -0.0]);
+        assert_eq!(value, json!({"b": most, "a": {"é": "\"99999999999999999999"}}));
         let keys: Vec<_> = value.as_object().map(|it| it.keys().collect()).unwrap_or_default();
         assert_eq!(keys, ["b", "a"]);
         Ok(())
@@ -113,14 +150,19 @@ mod tests {
             ("{}\n{}", "trailing characters at line 2 column 1"),
             ("\u{feff}{}", "expected value at line 1 column 1"),
             ("{\"a\": 1, \"a\": 2}", "\"a\" is there twice at line 1 column 12"),
-            ("18446744073709551616", "1.8446744073709552e19 has more than 64 bits"),
-            ("-9223372036854775809", "-9.223372036854776e18 has more than 64 bits"),
+            (
+                "18446744073709551616",
+                "the number 18446744073709551616 has more than 64 bits at line 1",
+            ),
+            (
+                "[1,\n -9223372036854775809]",
+                "-9223372036854775809 has more than 64 bits at line 2 column 2",
+            ),
             ("1e999", "number out of range at line 1 column 5"),
             ("NaN", "expected value at line 1 column 1"),
             (&deep, "recursion limit exceeded at line 1 column 128"),
         ] {
-            let error = read(text).map_err(|error| error.to_string());
-            let error: String = error.map(|value: Value| value.to_string()).unwrap_or_else(|it| it);
+            let error = read(text).map_or_else(|error| error, |value| value.to_string());
             assert!(error.contains(with), "{error} without {with}");
         }
     }

@@ -1,7 +1,6 @@
 //! What is known of a type once it has said how it works.
 
-use std::collections::{BTreeMap, HashMap};
-use std::error::Error;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cache::{identity, keep, recall};
-use crate::call::{Call, CallError, Caller};
+use crate::call::{Call, Caller};
 use crate::containers::end_leftovers;
 use crate::messages::{Init, Wanted};
 use crate::plugs::{Mount, Plugs};
@@ -41,6 +40,8 @@ pub(crate) struct Shared {
     answers: Mutex<HashMap<String, Value>>,
     /// Their schemas, read.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
+    /// The programs and images beside the types that are known to be there.
+    others: Mutex<BTreeSet<Runner>>,
 }
 
 /// Who asks a type how it works.
@@ -64,6 +65,7 @@ impl Shared {
             leftovers: OnceCell::new(),
             answers: Mutex::default(),
             schemas: Mutex::default(),
+            others: Mutex::default(),
         }
     }
 
@@ -130,6 +132,15 @@ impl Shared {
         Ok(Some(schema))
     }
 
+    /// Requires that a program or an image is there that is called beside a type, which is looked for once.
+    pub(crate) async fn require(&self, runner: &Runner, stop: &Stop) -> Result<(), Unknown> {
+        if !self.others.lock().contains(runner) {
+            identity(runner, (&self.settings, stop)).await?;
+            self.others.lock().insert(runner.clone());
+        }
+        Ok(())
+    }
+
     async fn answer(&self, asking: Asking<'_>) -> Result<Value, Unknown> {
         let Asking { resource, kind, runner, folder, ledger, stop, .. } = asking;
         let said = self.answers.lock().get(kind).cloned();
@@ -139,7 +150,7 @@ impl Shared {
         let settings = &*self.settings;
         let (input, of_all) =
             (self.input((resource, kind), folder), self.input(("", kind), folder));
-        let identity = identity(runner, settings).await?;
+        let identity = identity(runner, (settings, stop)).await?;
         let cache = settings.cache.as_deref();
         if let Some(answer) = recall(cache, &identity, &of_all) {
             self.answers.lock().insert(kind.to_owned(), answer.clone());
@@ -163,9 +174,13 @@ impl Shared {
             has_network: true,
             timeout: settings.look_timeout,
         };
-        let answer = caller.ask(&call).await.map_err(|error| match error {
-            CallError::Start { .. } => Unknown::Machine(text(&error)),
-            error => Unknown::Type(vec![text(&error)]),
+        let answer = caller.ask(&call).await.map_err(|error| {
+            let text = WithCauses(&error).to_string();
+            if error.is_of_machine(runner) {
+                Unknown::Machine(text)
+            } else {
+                Unknown::Type(vec![text])
+            }
         })?;
         // An answer that is wrong may be another one next time.
         match Init::read(answer.clone()) {
@@ -218,9 +233,4 @@ fn untagged(kind: &str) -> &str {
         Some((name, tag)) if !tag.contains('/') && name.contains('/') => name,
         _ => name,
     }
-}
-
-/// Writes an error with its causes on one line.
-pub(crate) fn text(error: &(dyn Error + 'static)) -> String {
-    WithCauses(error).to_string()
 }

@@ -1,7 +1,7 @@
 //! One resource of a type.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,6 @@ use crankcase_resources::{
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
 
-use crate::cache::identity;
 use crate::call::{CallError, Caller};
 use crate::external_type::ExternalType;
 use crate::known::Known;
@@ -28,7 +27,7 @@ const CALL: [&str; 3] = ["image", "entrypoint", "args"];
 /// One resource.
 #[derive(Debug)]
 pub(crate) struct External {
-    of: Arc<ExternalType>,
+    kind: Arc<ExternalType>,
     config: Config,
 }
 
@@ -38,7 +37,7 @@ const DELETED: &str = "$deleted";
 #[async_trait]
 impl Unit for External {
     async fn check(&self, context: &Context) -> Result<Found, BoxError> {
-        let known = self.of.ask(context).await?;
+        let known = self.kind.ask(context).await?;
         self.judge(&known, context)?;
         let input = self.input("check", &known, context);
         let say = |line: &str| context.log(line);
@@ -77,7 +76,7 @@ impl Unit for External {
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
-        let known = self.of.ask(context).await?;
+        let known = self.kind.ask(context).await?;
         let mut input = self.input(&action.name, &known, context);
         let memory = context.memory::<Memory>();
         if !memory.wanted.lock().contains(action) {
@@ -91,7 +90,7 @@ impl Unit for External {
         let say = |line: &str| context.said(line);
         let caller = self.caller(context, Some(&say));
         let prepared = self.prepare(&spec, &known, context).await?;
-        let timeout = known.init.timeouts.1.unwrap_or(self.of.settings().action_timeout);
+        let timeout = known.init.timeouts.1.unwrap_or(self.kind.settings().action_timeout);
         let call = prepared.call(context.name(), (&action.name, &input), timeout);
         match caller.act(&call).await {
             Ok(finished) => {
@@ -105,7 +104,7 @@ impl Unit for External {
     }
 
     async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
-        let known = self.of.ask(context).await?;
+        let known = self.kind.ask(context).await?;
         let Some(spec) = &known.init.calls.reverse else { return Ok(None) };
         let input = self.input("reverse", &known, context);
         let say = |line: &str| context.log(line);
@@ -129,7 +128,7 @@ impl Unit for External {
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
-        let known = self.of.ask(context).await?;
+        let known = self.kind.ask(context).await?;
         if !known.init.is_v1 {
             return Ok(Watch::never());
         }
@@ -138,7 +137,7 @@ impl Unit for External {
             let watch = Watched {
                 resource: context.name().to_owned(),
                 input: self.input("watch", &known, context),
-                settings: Arc::clone(self.of.settings()),
+                settings: Arc::clone(self.kind.settings()),
                 ledger: context.ledger().cloned(),
                 stop: context.stop().clone(),
                 secrets: context.secrets().clone(),
@@ -160,13 +159,13 @@ fn delete(known: &Known) -> Result<Action, String> {
 }
 
 impl External {
-    pub(crate) fn new(of: Arc<ExternalType>, config: Config) -> Self {
-        Self { of, config }
+    pub(crate) fn new(kind: Arc<ExternalType>, config: Config) -> Self {
+        Self { kind, config }
     }
 
     fn input(&self, call: &str, known: &Known, context: &Context) -> Value {
-        let who = (context.name(), &*self.of.name);
-        let mut input = self.of.shared.input(who, context.folder());
+        let who = (context.name(), &*self.kind.name);
+        let mut input = self.kind.shared.input(who, context.folder());
         let mut config = self.config.clone();
         config.remove(DELETED);
         input["config"] = Value::Object(config);
@@ -190,7 +189,7 @@ impl External {
     }
 
     fn look_timeout(&self, known: &Known) -> Duration {
-        known.init.timeouts.0.unwrap_or(self.of.settings().look_timeout)
+        known.init.timeouts.0.unwrap_or(self.kind.settings().look_timeout)
     }
 
     /// Takes what the type says is secret for secrets.
@@ -212,7 +211,7 @@ impl External {
     }
 
     fn caller<'a>(&'a self, context: &'a Context, told: Option<Told<'a>>) -> Caller<'a> {
-        let settings = self.of.settings();
+        let settings = self.kind.settings();
         Caller { settings, ledger: context.ledger(), stop: context.stop(), told }
     }
 
@@ -234,7 +233,7 @@ impl External {
         known: &Arc<Known>,
         context: &Context,
     ) -> Result<Prepared, String> {
-        let runner = self.runner(spec, context.folder()).await?;
+        let runner = self.runner(spec, context).await?;
         let work = match runner {
             Runner::Program(_) => None,
             Runner::Container { .. } => work(context).await,
@@ -243,17 +242,18 @@ impl External {
         Ok(Prepared { runner, spec, known, workspace: context.folder().to_owned(), work })
     }
 
-    async fn runner(&self, spec: &CallSpec, folder: &Path) -> Result<Runner, String> {
-        let Some(image) = &spec.image else { return Ok(self.of.runner.clone()) };
-        let settings = self.of.settings();
+    async fn runner(&self, spec: &CallSpec, context: &Context) -> Result<Runner, String> {
+        let Some(image) = &spec.image else { return Ok(self.kind.runner.clone()) };
+        let settings = self.kind.settings();
         let named = |wrong| format!("protocol error: the image \"{image}\": {wrong}");
-        let runner = match Runner::parse(image, folder, settings).map_err(named)? {
+        let runner = match Runner::parse(image, context.folder(), settings).map_err(named)? {
             Some(runner) => runner,
             // A bare name is that of an image here, and not of a kind.
             None => Runner::image(image, settings).map_err(named)?,
         };
-        if runner != self.of.runner {
-            identity(&runner, settings).await.map_err(|error| error.to_string())?;
+        if runner != self.kind.runner {
+            let found = self.kind.shared.require(&runner, context.stop()).await;
+            found.map_err(|error| error.to_string())?;
         }
         Ok(runner)
     }

@@ -98,7 +98,7 @@ impl KindSource for External {
         for (at, answer) in asked {
             let WantedKind { kind, resource, .. } = &wanted.resources[at];
             match answer {
-                Ok(known) => kinds[kind.as_str()].learn(resource, known),
+                Ok(known) => drop(kinds[kind.as_str()].learn(resource, known)),
                 Err(wrong) if self.settings.is_lenient => {
                     let error = wrong.to_string();
                     tracing::warn!(resource, kind, error, "it is not known how its type works");
