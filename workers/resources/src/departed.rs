@@ -8,7 +8,7 @@ use crate::claim::{Claim, PATH};
 use crate::declaration::Declaration;
 use crate::error::BoxError;
 use crate::facilities::{Facilities, Reversal};
-use crate::kind_source::WantedKind;
+use crate::kind_source::{Culprit, WantedKind};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
@@ -92,17 +92,21 @@ async fn with_kinds_of(left: &[(Thing, Reversal)], mut kinds: Kinds) -> Kinds {
     }
     let before = kinds.clone();
     let make = move || -> Result<_, BoxError> {
-        let errors = kinds.make_more(wanted);
-        Ok((kinds, errors))
+        let errors = kinds.make_more(&wanted);
+        for (culprit, error) in errors {
+            let resource = match culprit {
+                Culprit::Resource(at) | Culprit::Machine(at) => wanted.get(at),
+                Culprit::Plug(_) => None,
+            };
+            let resource = resource.map(|wanted| &*wanted.resource);
+            tracing::warn!(resource, error, "it is not known how the type of what has left works");
+        }
+        Ok(kinds)
     };
-    let (kinds, errors) = blocking(make).await.unwrap_or_else(|error| {
+    blocking(make).await.unwrap_or_else(|error| {
         tracing::warn!(error, "cannot ask the types of what has left");
-        (before, Vec::new())
-    });
-    for (_, error) in errors {
-        tracing::warn!(error, "what has left cannot be put back");
-    }
-    kinds
+        before
+    })
 }
 
 impl Departed {

@@ -48,8 +48,8 @@ impl Kinds {
     }
 
     /// Adds the kinds of more resources, which are offered the same. Blocks for it.
-    pub(crate) fn make_more(&mut self, resources: Vec<WantedKind>) -> Vec<(Culprit, String)> {
-        self.make(&Wishes::new(resources, self.plugs.to_vec()))
+    pub(crate) fn make_more(&mut self, resources: &[WantedKind]) -> Vec<(Culprit, String)> {
+        self.make(&Wishes::new(resources.to_vec(), self.plugs.to_vec()))
     }
 
     /// Returns the names in alphabetical order.
