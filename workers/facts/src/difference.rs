@@ -1,0 +1,174 @@
+//! What differs between two trees, and what a tree is known by.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+use crate::pointer::Pointer;
+use crate::tree::{Node, Tree};
+
+/// A part of the facts that one state has and another has not, or has otherwise.
+///
+/// It is as large as can be: a map that is new is one difference, and not one for each of its members.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// Where it is.
+    pub path: Pointer,
+    /// What was there.
+    pub before: Option<Tree>,
+    /// What is there now.
+    pub after: Option<Tree>,
+}
+
+/// Returns what differs between two trees, in the order of the paths. What the two share is not looked at.
+pub fn difference(before: &Tree, after: &Tree) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    compare(&Pointer::root(), Some(&before.0), Some(&after.0), &mut differences);
+    differences
+}
+
+/// Returns the same for two trees that differ at or below these paths only. Takes as long as there are facts at
+/// them, and not as long as there are others beside them.
+pub(crate) fn difference_at<'a>(
+    before: &Tree,
+    after: &Tree,
+    paths: impl Iterator<Item = &'a Pointer>,
+) -> Vec<Difference> {
+    let mut differences = Vec::new();
+    let mut last: Option<&Pointer> = None;
+    for path in paths.collect::<BTreeSet<_>>() {
+        // What is within a path follows it at once.
+        if last.is_some_and(|last| path.is_within(last)) {
+            continue;
+        }
+        last = Some(path);
+        let (mut at, mut sides) = (Pointer::root(), (&before.0, &after.0));
+        let mut found = (Some(sides.0), Some(sides.1));
+        for segment in path.parts() {
+            let (Node::Map(before), Node::Map(after)) = sides else { break };
+            at = at.join(segment);
+            found = (before.get(segment), after.get(segment));
+            let (Some(before), Some(after)) = found else { break };
+            sides = (before, after);
+        }
+        compare(&at, found.0, found.1, &mut differences);
+    }
+    // Two paths may lead into one list, or into one map that was not there before.
+    differences.dedup_by(|one, other| one.path == other.path);
+    differences
+}
+
+fn compare(
+    path: &Pointer,
+    before: Option<&Node>,
+    after: Option<&Node>,
+    differences: &mut Vec<Difference>,
+) {
+    match (before, after) {
+        (Some(before), Some(after)) if before.is_same(after) => {}
+        (Some(Node::Map(before)), Some(Node::Map(after))) => {
+            for (name, node) in &**before {
+                compare_member((path, name), Some(node), after.get(name), differences);
+            }
+            for (name, node) in after.iter().filter(|(name, _)| !before.contains_key(*name)) {
+                compare_member((path, name), None, Some(node), differences);
+            }
+        }
+        (before, after) if before == after => {}
+        (before, after) => {
+            let tree = |node: &Node| Tree(node.clone());
+            let (before, after) = (before.map(tree), after.map(tree));
+            differences.push(Difference { path: path.clone(), before, after });
+        }
+    }
+}
+
+/// Compares a member; its path is made only if the two are not the same.
+fn compare_member(
+    (path, name): (&Pointer, &str),
+    before: Option<&Node>,
+    after: Option<&Node>,
+    differences: &mut Vec<Difference>,
+) {
+    if !matches!((before, after), (Some(before), Some(after)) if before.is_same(after)) {
+        compare(&path.join(name), before, after, differences);
+    }
+}
+
+/// What a tree is known by: equal trees have equal digests.
+///
+/// It is the sum of the SHA-256 of all values and maps, each with its path, in four lanes of 64 bits that wrap around. So an
+/// update takes as long as its own facts. It finds damage and tells states apart; it is no protection from
+/// somebody who chooses the values for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Digest([u64; 4]);
+
+impl Digest {
+    /// Returns the digest of a tree.
+    pub fn of(tree: &Tree) -> Self {
+        let mut digest = Self::default();
+        digest.count(&Pointer::root(), &tree.0, u64::wrapping_add);
+        digest
+    }
+
+    /// Returns the digest of the tree that these differences lead to.
+    #[must_use]
+    pub(crate) fn after(mut self, differences: &[Difference]) -> Self {
+        for Difference { path, before, after } in differences {
+            for (tree, with) in [(before, u64::wrapping_sub as Lane), (after, u64::wrapping_add)] {
+                if let Some(tree) = tree {
+                    self.count(path, &tree.0, with);
+                }
+            }
+        }
+        self
+    }
+
+    /// Adds or takes away each value and each map in a tree.
+    fn count(&mut self, path: &Pointer, node: &Node, with: Lane) {
+        let hash = match node {
+            Node::Leaf(value) => hash(path, &value.to_string()),
+            Node::Map(_) => hash(path, "{}"),
+        };
+        for (lane, hash) in self.0.iter_mut().zip(hash) {
+            *lane = with(*lane, hash);
+        }
+        if let Node::Map(members) = node {
+            for (name, node) in &**members {
+                self.count(&path.join(name), node, with);
+            }
+        }
+    }
+
+    /// Reads what was displayed.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut digest = Self::default();
+        for (at, lane) in digest.0.iter_mut().enumerate() {
+            *lane = u64::from_str_radix(text.get(at * 16..at * 16 + 16)?, 16).ok()?;
+        }
+        (text.len() == 64).then_some(digest)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|lane| write!(f, "{lane:016x}"))
+    }
+}
+
+/// What is done to one lane.
+type Lane = fn(u64, u64) -> u64;
+
+fn hash(path: &Pointer, value: &str) -> [u64; 4] {
+    let mut hasher = Sha256::new();
+    hasher.update(path.to_string());
+    hasher.update([0]);
+    hasher.update(value);
+    let hash: [u8; 32] = hasher.finalize().into();
+    let mut lanes = [0; 4];
+    for (lane, bytes) in lanes.iter_mut().zip(hash.chunks_exact(8)) {
+        *lane = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+    }
+    lanes
+}

@@ -1,0 +1,173 @@
+//! The facts of a store, as a program has them at hand.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::change::{FactsError, Outcome, Submission};
+use crate::pointer::Pointer;
+use crate::state::{Past, Snapshot, change};
+use crate::store::{Backend, Commit, Entry, StoreError};
+use crate::tree::Tree;
+use crate::watching::Watches;
+
+/// How many entries of the history are read at a time.
+const PAGE: usize = 100;
+
+/// The facts of a store. Cheap to clone; clones are the same facts.
+///
+/// Methods that read or write the store block, one after the other; [`current`](Self::current) and
+/// [`watch`](Self::watch) do not.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::SystemTime;
+/// use crankcase_facts::{Change, Facts, Sqlite, Submission, Update};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let facts = Facts::open(Box::new(Sqlite::open(&folder.path().join("facts.db"))?))?;
+/// let globals = facts.watch(&"/mero/globals".parse()?);
+/// let update = Update::read(&json!({"version": 1, "ops": [["SET", "/mero", {"globals": {"n": 8}}]]}))?;
+/// facts.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::now())?;
+/// assert_eq!(globals.borrow().as_ref().map(|it| it.to_value()), Some(json!({"n": 8})));
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Facts(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    backend: Mutex<Box<dyn Backend>>,
+    current: watch::Sender<Snapshot>,
+    watches: Mutex<Watches>,
+}
+
+impl Facts {
+    /// Reads the facts of a store. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read or is damaged.
+    pub fn open(mut backend: Box<dyn Backend>) -> Result<Self, StoreError> {
+        let current = watch::Sender::new(backend.load()?.into());
+        let shared = Shared { backend: Mutex::new(backend), current, watches: Mutex::default() };
+        Ok(Self(Arc::new(shared)))
+    }
+
+    /// Returns the facts as they were committed last.
+    pub fn current(&self) -> Snapshot {
+        self.0.current.borrow().clone()
+    }
+
+    /// Returns a channel with the facts as they were committed last.
+    pub fn follow(&self) -> watch::Receiver<Snapshot> {
+        self.0.current.subscribe()
+    }
+
+    /// Returns a channel with the facts at a path, which changes only when they do.
+    pub fn watch(&self, path: &Pointer) -> watch::Receiver<Option<Tree>> {
+        // Nothing is committed between the two, so that no change is missed.
+        let mut watches = self.0.watches.lock();
+        let current = self.current();
+        watches.follow(path, current.facts())
+    }
+
+    /// Makes a change, or says what would come of it. Blocks until it is on disk.
+    ///
+    /// # Errors
+    ///
+    /// When the change is refused, or cannot be written: nothing is changed then.
+    pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
+        let mut backend = self.0.backend.lock();
+        loop {
+            let mut past = OfBackend(&mut **backend);
+            let (outcome, commit) = change(&self.current(), submission, (&mut past, now))?;
+            let Some(commit) = commit.filter(|_| !submission.is_trial) else { return Ok(outcome) };
+            if backend.commit(&commit)? {
+                self.publish(commit);
+                return Ok(outcome);
+            }
+            // Another process has made a change.
+            self.reload(&mut **backend)?;
+        }
+    }
+
+    /// Takes over what other processes have committed; returns whether there was anything. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn refresh(&self) -> Result<bool, StoreError> {
+        let mut backend = self.0.backend.lock();
+        let is_behind = backend.revision()? != self.current().revision();
+        if is_behind {
+            self.reload(&mut **backend)?;
+        }
+        Ok(is_behind)
+    }
+
+    /// Returns the newest entries of the history, newest first, at most so many: all, or those that have changed
+    /// something at a path. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn log(&self, path: Option<&Pointer>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let mut backend = self.0.backend.lock();
+        let (mut found, mut before) = (Vec::new(), u64::MAX);
+        while found.len() < most {
+            let entries = backend.log(before, PAGE)?;
+            let Some(last) = entries.last() else { break };
+            before = last.revision;
+            let is_meant = |entry: &Entry| {
+                path.is_none_or(|path| entry.differences.iter().any(|it| it.path.touches(path)))
+            };
+            found.extend(entries.into_iter().filter(is_meant));
+        }
+        found.truncate(most);
+        Ok(found)
+    }
+
+    /// Returns the facts of the last document that a user has loaded; none if none was. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn document(&self) -> Result<Option<Tree>, StoreError> {
+        self.0.backend.lock().document()
+    }
+
+    fn reload(&self, backend: &mut dyn Backend) -> Result<(), StoreError> {
+        let next: Snapshot = backend.load()?.into();
+        let before = self.current();
+        let differences = crate::difference::difference(before.facts(), next.facts());
+        let watches = self.0.watches.lock();
+        watches.tell(next.facts(), &differences);
+        self.0.current.send_replace(next);
+        Ok(())
+    }
+
+    fn publish(&self, commit: Commit) {
+        let Commit { stored, entry, .. } = commit;
+        let watches = self.0.watches.lock();
+        watches.tell(&stored.facts, &entry.differences);
+        self.0.current.send_replace(stored.into());
+    }
+}
+
+struct OfBackend<'a>(&'a mut dyn Backend);
+
+impl Past for OfBackend<'_> {
+    fn entries(&mut self, before: u64) -> Result<Vec<Entry>, StoreError> {
+        self.0.log(before, PAGE)
+    }
+
+    fn document(&mut self) -> Result<Option<Tree>, StoreError> {
+        self.0.document()
+    }
+}

@@ -1,0 +1,150 @@
+//! Facts in layers: what holds for the site, for the roles of a host, and for one host.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::pointer::Pointer;
+use crate::tree::{Members, Node, Tree};
+use crate::violation::Violation;
+
+/// The name at the root under which layers are.
+pub const LAYERS: &str = "layers";
+
+/// One of the layers that a host sees, and what it sets at a path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// What it is called: `site`, `role NAME` or `host NAME`.
+    pub name: String,
+    /// Where it is in the facts.
+    pub at: Pointer,
+    /// What it says; none if nothing.
+    pub facts: Option<Tree>,
+}
+
+/// Returns the facts that a host sees: those of the site, over them those of its roles in their order, and over
+/// them its own. Maps are merged; of all else the last layer counts.
+///
+/// Roles are at `/layers/role/NAME`, hosts at `/layers/host/NAME`, as `{roles: [...], facts: {...}}`. Facts
+/// without layers, and a host that is in none, see the facts of the site.
+pub fn effective(facts: &Tree, host: Option<&str>) -> Tree {
+    if facts.at(&layers()).is_none() {
+        return facts.clone();
+    }
+    let mut effective = facts.clone();
+    effective.remove(&layers());
+    for layer in of_host(facts, host).into_iter().skip(1) {
+        if let Some(over) = layer.facts {
+            effective.0 = overlaid(&effective.0, &over.0);
+        }
+    }
+    effective
+}
+
+/// Returns what each layer of a host says at a path, the one that counts least first.
+pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
+    let layers = of_host(facts, host).into_iter();
+    let said = layers.map(|layer| {
+        let said = layer.facts.and_then(|facts| facts.at(path));
+        let is_layers = layer.at.is_root() && path.segments().next() == Some(LAYERS);
+        Layer { facts: said.filter(|_| !is_layers), at: path.below(&layer.at), ..layer }
+    });
+    said.collect()
+}
+
+/// Returns the hosts that have a layer of their own.
+pub(crate) fn hosts(facts: &Tree) -> Vec<String> {
+    let hosts = facts.at(&layers().join("host"));
+    hosts.iter().flat_map(Tree::names).map(str::to_owned).collect()
+}
+
+/// Returns what is wrong with how the layers are written.
+pub(crate) fn check(facts: &Tree) -> Vec<Violation> {
+    let Some(all) = facts.at(&layers()) else { return Vec::new() };
+    let mut violations = Vec::new();
+    if !all.is_map() {
+        violations.push(Violation::of_fact(&layers(), "layers are a map of \"role\" and \"host\""));
+    }
+    for name in all.names().filter(|name| !matches!(*name, "role" | "host")) {
+        let message = "a layer is that of a \"role\" or of a \"host\"";
+        violations.push(Violation::of_fact(&layers().join(name), message));
+    }
+    let roles = all.at(&Pointer::root().join("role")).unwrap_or_default();
+    for role in roles.names() {
+        let path = Pointer::root().join(role);
+        if !roles.at(&path).is_some_and(|layer| layer.is_map()) {
+            let path = path.below(&layers().join("role"));
+            violations.push(Violation::of_fact(&path, "the layer of a role is a map of facts"));
+        }
+    }
+    for host in hosts(facts) {
+        let path = layers().join("host").join(&host);
+        check_host((&path, &facts.at(&path).unwrap_or_default()), &roles, &mut violations);
+    }
+    violations
+}
+
+fn check_host((path, layer): (&Pointer, &Tree), roles: &Tree, violations: &mut Vec<Violation>) {
+    for key in layer.names().filter(|key| !matches!(*key, "roles" | "facts")) {
+        let message = "the layer of a host has \"roles\" and \"facts\"";
+        violations.push(Violation::of_fact(&path.join(key), message));
+    }
+    if !layer.is_map() {
+        violations.push(Violation::of_fact(
+            path,
+            "the layer of a host is a map of \"roles\" and \"facts\"",
+        ));
+    }
+    let member = |name: &str| layer.at(&Pointer::root().join(name));
+    if member("facts").is_some_and(|facts| !facts.is_map()) {
+        violations.push(Violation::of_fact(&path.join("facts"), "the facts of a host are a map"));
+    }
+    let path = path.join("roles");
+    match member("roles").map(|named| named.to_value()) {
+        None => {}
+        Some(Value::Array(named)) => {
+            let is_known =
+                |role: &Value| role.as_str().is_some_and(|role| roles.names().any(|it| it == role));
+            for (index, role) in named.iter().enumerate().filter(|(_, role)| !is_known(role)) {
+                let at = path.join(&index.to_string());
+                let violation = Violation::of_fact(&at, "there is no such role at /layers/role");
+                violations.push(violation.value(role));
+            }
+        }
+        Some(_) => violations.push(Violation::of_fact(&path, "roles are a list of names")),
+    }
+}
+
+fn layers() -> Pointer {
+    Pointer::root().join(LAYERS)
+}
+
+/// Returns the layers of a host, the one that counts least first.
+fn of_host(facts: &Tree, host: Option<&str>) -> Vec<Layer> {
+    let layer = |name: String, at: Pointer| Layer { name, facts: facts.at(&at), at };
+    let mut all = vec![layer("site".to_owned(), Pointer::root())];
+    let Some(host) = host else { return all };
+    let at = layers().join("host").join(host);
+    let roles = facts.at(&at.join("roles")).map(|roles| roles.to_value());
+    for role in roles.as_ref().and_then(Value::as_array).into_iter().flatten() {
+        let role = role.as_str().unwrap_or_default();
+        all.push(layer(format!("role {role}"), layers().join("role").join(role)));
+    }
+    all.push(layer(format!("host {host}"), at.join("facts")));
+    all
+}
+
+/// Returns a value with another one over it.
+fn overlaid(under: &Node, over: &Node) -> Node {
+    let (Node::Map(under), Node::Map(over)) = (under, over) else { return over.clone() };
+    let mut members: Members = BTreeMap::clone(under);
+    for (name, over) in &**over {
+        let merged = match members.get(name) {
+            Some(under) => overlaid(under, over),
+            None => over.clone(),
+        };
+        members.insert(name.clone(), merged);
+    }
+    Node::Map(Arc::new(members))
+}

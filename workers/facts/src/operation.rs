@@ -1,0 +1,310 @@
+//! What an update does to the facts, one after the other.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::pointer::Pointer;
+use crate::tree::{Members, Node, Tree, index};
+
+/// One step of an update. What each does is in a table in the [documentation of facts](crate#operations).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Puts a value at a path, in the place of what is there.
+    Set(Pointer, Value),
+    /// Puts a value where nothing is, or into a list before the item at the path.
+    Insert(Pointer, Value),
+    /// Removes what is at a path.
+    Delete(Pointer),
+    /// Goes on only if this value is at a path.
+    Test(Pointer, Value),
+    /// `add` of RFC 6902: inserts into a list, and sets in a map.
+    Add(Pointer, Value),
+    /// `replace` of RFC 6902: sets what is there already.
+    Replace(Pointer, Value),
+    /// `move` of RFC 6902: from the first path to the second one.
+    Move(Pointer, Pointer),
+    /// `copy` of RFC 6902: from the first path to the second one.
+    Copy(Pointer, Pointer),
+}
+
+impl Operation {
+    /// Returns the paths that it may change.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = &Pointer> {
+        let from = match self {
+            Self::Move(from, _) => Some(from),
+            _ => None,
+        };
+        from.into_iter().chain([self.path()])
+    }
+
+    /// Returns the path that it changes or looks at.
+    pub fn path(&self) -> &Pointer {
+        match self {
+            Self::Set(path, _)
+            | Self::Insert(path, _)
+            | Self::Delete(path)
+            | Self::Test(path, _)
+            | Self::Add(path, _)
+            | Self::Replace(path, _)
+            | Self::Move(_, path)
+            | Self::Copy(_, path) => path,
+        }
+    }
+}
+
+/// Why an operation cannot be done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Undone {
+    /// The path at which it is wrong.
+    pub(crate) path: Pointer,
+    pub(crate) why: String,
+    /// Whether the facts are others than a test says, which is no mistake of the update.
+    pub(crate) is_test: bool,
+}
+
+impl Undone {
+    fn new(path: &Pointer, why: impl Into<String>) -> Self {
+        Self { path: path.clone(), why: why.into(), is_test: false }
+    }
+}
+
+/// How strict operations are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lenience {
+    /// Maps that lead to a path are made.
+    pub(crate) creates_parents: bool,
+    /// A delete of what is not there does nothing.
+    pub(crate) ignores_missing: bool,
+}
+
+/// How a value is put at a path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum How {
+    Set,
+    Insert,
+    Add,
+    Replace,
+}
+
+/// Does one operation. The tree is of no use after an error.
+pub(crate) fn apply(
+    tree: &mut Tree,
+    operation: &Operation,
+    lenience: Lenience,
+) -> Result<(), Undone> {
+    match operation {
+        Operation::Set(path, data) => put(tree, (path, data.clone()), How::Set, lenience),
+        Operation::Insert(path, data) => put(tree, (path, data.clone()), How::Insert, lenience),
+        Operation::Add(path, data) => put(tree, (path, data.clone()), How::Add, lenience),
+        Operation::Replace(path, data) => put(tree, (path, data.clone()), How::Replace, lenience),
+        Operation::Delete(path) => delete(tree, path, lenience),
+        Operation::Test(path, data) => {
+            let expected =
+                Tree::from_value(data.clone()).map_err(|(_, why)| Undone::new(path, why))?;
+            match tree.at(path) {
+                Some(found) if found.to_value() == expected.to_value() => Ok(()),
+                Some(_) => {
+                    Err(Undone { is_test: true, ..Undone::new(path, "another value is there") })
+                }
+                None => Err(Undone { is_test: true, ..missing(tree, path) }),
+            }
+        }
+        Operation::Move(from, path) => {
+            if path.is_within(from) && path != from {
+                return Err(Undone::new(path, format!("{from} cannot be moved into itself")));
+            }
+            let moved = tree.at(from).ok_or_else(|| missing(tree, from))?;
+            delete(tree, from, Lenience::default())?;
+            put(tree, (path, moved.to_value()), How::Add, lenience)
+        }
+        Operation::Copy(from, path) => {
+            let copied = tree.at(from).ok_or_else(|| missing(tree, from))?;
+            put(tree, (path, copied.to_value()), How::Add, lenience)
+        }
+    }
+}
+
+/// What holds the thing that is changed.
+enum Holder<'a> {
+    Map(&'a mut Members),
+    Value(&'a mut Value),
+}
+
+fn put(
+    tree: &mut Tree,
+    (path, data): (&Pointer, Value),
+    how: How,
+    lenience: Lenience,
+) -> Result<(), Undone> {
+    let Some((above, last)) = path.split_last() else {
+        return put_root(tree, data, how);
+    };
+    if lenience.creates_parents {
+        create_parents(tree, &above);
+    }
+    match holder(tree, &above)? {
+        Holder::Map(members) => {
+            check_presence(path, members.contains_key(last), how)?;
+            let node = node_at(path, data)?;
+            members.insert(last.into(), node);
+        }
+        Holder::Value(value) => {
+            // A list, and maps in it, count as levels too.
+            let data = node_at(path, data)?.to_value();
+            put_in_value(value, (path, last), data, how)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes a value as what is at a path.
+fn node_at(path: &Pointer, data: Value) -> Result<Node, Undone> {
+    let tree =
+        Tree::from_value(data).map_err(|(within, why)| Undone::new(&within.below(path), why))?;
+    Ok(tree.0)
+}
+
+fn put_root(tree: &mut Tree, data: Value, how: How) -> Result<(), Undone> {
+    let root = Pointer::root();
+    if how == How::Insert {
+        return Err(Undone::new(&root, "the root is there already"));
+    }
+    if !data.is_object() {
+        return Err(Undone::new(&root, format!("the root is a map, not {}", described(&data))));
+    }
+    tree.0 = node_at(&root, data)?;
+    Ok(())
+}
+
+fn put_in_value(
+    value: &mut Value,
+    (path, last): (&Pointer, &str),
+    data: Value,
+    how: How,
+) -> Result<(), Undone> {
+    match value {
+        Value::Object(map) => {
+            check_presence(path, map.contains_key(last), how)?;
+            map.insert(last.to_owned(), data);
+            map.sort_keys();
+        }
+        Value::Array(items) if matches!(how, How::Insert | How::Add) => {
+            let at = if last == "-" { Some(items.len()) } else { index(last) };
+            match at.filter(|at| *at <= items.len()) {
+                Some(at) => items.insert(at, data),
+                None => return Err(no_item(path, items.len())),
+            }
+        }
+        Value::Array(items) => match index(last).and_then(|at| items.get_mut(at)) {
+            Some(item) => *item = data,
+            None => return Err(no_item(path, items.len())),
+        },
+        scalar => return Err(no_holder(path, described(scalar))),
+    }
+    Ok(())
+}
+
+fn check_presence(path: &Pointer, is_there: bool, how: How) -> Result<(), Undone> {
+    match (how, is_there) {
+        (How::Insert, true) => {
+            Err(Undone::new(path, "it is there already; SET puts a value in its place"))
+        }
+        (How::Replace, false) => Err(Undone::new(path, "there is nothing to replace")),
+        _ => Ok(()),
+    }
+}
+
+fn delete(tree: &mut Tree, path: &Pointer, lenience: Lenience) -> Result<(), Undone> {
+    let Some((above, last)) = path.split_last() else {
+        let why = "the root cannot be deleted; SET puts an empty map in its place";
+        return Err(Undone::new(path, why));
+    };
+    if tree.at(path).is_none() {
+        return if lenience.ignores_missing { Ok(()) } else { Err(missing(tree, path)) };
+    }
+    match holder(tree, &above)? {
+        Holder::Map(members) => drop(members.remove(last)),
+        Holder::Value(Value::Object(map)) => drop(map.shift_remove(last)),
+        Holder::Value(Value::Array(items)) => {
+            index(last).filter(|at| *at < items.len()).map(|at| items.remove(at));
+        }
+        Holder::Value(_) => {}
+    }
+    Ok(())
+}
+
+/// Finds what is at a path, to change something in it.
+fn holder<'a>(tree: &'a mut Tree, path: &Pointer) -> Result<Holder<'a>, Undone> {
+    if tree.at(path).is_none() {
+        return Err(missing(tree, path));
+    }
+    held(&mut tree.0, path.parts()).ok_or_else(|| Undone::new(path, format!("there is no {path}")))
+}
+
+fn held<'a>(node: &'a mut Node, path: &[SmolStr]) -> Option<Holder<'a>> {
+    match (node, path) {
+        (Node::Map(members), []) => Some(Holder::Map(Arc::make_mut(members))),
+        (Node::Map(members), [first, rest @ ..]) => {
+            held(Arc::make_mut(members).get_mut(first)?, rest)
+        }
+        (Node::Leaf(value), path) => {
+            let value = path.iter().try_fold(Arc::make_mut(value), |value, segment| match value {
+                Value::Array(items) => items.get_mut(index(segment)?),
+                Value::Object(map) => map.get_mut(segment.as_str()),
+                _ => None,
+            });
+            value.map(Holder::Value)
+        }
+    }
+}
+
+/// Makes the maps that lead to a path, as far as nothing else is in the way.
+fn create_parents(tree: &mut Tree, path: &Pointer) {
+    let mut node = &mut tree.0;
+    for segment in path.parts() {
+        let Node::Map(members) = node else { return };
+        node = Arc::make_mut(members).entry(segment.clone()).or_insert_with(|| Tree::default().0);
+    }
+}
+
+/// Says which is the first segment of a path that leads nowhere.
+fn missing(tree: &Tree, path: &Pointer) -> Undone {
+    let mut above = Pointer::root();
+    for segment in path.segments() {
+        let next = above.join(segment);
+        if tree.at(&next).is_none() {
+            let above = tree.at(&above).filter(|above| !above.is_map());
+            return match above.map(|above| above.to_value()) {
+                Some(Value::Object(_)) | None => Undone::new(&next, format!("there is no {next}")),
+                Some(Value::Array(items)) => no_item(&next, items.len()),
+                Some(scalar) => no_holder(&next, described(&scalar)),
+            };
+        }
+        above = next;
+    }
+    Undone::new(path, "it is there")
+}
+
+fn no_item(path: &Pointer, count: usize) -> Undone {
+    Undone::new(path, format!("the list has {count} items, counted from 0"))
+}
+
+fn no_holder(path: &Pointer, what: &str) -> Undone {
+    let above = path.split_last().map(|(above, _)| above).unwrap_or_default();
+    Undone::new(path, format!("{above} is {what}, in which nothing is"))
+}
+
+/// Says what kind of value it is.
+pub(crate) fn described(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}

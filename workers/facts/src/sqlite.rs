@@ -1,0 +1,457 @@
+//! Facts in one SQLite file.
+//!
+//! Invariants:
+//! 1. Each commit is on disk when it ends, or leaves nothing (write-ahead log, synchronous).
+//! 2. Only its owner can read the file.
+//! 3. A file that cannot be understood is left as it is.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{
+    Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
+};
+use serde_json::Value;
+
+use crate::difference::{Difference, Digest};
+use crate::pointer::Pointer;
+use crate::schema::Schema;
+use crate::store::{Backend, Commit, Entry, KEPT_ENTRIES, StoreError, Stored};
+use crate::tree::Tree;
+
+/// What leads from each format of the file to the next one; the last is the format that is written.
+const STEPS: &[&str] = &["
+    CREATE TABLE state (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        version INTEGER NOT NULL,
+        revision INTEGER NOT NULL,
+        digest TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE fact (path TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE owned (path TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE schema (path TEXT PRIMARY KEY, owner TEXT NOT NULL, schema TEXT NOT NULL) STRICT;
+    CREATE TABLE document (id INTEGER PRIMARY KEY CHECK (id = 1), facts TEXT NOT NULL) STRICT;
+    CREATE TABLE entry (
+        revision INTEGER PRIMARY KEY,
+        version INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        who TEXT NOT NULL,
+        why TEXT,
+        kind TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        differences TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO state VALUES (1, 0, 0, '');
+"];
+
+/// How long one who reads waits for one who writes, or the other way round.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Facts in a file. Several processes may use it at a time.
+#[derive(Debug)]
+pub struct Sqlite {
+    connection: Connection,
+    path: PathBuf,
+}
+
+impl Sqlite {
+    /// Opens the file, and makes it if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made, is no store of facts, or was made by a later version of the program.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        // SQLite gives its other files the mode of this one.
+        let made = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        made.map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
+        Self::open_with(path, STEPS)
+    }
+
+    /// Opens the file to read it; none if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
+        let exists = path.try_exists();
+        let exists = exists.map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
+        if exists { Self::open_with(path, STEPS).map(Some) } else { Ok(None) }
+    }
+
+    fn open_with(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
+        let store = Self { connection: connect(path)?, path: path.to_owned() };
+        let known = steps.len() as i64;
+        match store.format()? {
+            0 => store.make(steps)?,
+            format if format == known => {}
+            format if (1..known).contains(&format) => {
+                drop(store);
+                migrate(path, &steps[format as usize..], known)?;
+                return Self::open_with(path, steps);
+            }
+            format => return Err(StoreError::Format { path: path.to_owned(), format, known }),
+        }
+        Ok(store)
+    }
+
+    fn format(&self) -> Result<i64, StoreError> {
+        let version = "PRAGMA user_version";
+        self.connection
+            .query_row(version, [], |row| row.get(0))
+            .map_err(|source| self.wrong(source))
+    }
+
+    /// Makes the tables, unless another process has meanwhile.
+    fn make(&self, steps: &[&str]) -> Result<(), StoreError> {
+        let begin = |connection: &Connection| -> rusqlite::Result<()> {
+            let transaction =
+                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+            if format == 0 {
+                steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
+                transaction.pragma_update(None, "user_version", steps.len() as i64)?;
+            }
+            transaction.commit()
+        };
+        begin(&self.connection).map_err(|source| self.wrong(source))
+    }
+
+    fn wrong(&self, source: rusqlite::Error) -> StoreError {
+        wrong(&self.path, source)
+    }
+
+    fn damaged(&self, why: impl Into<String>) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), why: why.into() }
+    }
+
+    /// Reads the rows of a table with two texts each.
+    fn pairs(&self, query: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(query)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(|source| self.wrong(source))
+    }
+
+    fn pointer(&self, text: &str) -> Result<Pointer, StoreError> {
+        text.parse().map_err(|_| self.damaged(format!("{text:?} is no path")))
+    }
+
+    fn json(&self, text: &str) -> Result<Value, StoreError> {
+        serde_json::from_str(text)
+            .map_err(|error| self.damaged(format!("a value is no JSON: {error}")))
+    }
+
+    fn read(&mut self) -> Result<Stored, StoreError> {
+        let state = "SELECT version, revision, digest FROM state";
+        let (version, revision, digest): (i64, i64, String) = self
+            .connection
+            .query_row(state, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .map_err(|source| self.wrong(source))?;
+        let mut facts = Tree::default();
+        for (path, value) in self.pairs("SELECT path, value FROM fact")? {
+            let (path, value) = (self.pointer(&path)?, self.json(&value)?);
+            let tree = Tree::from_value(value);
+            facts.put(&path, tree.map_err(|(_, why)| self.damaged(why))?.0);
+        }
+        let found = Digest::of(&facts);
+        // Before the first commit there is none.
+        if revision > 0 && Digest::parse(&digest) != Some(found) {
+            return Err(self.damaged("the facts are not those that were written last"));
+        }
+        let mut stored = Stored {
+            facts,
+            version: version as u64,
+            revision: revision as u64,
+            digest: found,
+            ..Stored::default()
+        };
+        for (path, owner) in self.pairs("SELECT path, owner FROM owned")? {
+            stored.owned.insert(self.pointer(&path)?, owner);
+        }
+        for (path, owner) in self.pairs("SELECT path, owner FROM schema")? {
+            let schema = "SELECT schema FROM schema WHERE path = ?1";
+            let schema: String = self
+                .connection
+                .query_row(schema, [&path], |row| row.get(0))
+                .map_err(|source| self.wrong(source))?;
+            let schema = Schema::read(&owner, self.json(&schema)?);
+            let schema = schema.map_err(|error| self.damaged(error.to_string()))?;
+            stored.schemas = stored.schemas.with(&self.pointer(&path)?, Some(schema));
+        }
+        Ok(stored)
+    }
+
+    fn write(&mut self, commit: &Commit) -> rusqlite::Result<bool> {
+        let Commit { stored, entry, changes_owned, changes_schema, document } = commit;
+        let behavior = TransactionBehavior::Immediate;
+        let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
+        let (version, revision) = (stored.version as i64, stored.revision as i64);
+        let mut state = transaction.prepare_cached(
+            "UPDATE state SET version = ?1, revision = ?2, digest = ?3 WHERE revision = ?2 - 1",
+        )?;
+        if state.execute(params![version, revision, stored.digest.to_string()])? == 0 {
+            return Ok(false);
+        }
+        let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?1, ?2)")?;
+        let mut remove = transaction.prepare_cached("DELETE FROM fact WHERE path = ?1")?;
+        for (path, value) in commit.rows() {
+            match value {
+                Some(value) => put.execute([path.to_string(), value.to_string()])?,
+                None => remove.execute([path.to_string()])?,
+            };
+        }
+        if *changes_owned {
+            transaction.execute("DELETE FROM owned", [])?;
+            for (path, owner) in &stored.owned {
+                transaction
+                    .execute("INSERT INTO owned VALUES (?1, ?2)", [&path.to_string(), owner])?;
+            }
+        }
+        if let Some(path) = changes_schema {
+            transaction.execute("DELETE FROM schema WHERE path = ?1", [path.to_string()])?;
+            if let Some((_, schema)) = stored.schemas.iter().find(|(at, _)| *at == path) {
+                let row = [path.to_string(), schema.owner.clone(), schema.value().to_string()];
+                transaction.execute("INSERT INTO schema VALUES (?1, ?2, ?3)", row)?;
+            }
+        }
+        if let Some(document) = document {
+            let text = document.to_value().to_string();
+            transaction.execute("INSERT OR REPLACE INTO document VALUES (1, ?1)", [text])?;
+        }
+        let mut insert = transaction
+            .prepare_cached("INSERT INTO entry VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
+        let differences = written(&entry.differences).to_string();
+        insert.execute(params![
+            revision,
+            version,
+            millis(entry.at),
+            entry.who,
+            entry.why,
+            entry.kind,
+            entry.digest.to_string(),
+            differences
+        ])?;
+        let forget = "DELETE FROM entry WHERE revision <= ?1";
+        transaction.prepare_cached(forget)?.execute([revision - KEPT_ENTRIES as i64])?;
+        drop((state, put, remove, insert));
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    fn entries(&self, before: u64, most: usize) -> rusqlite::Result<Vec<RawEntry>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT revision, version, at, who, why, kind, digest, differences FROM entry
+             WHERE revision < ?1 ORDER BY revision DESC LIMIT ?2",
+        )?;
+        let before = i64::try_from(before).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![before, most as i64], |row| {
+            Ok(RawEntry {
+                entry: Entry {
+                    revision: row.get::<_, i64>(0)? as u64,
+                    version: row.get::<_, i64>(1)? as u64,
+                    at: SystemTime::UNIX_EPOCH
+                        + Duration::from_millis(row.get::<_, i64>(2)? as u64),
+                    who: row.get(3)?,
+                    why: row.get(4)?,
+                    kind: row.get(5)?,
+                    digest: Digest::parse(&row.get::<_, String>(6)?).unwrap_or_default(),
+                    differences: Vec::new(),
+                },
+                differences: row.get(7)?,
+            })
+        })?;
+        rows.collect()
+    }
+}
+
+/// An entry whose differences were not read yet.
+struct RawEntry {
+    entry: Entry,
+    differences: String,
+}
+
+impl Backend for Sqlite {
+    fn load(&mut self) -> Result<Stored, StoreError> {
+        // What is read comes from one state of the file.
+        let begin =
+            |it: &Self, text| it.connection.execute_batch(text).map_err(|source| it.wrong(source));
+        begin(self, "BEGIN")?;
+        let stored = self.read();
+        begin(self, "COMMIT")?;
+        stored
+    }
+
+    fn revision(&mut self) -> Result<u64, StoreError> {
+        let read = |connection: &Connection| {
+            let mut statement = connection.prepare_cached("SELECT revision FROM state")?;
+            statement.query_row([], |row| row.get::<_, i64>(0))
+        };
+        read(&self.connection).map(|revision| revision as u64).map_err(|source| self.wrong(source))
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError> {
+        self.write(commit).map_err(|source| self.wrong(source))
+    }
+
+    fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let entries = self.entries(before, most).map_err(|source| self.wrong(source))?;
+        let read = |RawEntry { entry, differences }| {
+            let differences = read(&self.json(&differences)?);
+            let differences =
+                differences.ok_or_else(|| self.damaged("an entry of the history is no such"))?;
+            Ok(Entry { differences, ..entry })
+        };
+        entries.into_iter().map(read).collect()
+    }
+
+    fn document(&mut self) -> Result<Option<Tree>, StoreError> {
+        let facts = "SELECT facts FROM document";
+        let text: Option<String> = self
+            .connection
+            .query_row(facts, [], |row| row.get(0))
+            .optional()
+            .map_err(|source| self.wrong(source))?;
+        let Some(text) = text else { return Ok(None) };
+        let tree = Tree::from_value(self.json(&text)?).map_err(|(_, why)| self.damaged(why))?;
+        Ok(Some(tree))
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let set = |connection: Connection| -> rusqlite::Result<Connection> {
+        connection.busy_timeout(PATIENCE)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
+        )?;
+        Ok(connection)
+    };
+    Connection::open(path).and_then(set).map_err(|source| wrong(path, source))
+}
+
+fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
+    let path = path.to_owned();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+            StoreError::Damaged { path, why: source.to_string() }
+        }
+        // A table or a column that is not there, or a value of another type.
+        Some(ErrorCode::Unknown) | None => StoreError::Damaged { path, why: source.to_string() },
+        _ => StoreError::Use { path, source: source.into() },
+    }
+}
+
+/// Makes a file of an older format one of the newest: on a copy, which takes the place of the file when all of it
+/// was read again. The old file stays beside it.
+fn migrate(path: &Path, steps: &[&str], known: i64) -> Result<(), StoreError> {
+    let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
+    let (copy, old) = (beside("migrating"), beside("before-migration"));
+    let make = |source| StoreError::Make { path: copy.clone(), source };
+    if copy.exists() {
+        fs::remove_file(&copy).map_err(make)?;
+    }
+    let mut before = Sqlite { connection: connect(path)?, path: path.to_owned() };
+    let digest = before.load()?.digest;
+    let into =
+        |store: &Sqlite| store.connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
+    into(&before).map_err(|source| before.wrong(source))?;
+    let mut after = Sqlite { connection: connect(&copy)?, path: copy.clone() };
+    let step = |connection: &Connection| -> rusqlite::Result<()> {
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
+        transaction.pragma_update(None, "user_version", known)?;
+        transaction.commit()?;
+        connection.execute_batch("PRAGMA journal_mode = DELETE")
+    };
+    step(&after.connection).map_err(|source| after.wrong(source))?;
+    if after.load()?.digest != digest {
+        return Err(after.damaged("the copy has other facts"));
+    }
+    drop(after);
+    // All of the old file is in itself, and not in its log.
+    let fold = |store: &Sqlite| store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+    fold(&before).map_err(|source| before.wrong(source))?;
+    drop(before);
+    fs::copy(path, &old).map_err(make)?;
+    fs::rename(&copy, path).map_err(make)
+}
+
+fn millis(at: SystemTime) -> i64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Writes differences as JSON: `[path, before, after]`, each of the two in a list that is empty if nothing is there.
+fn written(differences: &[Difference]) -> Value {
+    let side = |tree: &Option<Tree>| Value::Array(tree.iter().map(Tree::to_value).collect());
+    let one = |it: &Difference| {
+        Value::Array(vec![it.path.to_string().into(), side(&it.before), side(&it.after)])
+    };
+    differences.iter().map(one).collect()
+}
+
+fn read(value: &Value) -> Option<Vec<Difference>> {
+    let side = |value: &Value| match &value.as_array()?[..] {
+        [] => Some(None),
+        [value] => Some(Some(Tree::from_value(value.clone()).ok()?)),
+        _ => None,
+    };
+    let one = |value: &Value| match &value.as_array()?[..] {
+        [path, before, after] => {
+            let path = path.as_str()?.parse().ok()?;
+            Some(Difference { path, before: side(before)?, after: side(after)? })
+        }
+        _ => None,
+    };
+    value.as_array()?.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::time::SystemTime;
+
+    use super::{STEPS, Sqlite};
+    use crate::store::{Backend, StoreError};
+    use crate::{Change, Facts, Submission, Update};
+    use serde_json::json;
+
+    #[test]
+    fn a_file_of_an_older_format_is_migrated_on_a_copy() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("facts.db");
+        let update = Update::read(&json!({"version": 3, "ops": [["SET", "/a", 1]]}))?;
+        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
+        facts.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::UNIX_EPOCH)?;
+        drop(facts);
+        let steps: Vec<&str> =
+            STEPS.iter().copied().chain(["CREATE TABLE more (id INTEGER)"]).collect();
+
+        let mut store = Sqlite::open_with(&path, &steps)?;
+
+        assert_eq!(store.load()?.facts.to_value(), json!({"a": 1}));
+        assert_eq!((store.load()?.version, store.format()?), (3, steps.len() as i64));
+        drop(store);
+        let newer = Sqlite::open(&path).err();
+        assert!(matches!(newer, Some(StoreError::Format { format: 2, known: 1, .. })), "{newer:?}");
+        let before = folder.path().join("facts.db.before-migration");
+        assert_eq!(Sqlite::open(&before)?.load()?.facts.to_value(), json!({"a": 1}));
+        Ok(())
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_file_as_it_is() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("facts.db");
+        drop(Sqlite::open(&path)?);
+
+        let failed = Sqlite::open_with(&path, &[STEPS[0], "CREATE NONSENSE"]);
+
+        assert!(failed.is_err());
+        assert_eq!(Sqlite::open(&path)?.load()?.revision, 0);
+        Ok(())
+    }
+}

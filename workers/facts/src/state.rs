@@ -1,0 +1,408 @@
+//! The facts at one moment, and what a change makes of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use crate::change::{Change, FactsError, Load, Outcome, Owned, Submission};
+use crate::difference::{Difference, Digest, difference, difference_at};
+use crate::layers;
+use crate::merge::merge;
+use crate::operation::{self, Lenience, Operation, Undone};
+use crate::pointer::Pointer;
+use crate::schema::Schemas;
+use crate::store::{Commit, Entry, StoreError, Stored};
+use crate::tree::Tree;
+use crate::update::{Update, Version, check_reason};
+use crate::violation::Violation;
+
+/// The facts at one moment. Cheap to clone. Two are equal if they are of the same commit.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot(Arc<Stored>);
+
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.revision == other.0.revision && self.0.digest == other.0.digest
+    }
+}
+
+impl From<Stored> for Snapshot {
+    fn from(stored: Stored) -> Self {
+        Self(Arc::new(stored))
+    }
+}
+
+impl Snapshot {
+    /// Returns all facts.
+    pub fn facts(&self) -> &Tree {
+        &self.0.facts
+    }
+
+    /// Returns the facts at a path; none if nothing is there.
+    pub fn at(&self, path: &Pointer) -> Option<Tree> {
+        self.0.facts.at(path)
+    }
+
+    /// Returns the version that a user has given the facts last; 0 before the first.
+    pub fn version(&self) -> u64 {
+        self.0.version
+    }
+
+    /// Returns how many changes there have been, those of the agent included.
+    pub fn revision(&self) -> u64 {
+        self.0.revision
+    }
+
+    /// Returns what the facts are known by.
+    pub fn digest(&self) -> Digest {
+        self.0.digest
+    }
+
+    /// Returns the facts that the agent has written, and which part of it.
+    pub fn owned(&self) -> &BTreeMap<Pointer, String> {
+        &self.0.owned
+    }
+
+    /// Returns the schemas.
+    pub fn schemas(&self) -> &Schemas {
+        &self.0.schemas
+    }
+
+    /// Returns the facts at a path with `(sensitive)` in the place of each secret.
+    pub fn redacted(&self, path: &Pointer) -> Option<Value> {
+        Some(self.0.schemas.redacted(path, &self.at(path)?))
+    }
+}
+
+/// What the history is asked for.
+pub(crate) trait Past {
+    /// Returns the entries with a revision below this one, newest first.
+    fn entries(&mut self, before: u64) -> Result<Vec<Entry>, StoreError>;
+
+    /// Returns the last document.
+    fn document(&mut self) -> Result<Option<Tree>, StoreError>;
+}
+
+/// Returns what comes of a change, and what has to be committed for it; nothing if nothing changes.
+pub(crate) fn change(
+    before: &Snapshot,
+    submission: &Submission,
+    (past, now): (&mut dyn Past, SystemTime),
+) -> Result<(Outcome, Option<Commit>), FactsError> {
+    check_texts(submission)?;
+    let stored = &before.0;
+    if let Some(expected) = submission.expect_version.filter(|it| *it != stored.version) {
+        return Err(FactsError::Unexpected { expected, stored: stored.version });
+    }
+    let changed = Changed::of(stored, submission, past)?;
+    let differences = differences((&stored.facts, &changed.facts), &submission.change);
+    let mut owned = stored.owned.clone();
+    let overwritten = match &submission.change {
+        // What is so already is not noted.
+        Change::Own(_) if differences.is_empty() => {
+            return Ok((outcome(stored, differences, Vec::new()), None));
+        }
+        Change::Own(operations) => {
+            own(&mut owned, (operations, &submission.who), &differences)?;
+            Vec::new()
+        }
+        _ => overwrite(&mut owned, &differences, &submission.overwrites)?,
+    };
+    let violations = judged((stored, &changed.facts), &changed.schemas, &differences);
+    if !violations.is_empty() {
+        let located = violations.into_iter().map(|it| located(it, &submission.change));
+        return Err(FactsError::Invalid(located.collect::<Vec<_>>().into()));
+    }
+    let Changed { facts, version, schemas, kind, who, why, document } = changed;
+    let (revision, digest) = (stored.revision + 1, stored.digest.after(&differences));
+    let changes_schema = match &submission.change {
+        Change::Register(path, _) => Some(path.clone()),
+        _ => None,
+    };
+    let changes_owned = owned != stored.owned;
+    let next = Stored { facts, version, revision, digest, owned, schemas };
+    let outcome = outcome(&next, differences.clone(), overwritten);
+    let kind = kind.to_owned();
+    let entry = Entry { revision, version, at: now, who, why, kind, digest, differences };
+    Ok((outcome, Some(Commit { stored: next, entry, changes_owned, changes_schema, document })))
+}
+
+/// Returns what a change has changed, and looks only where it may have.
+fn differences((before, after): (&Tree, &Tree), change: &Change) -> Vec<Difference> {
+    let operations = match change {
+        Change::Update(update) => &update.operations,
+        Change::Own(operations) => operations,
+        _ => return difference(before, after),
+    };
+    difference_at(before, after, operations.iter().flat_map(Operation::touched))
+}
+
+fn outcome(stored: &Stored, differences: Vec<Difference>, overwritten: Vec<Owned>) -> Outcome {
+    let Stored { version, revision, digest, .. } = *stored;
+    Outcome { version, revision, digest, differences, overwritten }
+}
+
+/// Says where a violation was written, if the change has put it there.
+fn located(violation: Violation, change: &Change) -> Violation {
+    let document = match (change, &violation.path) {
+        (Change::Update(update), Some(path)) => update.place_of_fact(path),
+        (Change::Load(_), Some(path)) => Some(path.below(&Pointer::root().join("facts"))),
+        _ => None,
+    };
+    violation.written_at(document)
+}
+
+/// What a change makes of the facts before they are judged.
+struct Changed {
+    facts: Tree,
+    version: u64,
+    schemas: Schemas,
+    kind: &'static str,
+    who: String,
+    why: Option<String>,
+    document: Option<Tree>,
+}
+
+impl Changed {
+    fn of(
+        stored: &Stored,
+        submission: &Submission,
+        past: &mut dyn Past,
+    ) -> Result<Self, FactsError> {
+        let changed = Self {
+            facts: stored.facts.clone(),
+            version: stored.version,
+            schemas: stored.schemas.clone(),
+            kind: "own",
+            who: submission.who.clone(),
+            why: submission.why.clone(),
+            document: None,
+        };
+        match &submission.change {
+            Change::Update(update) => changed.updated(update),
+            Change::Load(load) => changed.loaded(load, past),
+            Change::Restore(version) => changed.restored((*version, stored), past),
+            Change::Own(operations) => {
+                let facts = done(&changed.facts, operations, own_lenience(), |_| None)?;
+                Ok(Self { facts, ..changed })
+            }
+            Change::Register(path, schema) => {
+                let schemas = changed.schemas.with(path, schema.clone());
+                Ok(Self { schemas, kind: "schema", ..changed })
+            }
+        }
+    }
+
+    fn updated(self, update: &Update) -> Result<Self, FactsError> {
+        let stored = self.version;
+        if let Some(expected) = update.base_version.filter(|it| *it != stored) {
+            return Err(FactsError::Unexpected { expected, stored });
+        }
+        let version = match update.version {
+            Some(version) => newer(version, stored)?,
+            None => next(stored)?,
+        };
+        let place_of = |operation| update.place_of(operation);
+        let facts = done(&self.facts, &update.operations, update.lenience(), place_of)?;
+        let who = update.author.clone().unwrap_or(self.who);
+        let why = update.reason.clone().or(self.why);
+        Ok(Self { facts, version, kind: "update", who, why, ..self })
+    }
+
+    fn loaded(self, load: &Load, past: &mut dyn Past) -> Result<Self, FactsError> {
+        let version = newer(load.version, self.version)?;
+        let document = Some(load.facts.clone());
+        if !load.merges {
+            return Ok(Self { facts: load.facts.clone(), version, kind: "load", document, ..self });
+        }
+        let base = past.document()?.unwrap_or_default();
+        let facts = merge(&base, &load.facts, &self.facts).map_err(FactsError::Conflicts)?;
+        Ok(Self { facts, version, kind: "merge", document, ..self })
+    }
+
+    fn restored(
+        self,
+        (to, stored): (u64, &Stored),
+        past: &mut dyn Past,
+    ) -> Result<Self, FactsError> {
+        if to > stored.version {
+            return Err(FactsError::NoVersion(to));
+        }
+        let mut facts = self.facts.clone();
+        let mut before = stored.revision + 1;
+        loop {
+            let entries = past.entries(before)?;
+            for entry in &entries {
+                if entry.version <= to {
+                    let is_there = entry.version == to;
+                    let found = is_there.then_some(()).ok_or(FactsError::NoVersion(to));
+                    found?;
+                    return Ok(Self {
+                        facts,
+                        version: next(stored.version)?,
+                        kind: "restore",
+                        ..self
+                    });
+                }
+                for Difference { path, before, .. } in entry.differences.iter().rev() {
+                    match (before, path.is_root()) {
+                        (Some(before), true) => facts = before.clone(),
+                        (Some(before), false) => facts.put(path, before.0.clone()),
+                        (None, _) => facts.remove(path),
+                    }
+                }
+                before = entry.revision;
+            }
+            match (entries.is_empty(), to, before) {
+                // Before the first commit there was nothing.
+                (true, 0, 1) => {
+                    return Ok(Self {
+                        facts,
+                        version: next(stored.version)?,
+                        kind: "restore",
+                        ..self
+                    });
+                }
+                (true, ..) => return Err(FactsError::NoVersion(to)),
+                (false, ..) => {}
+            }
+        }
+    }
+}
+
+/// What the agent writes it writes as often as it likes.
+fn own_lenience() -> Lenience {
+    Lenience { creates_parents: true, ignores_missing: true }
+}
+
+/// Does the operations one after the other.
+fn done(
+    facts: &Tree,
+    operations: &[Operation],
+    lenience: Lenience,
+    place_of: impl Fn(usize) -> Option<Pointer>,
+) -> Result<Tree, FactsError> {
+    let mut facts = facts.clone();
+    for (index, operation) in operations.iter().enumerate() {
+        if let Err(Undone { path, why, is_test }) =
+            operation::apply(&mut facts, operation, lenience)
+        {
+            if is_test {
+                return Err(FactsError::Test { path, why });
+            }
+            let violation = Violation::of_fact(&path, why).written_at(place_of(index));
+            return Err(FactsError::Invalid(violation.into()));
+        }
+    }
+    Ok(facts)
+}
+
+fn newer(version: Version, stored: u64) -> Result<u64, FactsError> {
+    let given = version.get();
+    if given > stored { Ok(given) } else { Err(FactsError::Stale { given, stored }) }
+}
+
+fn next(stored: u64) -> Result<u64, FactsError> {
+    match Version::new(stored.saturating_add(1)) {
+        Some(version) => Ok(version.get()),
+        None => Err(FactsError::Stale { given: stored, stored }),
+    }
+}
+
+/// Returns what is wrong with changed facts: those that are stored, and those that each host sees.
+fn judged(
+    (stored, facts): (&Stored, &Tree),
+    schemas: &Schemas,
+    differences: &[Difference],
+) -> Vec<Violation> {
+    let mut violations = layers::check(facts);
+    let hosts = layers::hosts(facts);
+    let everything = |facts: &Tree| {
+        vec![Difference { path: Pointer::root(), before: None, after: Some(facts.clone()) }]
+    };
+    if hosts.is_empty() {
+        let is_same = *schemas == stored.schemas;
+        let all = if is_same { differences.to_vec() } else { everything(facts) };
+        violations.extend(schemas.check(facts, &all));
+        return violations;
+    }
+    // What the site leaves open, the layers of the hosts fill in.
+    for host in hosts {
+        let seen = layers::effective(facts, Some(&host));
+        for mut violation in schemas.check(&seen, &everything(&seen)) {
+            if !violations.iter().any(|it: &Violation| it.path == violation.path) {
+                violation.message = format!("as {host} sees it: {}", violation.message);
+                violations.push(violation);
+            }
+        }
+    }
+    violations.extend(schemas.check_fixed(differences));
+    violations
+}
+
+/// Notes whose facts they are; refuses to write over those of others.
+fn own(
+    owned: &mut BTreeMap<Pointer, String>,
+    (operations, owner): (&[Operation], &str),
+    differences: &[Difference],
+) -> Result<(), FactsError> {
+    let is_own = |path: &Pointer| owned.iter().any(|(at, of)| of == owner && path.is_within(at));
+    let of =
+        |path: &Pointer| owned.iter().find(|(at, _)| path.touches(at)).map(|(_, of)| of.clone());
+    let others = differences.iter().filter(|it| it.before.is_some() && !is_own(&it.path));
+    let others: Vec<_> = others
+        .map(|it| Owned {
+            path: it.path.clone(),
+            owner: of(&it.path).unwrap_or_else(|| "a user".into()),
+        })
+        .collect();
+    if !others.is_empty() {
+        return Err(FactsError::Owned(others));
+    }
+    for operation in operations {
+        let path = operation.path();
+        match operation {
+            Operation::Test(..) => {}
+            Operation::Delete(_) => owned.retain(|at, _| !at.is_within(path)),
+            _ if is_within_any(path, owned) => {}
+            _ => drop(owned.insert(path.clone(), owner.to_owned())),
+        }
+    }
+    Ok(())
+}
+
+fn is_within_any(path: &Pointer, owned: &BTreeMap<Pointer, String>) -> bool {
+    owned.keys().any(|at| path.is_within(at))
+}
+
+/// Takes the facts of the agent that a user overwrites from it; refuses those that were not named.
+fn overwrite(
+    owned: &mut BTreeMap<Pointer, String>,
+    differences: &[Difference],
+    overwrites: &[Pointer],
+) -> Result<Vec<Owned>, FactsError> {
+    let is_changed = |path: &Pointer| differences.iter().any(|it| it.path.touches(path));
+    let is_meant = |path: &Pointer| overwrites.iter().any(|it| path.is_within(it));
+    let changed = owned.iter().filter(|(path, _)| is_changed(path));
+    let changed: Vec<_> =
+        changed.map(|(path, owner)| Owned { path: path.clone(), owner: owner.clone() }).collect();
+    let (meant, refused): (Vec<_>, Vec<_>) = changed.into_iter().partition(|it| is_meant(&it.path));
+    if !refused.is_empty() {
+        return Err(FactsError::Owned(refused));
+    }
+    owned.retain(|path, _| !meant.iter().any(|it| it.path == *path));
+    Ok(meant)
+}
+
+fn check_texts(submission: &Submission) -> Result<(), FactsError> {
+    let texts = [Some(&submission.who), submission.why.as_ref()];
+    for (text, what) in texts.into_iter().zip(["the name of who asks", "the reason"]) {
+        if let Some(Err(why)) = text.map(|text| check_reason(text)) {
+            let violation = Violation::of_document(&Pointer::root(), format!("{what} {why}"));
+            return Err(FactsError::Invalid(violation.into()));
+        }
+    }
+    Ok(())
+}

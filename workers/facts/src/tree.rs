@@ -1,0 +1,230 @@
+//! The tree of facts: maps of which unchanged parts are shared between one state and the next.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use crate::pointer::{DEEPEST, LONGEST_SEGMENT, Pointer};
+
+/// Facts: a tree of maps, or one value. Cheap to clone; clones share what is in them.
+///
+/// The members of a map are sorted by name, so that it does not matter in which order they were written. A list
+/// is one value: it changes as a whole, though a [`Pointer`] may lead into it.
+#[derive(Clone)]
+pub struct Tree(pub(crate) Node);
+
+/// A map whose members are facts of their own, or a value.
+#[derive(Clone)]
+pub(crate) enum Node {
+    Map(Arc<Members>),
+    /// Anything but a map.
+    Leaf(Arc<Value>),
+}
+
+pub(crate) type Members = BTreeMap<SmolStr, Node>;
+
+impl fmt::Debug for Tree {
+    /// Says what it is, and none of its values: they may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Node::Map(members) => write!(f, "Tree({} members)", members.len()),
+            Node::Leaf(_) => f.write_str("Tree(a value)"),
+        }
+    }
+}
+
+impl Default for Tree {
+    /// Returns an empty map.
+    fn default() -> Self {
+        Self(Node::Map(Arc::default()))
+    }
+}
+
+impl Tree {
+    /// Takes a value as facts.
+    ///
+    /// # Errors
+    ///
+    /// The path of a value that is more than 64 levels deep, or whose name is empty or longer than 1,024 bytes,
+    /// and why it is refused.
+    pub fn from_value(value: Value) -> Result<Self, (Pointer, String)> {
+        let mut way = Vec::new();
+        match node_of(value, &mut way) {
+            Ok(node) => Ok(Self(node)),
+            Err(why) => Err((way.iter().map(SmolStr::as_str).collect(), why)),
+        }
+    }
+
+    /// Returns the facts at a path; none if nothing is there.
+    pub fn at(&self, path: &Pointer) -> Option<Self> {
+        let mut node = &self.0;
+        for (index, segment) in path.parts().iter().enumerate() {
+            match node {
+                Node::Map(members) => node = members.get(segment)?,
+                Node::Leaf(value) => {
+                    let mut value = &**value;
+                    for segment in &path.parts()[index..] {
+                        value = member(value, segment)?;
+                    }
+                    return Some(Self(Node::Leaf(Arc::new(value.clone()))));
+                }
+            }
+        }
+        Some(Self(node.clone()))
+    }
+
+    /// Returns the facts as one value.
+    pub fn to_value(&self) -> Value {
+        self.0.to_value()
+    }
+
+    /// Returns the names of the members; none of what is no map.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let members = match &self.0 {
+            Node::Map(members) => Some(members),
+            Node::Leaf(_) => None,
+        };
+        members.into_iter().flat_map(|members| members.keys().map(SmolStr::as_str))
+    }
+
+    /// Returns whether it is a map.
+    pub fn is_map(&self) -> bool {
+        matches!(self.0, Node::Map(_))
+    }
+
+    /// Calls `visit` with each value and each empty map, and its path.
+    pub(crate) fn leaves(&self, at: &Pointer, visit: &mut impl FnMut(Pointer, Value)) {
+        match &self.0 {
+            Node::Leaf(value) => visit(at.clone(), (**value).clone()),
+            Node::Map(members) if members.is_empty() => {
+                visit(at.clone(), Value::Object(Map::new()));
+            }
+            Node::Map(members) => {
+                for (name, node) in &**members {
+                    Self(node.clone()).leaves(&at.join(name), visit);
+                }
+            }
+        }
+    }
+
+    /// Puts a value at a path that was found free, with the maps that lead to it.
+    pub(crate) fn put(&mut self, path: &Pointer, new: Node) {
+        let mut node = &mut self.0;
+        for segment in path.parts() {
+            if let Node::Leaf(_) = node {
+                *node = Self::default().0;
+            }
+            let Node::Map(members) = node else { return };
+            node =
+                Arc::make_mut(members).entry(segment.clone()).or_insert_with(|| Self::default().0);
+        }
+        *node = new;
+    }
+
+    /// Removes what is at a path in the maps, if anything is.
+    pub(crate) fn remove(&mut self, path: &Pointer) {
+        let Some((last, above)) = path.parts().split_last() else { return };
+        let mut node = &mut self.0;
+        for segment in above {
+            let Node::Map(members) = node else { return };
+            match Arc::make_mut(members).get_mut(segment) {
+                Some(next) => node = next,
+                None => return,
+            }
+        }
+        if let Node::Map(members) = node {
+            Arc::make_mut(members).remove(last);
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Self::Leaf(value) => (**value).clone(),
+            Self::Map(members) => {
+                let members = members.iter();
+                members.map(|(name, node)| (name.to_string(), node.to_value())).collect()
+            }
+        }
+    }
+
+    /// Returns whether the two are known to be equal because they are the same.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Map(one), Self::Map(other)) => Arc::ptr_eq(one, other),
+            (Self::Leaf(one), Self::Leaf(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+            || match (self, other) {
+                (Self::Map(one), Self::Map(other)) => one == other,
+                (Self::Leaf(one), Self::Leaf(other)) => one == other,
+                _ => false,
+            }
+    }
+}
+
+impl PartialEq for Tree {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+/// Returns the member of a value in a list, or of a map in one.
+fn member<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
+    match value {
+        Value::Array(items) => items.get(index(segment)?),
+        Value::Object(map) => map.get(segment),
+        _ => None,
+    }
+}
+
+/// Reads the position of an item, which is written without leading zeros.
+pub(crate) fn index(segment: &str) -> Option<usize> {
+    let is_plain = segment == "0" || !segment.starts_with('0');
+    let is_number = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain && is_number).then(|| segment.parse().ok())?
+}
+
+fn node_of(value: Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
+    let Value::Object(map) = value else {
+        let mut value = value;
+        if is_deeper(&value, DEEPEST - way.len()) {
+            return Err(format!("it is nested deeper than {DEEPEST} levels"));
+        }
+        value.sort_all_objects();
+        return Ok(Node::Leaf(Arc::new(value)));
+    };
+    if way.len() == DEEPEST {
+        return Err(format!("it is nested deeper than {DEEPEST} levels"));
+    }
+    let mut members = Members::new();
+    for (name, value) in map {
+        let name = SmolStr::from(name);
+        way.push(name.clone());
+        if name.is_empty() || name.len() > LONGEST_SEGMENT {
+            return Err("the name of a fact has at least 1 byte and at most 1,024".to_owned());
+        }
+        members.insert(name, node_of(value, way)?);
+        way.pop();
+    }
+    Ok(Node::Map(Arc::new(members)))
+}
+
+/// Returns whether lists and maps nest deeper in a value than so many levels.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels == 0 || items.iter().any(|it| is_deeper(it, levels - 1)),
+        Value::Object(map) => levels == 0 || map.values().any(|it| is_deeper(it, levels - 1)),
+        _ => false,
+    }
+}

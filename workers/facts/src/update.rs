@@ -1,0 +1,456 @@
+//! Updates as they are written, and what they hold.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::operation::{Lenience, Operation, described};
+use crate::pointer::Pointer;
+use crate::violation::{Violation, did_you_mean, shown};
+
+/// How many operations one update may have.
+const MOST_OPERATIONS: usize = 100_000;
+
+/// How long the name of an author and a reason may be, in characters.
+pub const LONGEST_REASON: usize = 500;
+
+/// The version of the facts: a number from 1 to 9,223,372,036,854,775,807 that whoever updates them chooses, and
+/// that only grows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(u64);
+
+impl Version {
+    /// Returns the version with this number, if it is one.
+    pub fn new(number: u64) -> Option<Self> {
+        (1..=i64::MAX as u64).contains(&number).then_some(Self(number))
+    }
+
+    /// Returns the number.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Reads the version of a document.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn of_value(value: &Value) -> Result<Self, String> {
+        let range = "a whole number from 1 to 9223372036854775807";
+        match value.as_u64().map(Self::new) {
+            Some(Some(version)) => Ok(version),
+            _ if value.is_number() => Err(format!("a version is {range}, not {value}")),
+            _ => Err(format!("a version is {range}, not {}", described(value))),
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Operations that are done together or not at all.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_facts::Update;
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), crankcase_facts::Invalid> {
+/// let update = Update::read(&json!({
+///     "version": 8,
+///     "ops": [["TEST", "/mero/globals/n", 4], ["SET", "/mero/globals/n", 8]],
+/// }))?;
+/// assert_eq!(update.operations.len(), 2);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Update {
+    /// The version that the facts have after it. None takes the one that follows.
+    pub version: Option<Version>,
+    /// The version that the facts have to have before it. None takes any.
+    pub base_version: Option<u64>,
+    /// Who wrote it, for the history.
+    pub author: Option<String>,
+    /// Why, for the history.
+    pub reason: Option<String>,
+    /// Whether maps that lead to a path are made where there are none. Default false.
+    pub creates_parents: bool,
+    /// Whether a delete of what is not there does nothing. Default false: it is an error.
+    pub ignores_missing: bool,
+    /// What is done, in this order.
+    pub operations: Vec<Operation>,
+    /// Where each operation was written.
+    written: Vec<Written>,
+}
+
+/// Where the parts of an operation stand in its document.
+#[derive(Debug, Clone, PartialEq)]
+struct Written {
+    path: Pointer,
+    data: Pointer,
+}
+
+/// The keys of an update.
+const KEYS: [&str; 8] = [
+    "version",
+    "base_version",
+    "author",
+    "reason",
+    "ops",
+    "patch",
+    "create_parents",
+    "ignore_missing",
+];
+
+impl Update {
+    /// Returns an update of these operations that takes the next version.
+    pub fn of(operations: Vec<Operation>) -> Self {
+        Self { operations, ..Self::default() }
+    }
+
+    /// Reads `{version, ops: [[OP, PATH, DATA], ...]}`, with `{op, path, data}` in the place of a triple where
+    /// that is wanted; or `{version, patch}` with the operations of RFC 6902. See
+    /// [the fields](Self) for the other keys, of which `creates_parents` is written `create_parents`, and
+    /// `ignores_missing` `ignore_missing`.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, with places in the document.
+    pub fn read(document: &Value) -> Result<Self, crate::Invalid> {
+        let update = Self::read_unversioned(document)?;
+        match update.version {
+            Some(_) => Ok(update),
+            None => {
+                let message = "an update has a version, which is higher than that of the facts";
+                Err(Violation::of_document(&Pointer::root(), message).into())
+            }
+        }
+    }
+
+    /// Reads an update that may be without a version.
+    pub(crate) fn read_unversioned(document: &Value) -> Result<Self, crate::Invalid> {
+        let root = Pointer::root();
+        let Some(map) = document.as_object() else {
+            let message = format!("an update is a map, not {}", described(document));
+            return Err(Violation::of_document(&root, message).into());
+        };
+        let mut reader = Reader { map, violations: Vec::new() };
+        reader.check_keys();
+        let mut update = Self {
+            version: reader.version(),
+            base_version: reader.base_version(),
+            author: reader.text("author"),
+            reason: reader.text("reason"),
+            creates_parents: reader.flag("create_parents"),
+            ignores_missing: reader.flag("ignore_missing"),
+            ..Self::default()
+        };
+        let (key, read) = reader.body();
+        for (index, item) in reader.items(key).iter().enumerate() {
+            let at = root.join(key).join(&index.to_string());
+            match read(item, &at) {
+                Ok((operation, written)) => {
+                    update.operations.push(operation);
+                    update.written.push(written);
+                }
+                Err(violation) => reader.violations.push(violation),
+            }
+        }
+        match reader.violations.is_empty() {
+            true => Ok(update),
+            false => Err(reader.violations.into()),
+        }
+    }
+
+    /// Writes it as [`read`](Self::read) reads it.
+    pub fn to_value(&self) -> Value {
+        let operations = self.operations.iter().map(|operation| match operation {
+            Operation::Set(path, data) => triple("SET", path, Some(data)),
+            Operation::Insert(path, data) => triple("INSERT", path, Some(data)),
+            Operation::Delete(path) => triple("DELETE", path, None),
+            Operation::Test(path, data) => triple("TEST", path, Some(data)),
+            Operation::Add(path, data) => triple("ADD", path, Some(data)),
+            Operation::Replace(path, data) => triple("REPLACE", path, Some(data)),
+            Operation::Move(from, path) => triple("MOVE", path, Some(&from.to_string().into())),
+            Operation::Copy(from, path) => triple("COPY", path, Some(&from.to_string().into())),
+        });
+        let mut map = Map::new();
+        let mut put = |key: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                map.insert(key.to_owned(), value);
+            }
+        };
+        put("version", self.version.map(|version| version.get().into()));
+        put("base_version", self.base_version.map(Value::from));
+        put("author", self.author.clone().map(Value::from));
+        put("reason", self.reason.clone().map(Value::from));
+        put("create_parents", self.creates_parents.then_some(Value::Bool(true)));
+        put("ignore_missing", self.ignores_missing.then_some(Value::Bool(true)));
+        put("ops", Some(operations.collect()));
+        Value::Object(map)
+    }
+
+    /// Returns where the path of an operation was written.
+    pub(crate) fn place_of(&self, operation: usize) -> Option<Pointer> {
+        self.written.get(operation).map(|written| written.path.clone())
+    }
+
+    /// Returns where a fact was written, if an operation has put it there: the last one that did.
+    pub(crate) fn place_of_fact(&self, path: &Pointer) -> Option<Pointer> {
+        let written = self.operations.iter().zip(&self.written).rev();
+        let mut within = written.filter(|(operation, _)| path.is_within(operation.path()));
+        let (operation, written) = within.next()?;
+        let rest = path.strip_prefix(operation.path())?;
+        Some(match operation {
+            Operation::Delete(_) | Operation::Move(..) | Operation::Copy(..) => {
+                written.path.clone()
+            }
+            _ => rest.below(&written.data),
+        })
+    }
+
+    pub(crate) fn lenience(&self) -> Lenience {
+        let (creates_parents, ignores_missing) = (self.creates_parents, self.ignores_missing);
+        Lenience { creates_parents, ignores_missing }
+    }
+}
+
+fn triple(name: &str, path: &Pointer, data: Option<&Value>) -> Value {
+    [name.into(), path.to_string().into()].into_iter().chain(data.cloned()).collect()
+}
+
+type ReadOperation = fn(&Value, &Pointer) -> Result<(Operation, Written), Violation>;
+
+struct Reader<'a> {
+    map: &'a Map<String, Value>,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Reader<'a> {
+    fn refuse(&mut self, key: &str, message: String) {
+        self.violations.push(Violation::of_document(&Pointer::root().join(key), message));
+    }
+
+    fn check_keys(&mut self) {
+        for key in self.map.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+            let at = Pointer::root().join(key);
+            let help =
+                did_you_mean(key, KEYS).unwrap_or_else(|| format!("there are {}", KEYS.join(", ")));
+            let violation = Violation::of_document(&at, format!("an update has no key {key:?}"));
+            self.violations.push(violation.help(Some(help)));
+        }
+    }
+
+    fn version(&mut self) -> Option<Version> {
+        match self.map.get("version").map(Version::of_value) {
+            None => None,
+            Some(Ok(version)) => Some(version),
+            Some(Err(message)) => {
+                self.refuse("version", message);
+                None
+            }
+        }
+    }
+
+    fn base_version(&mut self) -> Option<u64> {
+        let value = self.map.get("base_version")?;
+        // Facts that were never updated have version 0.
+        match (value.as_u64(), Version::of_value(value)) {
+            (Some(0), _) => Some(0),
+            (_, Ok(version)) => Some(version.get()),
+            (_, Err(message)) => {
+                self.refuse("base_version", message);
+                None
+            }
+        }
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let value = self.map.get(key)?;
+        match value.as_str().map(check_reason) {
+            Some(Ok(text)) => return Some(text.to_owned()),
+            Some(Err(why)) => self.refuse(key, format!("{key:?} {why}")),
+            None => self.refuse(key, format!("{key:?} is a text, not {}", described(value))),
+        }
+        None
+    }
+
+    fn flag(&mut self, key: &str) -> bool {
+        match self.map.get(key) {
+            None => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(other) => {
+                self.refuse(key, format!("{key:?} is true or false, not {}", described(other)));
+                false
+            }
+        }
+    }
+
+    /// Returns under which key the operations are, and how each is read.
+    fn body(&mut self) -> (&'static str, ReadOperation) {
+        match (self.map.contains_key("ops"), self.map.contains_key("patch")) {
+            (true, true) => {
+                self.refuse("patch", "an update has \"ops\" or \"patch\", not both".into());
+            }
+            (false, false) => {
+                let message = "an update has \"ops\", or the \"patch\" of RFC 6902";
+                self.violations.push(Violation::of_document(&Pointer::root(), message));
+            }
+            (false, true) => return ("patch", read_patch),
+            (true, false) => {}
+        }
+        ("ops", read_operation)
+    }
+
+    fn items(&mut self, key: &str) -> &'a [Value] {
+        match self.map.get(key) {
+            Some(Value::Array(items)) if items.len() > MOST_OPERATIONS => {
+                let count = items.len();
+                let message =
+                    format!("{count} operations, and an update has at most {MOST_OPERATIONS}");
+                self.refuse(key, message);
+                &[]
+            }
+            Some(Value::Array(items)) => items,
+            Some(other) => {
+                self.refuse(key, format!("{key:?} is a list, not {}", described(other)));
+                &[]
+            }
+            None => &[],
+        }
+    }
+}
+
+/// Checks what is said of an update for the history: one line of bounded length.
+pub(crate) fn check_reason(text: &str) -> Result<&str, &'static str> {
+    if text.chars().count() > LONGEST_REASON {
+        return Err("is longer than 500 characters");
+    }
+    if text.chars().any(char::is_control) {
+        return Err("has control characters; it is one line");
+    }
+    Ok(text)
+}
+
+/// The operations by name, and whether they take data.
+const OPERATIONS: [&str; 4] = ["SET", "INSERT", "DELETE", "TEST"];
+
+/// Reads a triple, or a map of three.
+fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Violation> {
+    let (op, path, data, keys) = match item {
+        Value::Array(items) => {
+            if items.len() > 3 || items.len() < 2 {
+                let message =
+                    format!("an operation is [OP, PATH, DATA], not {} items", items.len());
+                return Err(Violation::of_document(at, message));
+            }
+            (&items[0], &items[1], items.get(2), ["0", "1", "2"])
+        }
+        Value::Object(map) => {
+            check_members(map, &["op", "path", "data"], at)?;
+            let (op, path) = (required(map, "op", at)?, required(map, "path", at)?);
+            (op, path, map.get("data"), ["op", "path", "data"])
+        }
+        other => {
+            let message = format!("an operation is [OP, PATH, DATA], not {}", described(other));
+            return Err(Violation::of_document(at, message));
+        }
+    };
+    let [op_at, path_at, data_at] = keys.map(|key| at.join(key));
+    let name = op.as_str().unwrap_or_default();
+    let path = pointer(path, &path_at)?;
+    let with_data =
+        || data.cloned().ok_or_else(|| Violation::of_document(at, format!("{name} takes data")));
+    let from = || pointer(&with_data()?, &data_at);
+    let operation = match name {
+        "SET" => Operation::Set(path, with_data()?),
+        "INSERT" => Operation::Insert(path, with_data()?),
+        "TEST" => Operation::Test(path, with_data()?),
+        "DELETE" if data.is_some_and(|data| !data.is_null()) => {
+            return Err(Violation::of_document(&data_at, "DELETE takes no data"));
+        }
+        "DELETE" => Operation::Delete(path),
+        // As `to_value` writes what came as a patch.
+        "ADD" => Operation::Add(path, with_data()?),
+        "REPLACE" => Operation::Replace(path, with_data()?),
+        "MOVE" => Operation::Move(from()?, path),
+        "COPY" => Operation::Copy(from()?, path),
+        _ => {
+            let upper = name.to_uppercase();
+            let near = did_you_mean(&upper, OPERATIONS);
+            let help = near.unwrap_or_else(|| format!("there are {}", OPERATIONS.join(", ")));
+            let violation =
+                Violation::of_document(&op_at, format!("there is no operation {}", shown(op)));
+            return Err(violation.help(Some(help)));
+        }
+    };
+    Ok((operation, Written { path: path_at, data: data_at }))
+}
+
+/// Reads an operation of RFC 6902.
+fn read_patch(item: &Value, at: &Pointer) -> Result<(Operation, Written), Violation> {
+    let Some(map) = item.as_object() else {
+        let message = format!("an operation of a patch is a map, not {}", described(item));
+        return Err(Violation::of_document(at, message));
+    };
+    check_members(map, &["op", "path", "value", "from"], at)?;
+    let op = required(map, "op", at)?;
+    let path_at = at.join("path");
+    let path = pointer(required(map, "path", at)?, &path_at)?;
+    let value = || required(map, "value", at).cloned();
+    let from = || pointer(required(map, "from", at)?, &at.join("from"));
+    let operation = match op.as_str().unwrap_or_default() {
+        "add" => Operation::Add(path, value()?),
+        "remove" => Operation::Delete(path),
+        "replace" => Operation::Replace(path, value()?),
+        "test" => Operation::Test(path, value()?),
+        "move" => Operation::Move(from()?, path),
+        "copy" => Operation::Copy(from()?, path),
+        _ => {
+            let names = ["add", "remove", "replace", "test", "move", "copy"];
+            let near = did_you_mean(op.as_str().unwrap_or_default(), names);
+            let help = near.unwrap_or_else(|| format!("there are {}", names.join(", ")));
+            let message = format!("there is no operation {}", shown(op));
+            return Err(Violation::of_document(&at.join("op"), message).help(Some(help)));
+        }
+    };
+    Ok((operation, Written { path: path_at, data: at.join("value") }))
+}
+
+fn check_members(map: &Map<String, Value>, known: &[&str], at: &Pointer) -> Result<(), Violation> {
+    match map.keys().find(|key| !known.contains(&key.as_str())) {
+        None => Ok(()),
+        Some(key) => {
+            let near = did_you_mean(key, known.iter().copied());
+            let help = near.unwrap_or_else(|| format!("there are {}", known.join(", ")));
+            let message = format!("an operation has no key {key:?}");
+            Err(Violation::of_document(&at.join(key), message).help(Some(help)))
+        }
+    }
+}
+
+fn required<'a>(
+    map: &'a Map<String, Value>,
+    key: &str,
+    at: &Pointer,
+) -> Result<&'a Value, Violation> {
+    map.get(key).ok_or_else(|| Violation::of_document(at, format!("{key:?} is missing")))
+}
+
+fn pointer(value: &Value, at: &Pointer) -> Result<Pointer, Violation> {
+    match value.as_str().map(str::parse) {
+        Some(Ok(pointer)) => Ok(pointer),
+        Some(Err(error)) => {
+            let error: crate::PointerError = error;
+            Err(Violation::of_document(at, error.to_string()).value(value))
+        }
+        None => {
+            let message = format!("a path is a text, not {}", described(value));
+            Err(Violation::of_document(at, message).value(value))
+        }
+    }
+}

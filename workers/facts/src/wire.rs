@@ -1,0 +1,392 @@
+//! What passes between the one who asks for a change and the agent that makes it, as JSON.
+
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::change::{self, FactsError, Submission};
+use crate::difference;
+use crate::merge;
+use crate::pointer::Pointer;
+use crate::schema::Schemas;
+use crate::store;
+use crate::tree::Tree;
+use crate::update::Update;
+use crate::violation::Violation;
+
+/// A [`Submission`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// Who asks for it.
+    pub who: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The version that the facts have to have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect_version: Option<u64>,
+    /// The paths of facts of the agent that may be overwritten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overwrite: Vec<String>,
+    /// What is to change.
+    pub change: Asked,
+}
+
+/// What is to change.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
+pub enum Asked {
+    /// An update, as [`Update::read`] reads it; without a version it takes the next one.
+    Update(Value),
+    /// `{version, facts}`, in the place of all facts.
+    Load(Value),
+    /// `{version, facts}`, merged with them.
+    Merge(Value),
+    /// The facts as they were at the end of this version.
+    Restore(u64),
+    /// A schema for the facts at a path.
+    Register {
+        /// The path.
+        path: String,
+        /// Who registers it.
+        owner: String,
+        /// The schema; none takes away the one that is there.
+        schema: Option<Value>,
+    },
+}
+
+impl Request {
+    /// Returns the request for a submission.
+    ///
+    /// # Errors
+    ///
+    /// Gives the submission back that only the agent itself makes, or that is a trial.
+    pub fn of(submission: &Submission) -> Option<Self> {
+        let Submission { change, who, why, expect_version, overwrites, is_trial } = submission;
+        let document = |load: &change::Load| serde_json::json!({"version": load.version.get(), "facts": load.facts.to_value()});
+        let asked = match change {
+            _ if *is_trial => return None,
+            change::Change::Own(_) => return None,
+            change::Change::Update(update) => Asked::Update(update.to_value()),
+            change::Change::Load(load) if load.merges => Asked::Merge(document(load)),
+            change::Change::Load(load) => Asked::Load(document(load)),
+            change::Change::Restore(version) => Asked::Restore(*version),
+            change::Change::Register(path, schema) => Asked::Register {
+                path: path.to_string(),
+                owner: schema.as_ref().map(|schema| schema.owner.clone()).unwrap_or_default(),
+                schema: schema.as_ref().map(|schema| schema.value().clone()),
+            },
+        };
+        let overwrite = overwrites.iter().map(ToString::to_string).collect();
+        let (who, why, expect_version) = (who.clone(), why.clone(), *expect_version);
+        Some(Self { who, why, expect_version, overwrite, change: asked })
+    }
+
+    /// Returns the submission that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it.
+    pub fn submission(self) -> Result<Submission, FactsError> {
+        let change = match self.change {
+            Asked::Update(document) => change::Change::Update(Update::read_unversioned(&document)?),
+            Asked::Load(document) => change::Change::Load(change::Load::read(&document, false)?),
+            Asked::Merge(document) => change::Change::Load(change::Load::read(&document, true)?),
+            Asked::Restore(version) => change::Change::Restore(version),
+            Asked::Register { path, owner, schema } => {
+                let schema =
+                    schema.map(|schema| crate::Schema::read(&owner, schema)).transpose()?;
+                change::Change::Register(pointer(&path)?, schema)
+            }
+        };
+        let overwrites = self.overwrite.iter().map(|path| pointer(path));
+        let overwrites = overwrites.collect::<Result<_, _>>()?;
+        let Self { who, why, expect_version, .. } = self;
+        Ok(Submission { change, who, why, expect_version, overwrites, is_trial: false })
+    }
+}
+
+fn pointer(text: &str) -> Result<Pointer, FactsError> {
+    text.parse().map_err(|error: crate::PointerError| {
+        FactsError::Invalid(Violation::of_document(&Pointer::root(), error.to_string()).into())
+    })
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The version of the facts after it.
+    pub version: u64,
+    /// How many changes there have been.
+    pub revision: u64,
+    /// What the facts are known by.
+    pub digest: String,
+    /// What has changed; of secrets only that they have.
+    pub differences: Vec<Difference>,
+    /// The facts of the agent that were overwritten.
+    pub overwritten: Vec<Owned>,
+}
+
+/// A part of the facts that has changed.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Difference {
+    /// Its path.
+    pub path: String,
+    /// What was there; left out if nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
+    pub before: Option<Value>,
+    /// What is there now; left out if nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
+    pub after: Option<Value>,
+}
+
+/// Tells null, which is a value, from what is left out.
+mod present {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &Option<Value>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Value>, D::Error> {
+        Value::deserialize(from).map(Some)
+    }
+}
+
+/// A fact and whose it is.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Owned {
+    /// Its path.
+    pub path: String,
+    /// Whose it is.
+    pub owner: String,
+}
+
+impl Owned {
+    fn of(owned: &change::Owned) -> Self {
+        Self { path: owned.path.to_string(), owner: owned.owner.clone() }
+    }
+}
+
+impl Difference {
+    /// Returns a difference without secrets.
+    pub fn of(difference: &difference::Difference, schemas: &Schemas) -> Self {
+        let difference::Difference { path, before, after } = difference;
+        let side = |tree: &Option<Tree>| tree.as_ref().map(|tree| schemas.redacted(path, tree));
+        Self { path: path.to_string(), before: side(before), after: side(after) }
+    }
+}
+
+impl Outcome {
+    /// Returns an outcome without secrets.
+    pub fn of(outcome: &change::Outcome, schemas: &Schemas) -> Self {
+        let change::Outcome { version, revision, digest, differences, overwritten } = outcome;
+        Self {
+            version: *version,
+            revision: *revision,
+            digest: digest.to_string(),
+            differences: differences.iter().map(|it| Difference::of(it, schemas)).collect(),
+            overwritten: overwritten.iter().map(Owned::of).collect(),
+        }
+    }
+}
+
+/// A change in the history.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The number of the change.
+    pub revision: u64,
+    /// The version of the facts after it.
+    pub version: u64,
+    /// When; RFC 3339 UTC.
+    pub at: String,
+    /// Who has made it.
+    pub who: String,
+    /// Why; null if nobody has said.
+    pub why: Option<String>,
+    /// What it was: `update`, `load`, `merge`, `restore`, `own` or `schema`.
+    pub kind: String,
+    /// What the facts are known by after it.
+    pub digest: String,
+    /// What has changed.
+    pub differences: Vec<Difference>,
+}
+
+impl Entry {
+    /// Returns an entry without secrets.
+    pub fn of(entry: &store::Entry, schemas: &Schemas) -> Self {
+        Self {
+            revision: entry.revision,
+            version: entry.version,
+            at: rfc3339(entry.at),
+            who: entry.who.clone(),
+            why: entry.why.clone(),
+            kind: entry.kind.clone(),
+            digest: entry.digest.to_string(),
+            differences: entry.differences.iter().map(|it| Difference::of(it, schemas)).collect(),
+        }
+    }
+}
+
+fn rfc3339(at: SystemTime) -> String {
+    humantime::format_rfc3339_millis(at).to_string()
+}
+
+/// Why the facts were not changed.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// What kind of reason it is.
+    pub code: RefusalCode,
+    /// The reason in words.
+    pub message: String,
+    /// The version of the facts, if that stands against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_version: Option<u64>,
+    /// The version that was given or expected, if that stands against it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given_version: Option<u64>,
+    /// Everything that is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub violations: Vec<Wrong>,
+    /// How many more things are wrong.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: usize,
+    /// Facts of others that would be overwritten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub owned: Vec<Owned>,
+    /// What a document and the facts have both changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<Conflict>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// What kind of reason there is against a change.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RefusalCode {
+    /// It is wrong, or leads to facts that are.
+    Invalid,
+    /// Something else was there first: a version, a fact of others, what a TEST says.
+    Conflict,
+    /// The store cannot be used.
+    Store,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Wrong {
+    /// Where in the document that was given; left out if it is about no place in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
+    /// The path of the fact; left out if it is about none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// The value at fault, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// What would be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+/// A fact that a document and the facts have both changed.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Conflict {
+    /// Its path.
+    pub path: String,
+    /// What the last document said; left out if nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
+    pub base: Option<Value>,
+    /// What the new document says.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
+    pub document: Option<Value>,
+    /// What is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
+    pub stored: Option<Value>,
+}
+
+impl Refusal {
+    /// Returns why a change was refused, without secrets.
+    pub fn of(error: &FactsError, schemas: &Schemas) -> Self {
+        let mut refusal = Self {
+            code: RefusalCode::Conflict,
+            message: error.to_string(),
+            stored_version: None,
+            given_version: None,
+            violations: Vec::new(),
+            omitted: 0,
+            owned: Vec::new(),
+            conflicts: Vec::new(),
+        };
+        match error {
+            FactsError::Invalid(invalid) => {
+                refusal.code = RefusalCode::Invalid;
+                refusal.violations = invalid.violations.iter().map(Wrong::of).collect();
+                refusal.omitted = invalid.omitted;
+            }
+            FactsError::Stale { given, stored }
+            | FactsError::Unexpected { expected: given, stored } => {
+                (refusal.given_version, refusal.stored_version) = (Some(*given), Some(*stored));
+            }
+            FactsError::Owned(owned) => refusal.owned = owned.iter().map(Owned::of).collect(),
+            FactsError::Conflicts(conflicts) => {
+                refusal.conflicts = conflicts.iter().map(|it| Conflict::of(it, schemas)).collect();
+            }
+            FactsError::Test { .. } | FactsError::NoVersion(_) => {}
+            FactsError::Store(error) => {
+                refusal.code = RefusalCode::Store;
+                let mut source = std::error::Error::source(error);
+                while let Some(error) = source {
+                    refusal.message.push_str(&format!(": {error}"));
+                    source = error.source();
+                }
+            }
+        }
+        refusal
+    }
+}
+
+impl Wrong {
+    fn of(violation: &Violation) -> Self {
+        let text = |pointer: &Option<Pointer>| pointer.as_ref().map(ToString::to_string);
+        let (document, path) = (text(&violation.document), text(&violation.path));
+        let Violation { message, value, help, .. } = violation.clone();
+        Self { document, path, message, value, help }
+    }
+}
+
+impl Conflict {
+    fn of(conflict: &merge::Conflict, schemas: &Schemas) -> Self {
+        let merge::Conflict { path, base, document, stored } = conflict;
+        let side = |tree: &Option<Tree>| tree.as_ref().map(|tree| schemas.redacted(path, tree));
+        Self {
+            path: path.to_string(),
+            base: side(base),
+            document: side(document),
+            stored: side(stored),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What is left of a store when a process is killed, a disk is full, or a file is damaged.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crankcase_facts::{Facts, Sqlite, StoreError, conformance};
+use serde_json::json;
+
+use crate::support::{TestResult, World, open, pointer};
+
+/// Says to the test below where it writes; without it there is nothing to do.
+const WRITE_TO: &str = "CRANKCASE_TEST_WRITES_FACTS";
+
+/// How many updates are acknowledged in all before the test below has seen enough.
+const UPDATES: u64 = 10_000;
+
+#[test]
+fn the_conformance_suite_passes() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("facts.db");
+    conformance::check(&|| Ok(Box::new(Sqlite::open(&path)?)))
+}
+
+/// Writes updates until it is killed, and says which are acknowledged.
+#[test]
+fn writes_until_it_is_killed() -> TestResult {
+    let Some(path) = std::env::var_os(WRITE_TO) else { return Ok(()) };
+    let facts = open(Path::new(&path))?;
+    let world = World { folder: tempfile::tempdir()?, facts };
+    loop {
+        let next = world.facts.current().version() + 1;
+        // Two facts that belong together: a torn update would leave them apart.
+        world.update(json!({"version": next, "create_parents": true,
+                            "ops": [["SET", "/one", next], ["SET", &format!("/other/{}", next % 50), next], ["SET", "/two", next]]}))?;
+        println!("acknowledged {next}");
+    }
+}
+
+#[test]
+fn kill_9_loses_no_update_that_was_acknowledged_and_tears_none() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("facts.db");
+    let (mut acknowledged, mut kills) = (0, 0);
+    while acknowledged < UPDATES {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(["--exact", "crashes::writes_until_it_is_killed", "--nocapture"])
+            .env(WRITE_TO, &path)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no stdout")?);
+        let until = acknowledged + 150 + kills * 37 % 400;
+        let (mut last, mut line) = (acknowledged, String::new());
+        while last < until && lines.read_line(&mut line)? > 0 {
+            if let Some(next) = line.trim().strip_prefix("acknowledged ") {
+                last = next.parse()?;
+            }
+            line.clear();
+        }
+        assert!(last >= until, "it ended by itself");
+        child.kill()?;
+        child.wait()?;
+        // What was said before the end counts too.
+        let mut rest = String::new();
+        lines.read_to_string(&mut rest)?;
+        let mut rest =
+            rest.lines().filter_map(|line| line.strip_prefix("acknowledged ")?.parse().ok());
+        acknowledged = rest.next_back().unwrap_or(last);
+        kills += 1;
+
+        let facts = open(&path)?;
+        let (current, log) = (facts.current(), facts.log(None, 2)?);
+        assert!(current.version() >= acknowledged, "{acknowledged} is lost");
+        let values =
+            ["/one", "/two"].map(|path| current.at(&pointer(path)).map(|it| it.to_value()));
+        assert_eq!(values, [const { Some(()) }; 2].map(|it| it.map(|()| json!(current.version()))));
+        assert_eq!((log[0].version, log[0].revision), (current.version(), current.revision()));
+    }
+    assert!(kills > 10, "{kills} kills");
+    Ok(())
+}
+
+#[test]
+fn a_file_that_is_damaged_is_named_and_left_as_it_is() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("facts.db");
+    let world = World { facts: open(&path)?, folder };
+    world.load(1, json!({"hosts": (0..500).map(|at| (format!("h{at}"), json!(at))).collect::<serde_json::Map<_, _>>()}))?;
+    world.ops(json!([["SET", "/marker", "a value that is looked for"]]))?;
+    let World { facts, folder } = world;
+    drop(facts);
+    let good = fs::read(&path)?;
+
+    let text = b"looked for";
+    let places = good.windows(text.len()).enumerate().filter(|(_, part)| part == text);
+    let mut flipped = good.clone();
+    places.for_each(|(at, _)| flipped[at] ^= 1);
+    assert_ne!(flipped, good);
+    let mut zeroed = good.clone();
+    zeroed[4096..8192].fill(0);
+    for bad in [
+        flipped,
+        zeroed,
+        b"this is no database, but a text".repeat(9),
+        good[..good.len() / 2].to_vec(),
+    ] {
+        fs::write(&path, &bad)?;
+        let opened = Sqlite::open(&path).and_then(|store| Facts::open(Box::new(store)));
+        let Err(error @ StoreError::Damaged { .. }) = opened else {
+            return Err(format!("{opened:?} of {} bytes", bad.len()).into());
+        };
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("the facts in {} are damaged: ", path.display()))
+        );
+        assert_eq!(fs::read(&path)?, bad, "it was overwritten");
+    }
+    drop(folder);
+    Ok(())
+}
+
+#[test]
+fn only_its_owner_reads_the_file() -> TestResult {
+    let world = World::with(json!({"a": 1}))?;
+    for entry in fs::read_dir(world.folder.path())? {
+        assert_eq!(entry?.metadata()?.permissions().mode() & 0o777, 0o600);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let error = Sqlite::open(Path::new("/nowhere/facts.db"))
+        .map_or_else(|it| it.to_string(), |it| format!("{it:?}"));
+    assert_eq!(error, "cannot make or find /nowhere/facts.db");
+}

@@ -1,0 +1,12 @@
+//! Tests of the public API, on real files.
+
+mod authority;
+mod crashes;
+mod documents;
+mod history;
+mod layered;
+mod operations;
+mod rfc;
+mod schemas;
+mod support;
+mod watching;

@@ -1,0 +1,173 @@
+//! What each operation does where.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestResult, World, refused};
+
+fn facts() -> Value {
+    json!({"map": {"leaf": 1}, "list": [1, {"in": [2]}, 3], "text": "x"})
+}
+
+/// Does one operation on the facts above, and returns what is different after it.
+fn after(op: Value) -> TestResult<Value> {
+    let world = World::with(facts())?;
+    world.ops(json!([op]))?;
+    Ok(world.value())
+}
+
+fn with(change: impl FnOnce(&mut Value)) -> Value {
+    let mut value = facts();
+    change(&mut value);
+    value
+}
+
+#[test]
+fn set_puts_a_value_in_the_place_of_another_or_into_a_map_that_is_there() -> TestResult {
+    assert_eq!(after(json!(["SET", "/map/leaf", [1]]))?, with(|it| it["map"]["leaf"] = json!([1])));
+    assert_eq!(after(json!(["SET", "/map", {"b": {}}]))?, with(|it| it["map"] = json!({"b": {}})));
+    assert_eq!(after(json!(["SET", "/map/new", null]))?, with(|it| it["map"]["new"] = Value::Null));
+    assert_eq!(
+        after(json!(["SET", "/list/1/in/0", 9]))?,
+        with(|it| it["list"][1]["in"][0] = json!(9))
+    );
+    assert_eq!(
+        after(json!(["SET", "/list/1/new", 9]))?,
+        with(|it| it["list"][1]["new"] = json!(9))
+    );
+    assert_eq!(after(json!(["SET", "", {"a": 1}]))?, json!({"a": 1}));
+    assert_eq!(
+        after(json!({"op": "SET", "path": "/text", "data": 1}))?,
+        with(|it| it["text"] = json!(1))
+    );
+    Ok(())
+}
+
+#[test]
+fn insert_puts_a_value_where_nothing_is_or_into_a_list() -> TestResult {
+    assert_eq!(after(json!(["INSERT", "/map/new", 2]))?, with(|it| it["map"]["new"] = json!(2)));
+    let inserted = |list: Value| with(|it| it["list"] = list);
+    assert_eq!(after(json!(["INSERT", "/list/0", 0]))?, inserted(json!([0, 1, {"in": [2]}, 3])));
+    assert_eq!(after(json!(["INSERT", "/list/3", 4]))?, inserted(json!([1, {"in": [2]}, 3, 4])));
+    assert_eq!(after(json!(["INSERT", "/list/-", 4]))?, inserted(json!([1, {"in": [2]}, 3, 4])));
+    assert_eq!(
+        after(json!(["INSERT", "/list/1/in/-", 4]))?,
+        inserted(json!([1, {"in": [2, 4]}, 3]))
+    );
+    Ok(())
+}
+
+#[test]
+fn delete_removes_a_value_with_all_in_it() -> TestResult {
+    assert_eq!(
+        after(json!(["DELETE", "/map"]))?,
+        json!({"list": [1, {"in": [2]}, 3], "text": "x"})
+    );
+    assert_eq!(after(json!(["DELETE", "/map/leaf"]))?, with(|it| it["map"] = json!({})));
+    assert_eq!(
+        after(json!(["DELETE", "/list/0"]))?,
+        with(|it| it["list"] = json!([{"in": [2]}, 3]))
+    );
+    assert_eq!(after(json!(["DELETE", "/list/1/in"]))?, with(|it| it["list"][1] = json!({})));
+    Ok(())
+}
+
+#[test]
+fn an_operation_that_cannot_be_done_says_why_and_changes_nothing() -> TestResult {
+    let world = World::with(facts())?;
+    let before = world.facts.current();
+    for (op, with) in [
+        (json!(["SET", "/no/such/leaf", 1]), "/no: there is no /no"),
+        (json!(["SET", "/text/in", 1]), "/text/in: /text is a string, in which nothing is"),
+        (json!(["SET", "/list/3", 1]), "/list/3: the list has 3 items, counted from 0"),
+        (json!(["SET", "/list/-", 1]), "/list/-: the list has 3 items"),
+        (json!(["SET", "/list/01", 1]), "/list/01: the list has 3 items"),
+        (json!(["SET", "/", [1]]), "/: the root is a map, not a list"),
+        (
+            json!(["INSERT", "/map/leaf", 1]),
+            "/map/leaf: it is there already; SET puts a value in its place",
+        ),
+        (json!(["INSERT", "/list/4", 1]), "/list/4: the list has 3 items"),
+        (json!(["INSERT", "/", {}]), "/: the root is there already"),
+        (json!(["DELETE", "/map/none"]), "/map/none: there is no /map/none"),
+        (json!(["DELETE", "/list/3"]), "/list/3: the list has 3 items"),
+        (json!(["DELETE", "/"]), "/: the root cannot be deleted"),
+        (
+            json!(["TEST", "/map/leaf", 2]),
+            "/map/leaf: another value is there, and a TEST expects otherwise",
+        ),
+        (json!(["TEST", "/map/none", 2]), "/map/none: there is no /map/none, and a TEST"),
+    ] {
+        let error =
+            refused(world.ops(json!([["SET", "/map/leaf", 7], ["SET", "/map/leaf", 1], op])));
+        assert!(error.starts_with(with), "{error} without {with}");
+        assert_eq!(world.facts.current(), before);
+    }
+    Ok(())
+}
+
+#[test]
+fn operations_see_what_those_before_them_have_done() -> TestResult {
+    let world = World::with(facts())?;
+
+    world.ops(json!([
+        ["TEST", "/list", [1, {"in": [2]}, 3]],
+        ["INSERT", "/new", {}],
+        ["SET", "/new/leaf", 5],
+        ["TEST", "/new", {"leaf": 5}],
+        ["DELETE", "/list"],
+    ]))?;
+
+    assert_eq!(world.value(), json!({"map": {"leaf": 1}, "text": "x", "new": {"leaf": 5}}));
+    Ok(())
+}
+
+#[test]
+fn what_is_strict_can_be_made_lenient() -> TestResult {
+    let world = World::with(facts())?;
+
+    world.update(json!({"version": 2, "create_parents": true, "ignore_missing": true,
+                        "ops": [["SET", "/a/b/c", 1], ["DELETE", "/none"], ["DELETE", "/none/at/all"]]}))?;
+
+    assert_eq!(world.value()["a"], json!({"b": {"c": 1}}));
+    let error = refused(
+        world.update(json!({"version": 3, "create_parents": true, "ops": [["SET", "/text/b", 1]]})),
+    );
+    assert!(error.starts_with("/text/b: /text is a string"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_patch_of_rfc_6902_does_what_that_says() -> TestResult {
+    let world = World::with(facts())?;
+
+    world.update(json!({"version": 2, "patch": [
+        {"op": "test", "path": "/map/leaf", "value": 1},
+        {"op": "add", "path": "/map/leaf", "value": 2},
+        {"op": "add", "path": "/list/0", "value": 0},
+        {"op": "add", "path": "/list/-", "value": 4},
+        {"op": "replace", "path": "/text", "value": "y"},
+        {"op": "copy", "from": "/map", "path": "/copied"},
+        {"op": "move", "from": "/list/2", "path": "/moved"},
+        {"op": "remove", "path": "/map"},
+    ]}))?;
+
+    let expected =
+        json!({"list": [0, 1, 3, 4], "text": "y", "copied": {"leaf": 2}, "moved": {"in": [2]}});
+    assert_eq!(world.value(), expected);
+    for (op, with) in [
+        (
+            json!({"op": "replace", "path": "/none", "value": 1}),
+            "/none: there is nothing to replace",
+        ),
+        (json!({"op": "remove", "path": "/none"}), "/none: there is no /none"),
+        (
+            json!({"op": "move", "from": "/copied", "path": "/copied/in"}),
+            "/copied/in: /copied cannot be moved into",
+        ),
+        (json!({"op": "copy", "from": "/none", "path": "/a"}), "/none: there is no /none"),
+    ] {
+        let error = refused(world.update(json!({"version": 3, "patch": [op]})));
+        assert!(error.starts_with(with), "{error} without {with}");
+    }
+    Ok(())
+}
