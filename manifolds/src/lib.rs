@@ -48,6 +48,8 @@ pub mod catacomb;
 pub mod config_file;
 pub mod control;
 mod detail;
+#[cfg(feature = "facts")]
+pub mod facts;
 pub mod file_watch;
 pub mod flag;
 pub mod fortress;

@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
-use crankcase_workers::{Finished, Job, JobError, Ledger, ProcessConfig, Told};
+use crankcase_workers::{Finished, Job, JobError, Ledger, ProcessConfig, Told, read_json};
 use serde_json::Value;
 
 use crate::containers::{Container, LABEL};
 use crate::engine::ENVIRONMENT;
-use crate::json;
 use crate::plugs::Mount;
 use crate::settings::Settings;
 use crate::type_name::Runner;
@@ -110,7 +109,7 @@ impl Caller<'_> {
         if !finished.is_text {
             return Err(CallError::NoText { what, begin: begin(), last });
         }
-        json::read(&finished.stdout).map_err(|error| CallError::Json {
+        read_json(&finished.stdout).map_err(|error| CallError::Json {
             what,
             error,
             begin: begin(),

@@ -13,7 +13,6 @@ mod call;
 mod containers;
 mod engine;
 mod external_type;
-mod json;
 mod kind;
 mod known;
 mod messages;

@@ -1,5 +1,6 @@
 //! The facts of a store, as a program has them at hand.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -46,6 +47,10 @@ struct Shared {
     current: watch::Sender<Snapshot>,
     watches: Mutex<Watches>,
 }
+
+// A change is published only when it was committed as a whole, so a panic leaves nothing half done.
+impl UnwindSafe for Shared {}
+impl RefUnwindSafe for Shared {}
 
 impl Facts {
     /// Reads the facts of a store. Blocks.
@@ -131,6 +136,16 @@ impl Facts {
         }
         found.truncate(most);
         Ok(found)
+    }
+
+    /// Returns all facts as they were at the end of a version. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`FactsError::NoVersion`] when the history does not reach back to it, or it never was.
+    pub fn at_version(&self, version: u64) -> Result<Tree, FactsError> {
+        let mut backend = self.0.backend.lock();
+        self.current().facts_at(version, &mut OfBackend(&mut **backend))
     }
 
     /// Returns the facts of the last document that a user has loaded; none if none was. Blocks.

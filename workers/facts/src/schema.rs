@@ -314,9 +314,11 @@ fn told(
         kind => {
             let violation = Violation::of_fact(path, error.masked_with("the value").to_string());
             let violation = violation.help(help_of(kind));
+            let is_secret = schemas.is_sensitive(path);
             let is_scalar = !error.instance().is_object() && !error.instance().is_array();
-            let shows = is_scalar && !schemas.is_sensitive(path);
-            vec![if shows { violation.value(error.instance()) } else { violation }]
+            let shows = is_scalar && !is_secret;
+            let violation = if shows { violation.value(error.instance()) } else { violation };
+            vec![Violation { is_secret, ..violation }]
         }
     }
 }

@@ -70,6 +70,11 @@ impl Snapshot {
         &self.0.schemas
     }
 
+    /// Returns the facts as they were at the end of a version.
+    pub(crate) fn facts_at(&self, version: u64, past: &mut dyn Past) -> Result<Tree, FactsError> {
+        facts_at(&self.0, version, past)
+    }
+
     /// Returns the facts at a path with `(sensitive)` in the place of each secret.
     pub fn redacted(&self, path: &Pointer) -> Option<Value> {
         Some(self.0.schemas.redacted(path, &self.at(path)?))
@@ -227,47 +232,44 @@ impl Changed {
         (to, stored): (u64, &Stored),
         past: &mut dyn Past,
     ) -> Result<Self, FactsError> {
-        if to > stored.version {
-            return Err(FactsError::NoVersion(to));
+        let facts = facts_at(stored, to, past)?;
+        Ok(Self { facts, version: next(stored.version)?, kind: "restore", ..self })
+    }
+}
+
+/// Returns the facts as they were at the end of a version: takes back what was changed since.
+pub(crate) fn facts_at(
+    stored: &Stored,
+    version: u64,
+    past: &mut dyn Past,
+) -> Result<Tree, FactsError> {
+    if version > stored.version {
+        return Err(FactsError::NoVersion(version));
+    }
+    let (mut facts, mut below) = (stored.facts.clone(), stored.revision + 1);
+    loop {
+        let entries = past.entries(below)?;
+        for entry in &entries {
+            if entry.version == version {
+                return Ok(facts);
+            }
+            if entry.version < version {
+                return Err(FactsError::NoVersion(version));
+            }
+            for Difference { path, before, .. } in entry.differences.iter().rev() {
+                match before {
+                    Some(before) if path.is_root() => facts = before.clone(),
+                    Some(before) => facts.put(path, before.0.clone()),
+                    None => facts.remove(path),
+                }
+            }
+            below = entry.revision;
         }
-        let mut facts = self.facts.clone();
-        let mut before = stored.revision + 1;
-        loop {
-            let entries = past.entries(before)?;
-            for entry in &entries {
-                if entry.version <= to {
-                    let is_there = entry.version == to;
-                    let found = is_there.then_some(()).ok_or(FactsError::NoVersion(to));
-                    found?;
-                    return Ok(Self {
-                        facts,
-                        version: next(stored.version)?,
-                        kind: "restore",
-                        ..self
-                    });
-                }
-                for Difference { path, before, .. } in entry.differences.iter().rev() {
-                    match (before, path.is_root()) {
-                        (Some(before), true) => facts = before.clone(),
-                        (Some(before), false) => facts.put(path, before.0.clone()),
-                        (None, _) => facts.remove(path),
-                    }
-                }
-                before = entry.revision;
-            }
-            match (entries.is_empty(), to, before) {
-                // Before the first commit there was nothing.
-                (true, 0, 1) => {
-                    return Ok(Self {
-                        facts,
-                        version: next(stored.version)?,
-                        kind: "restore",
-                        ..self
-                    });
-                }
-                (true, ..) => return Err(FactsError::NoVersion(to)),
-                (false, ..) => {}
-            }
+        // Before the first commit there was nothing.
+        match (entries.is_empty(), version, below) {
+            (false, ..) => {}
+            (true, 0, 1) => return Ok(facts),
+            (true, ..) => return Err(FactsError::NoVersion(version)),
         }
     }
 }

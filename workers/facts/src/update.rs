@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::operation::{Lenience, Operation, described};
 use crate::pointer::Pointer;
-use crate::violation::{Violation, did_you_mean, shown};
+use crate::violation::{Invalid, Violation, did_you_mean, shown};
 
 /// How many operations one update may have.
 const MOST_OPERATIONS: usize = 100_000;
@@ -120,7 +120,7 @@ impl Update {
     /// # Errors
     ///
     /// Everything that is wrong with it, with places in the document.
-    pub fn read(document: &Value) -> Result<Self, crate::Invalid> {
+    pub fn read(document: &Value) -> Result<Self, Invalid> {
         let update = Self::read_unversioned(document)?;
         match update.version {
             Some(_) => Ok(update),
@@ -132,7 +132,7 @@ impl Update {
     }
 
     /// Reads an update that may be without a version.
-    pub(crate) fn read_unversioned(document: &Value) -> Result<Self, crate::Invalid> {
+    pub(crate) fn read_unversioned(document: &Value) -> Result<Self, Invalid> {
         let root = Pointer::root();
         let Some(map) = document.as_object() else {
             let message = format!("an update is a map, not {}", described(document));
@@ -157,7 +157,7 @@ impl Update {
                     update.operations.push(operation);
                     update.written.push(written);
                 }
-                Err(violation) => reader.violations.push(violation),
+                Err(invalid) => reader.violations.extend(invalid.violations),
             }
         }
         match reader.violations.is_empty() {
@@ -223,7 +223,7 @@ fn triple(name: &str, path: &Pointer, data: Option<&Value>) -> Value {
     [name.into(), path.to_string().into()].into_iter().chain(data.cloned()).collect()
 }
 
-type ReadOperation = fn(&Value, &Pointer) -> Result<(Operation, Written), Violation>;
+type ReadOperation = fn(&Value, &Pointer) -> Result<(Operation, Written), Invalid>;
 
 struct Reader<'a> {
     map: &'a Map<String, Value>,
@@ -340,13 +340,13 @@ pub(crate) fn check_reason(text: &str) -> Result<&str, &'static str> {
 const OPERATIONS: [&str; 4] = ["SET", "INSERT", "DELETE", "TEST"];
 
 /// Reads a triple, or a map of three.
-fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Violation> {
+fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Invalid> {
     let (op, path, data, keys) = match item {
         Value::Array(items) => {
             if items.len() > 3 || items.len() < 2 {
                 let message =
                     format!("an operation is [OP, PATH, DATA], not {} items", items.len());
-                return Err(Violation::of_document(at, message));
+                return Err(Violation::of_document(at, message).into());
             }
             (&items[0], &items[1], items.get(2), ["0", "1", "2"])
         }
@@ -357,21 +357,22 @@ fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Vi
         }
         other => {
             let message = format!("an operation is [OP, PATH, DATA], not {}", described(other));
-            return Err(Violation::of_document(at, message));
+            return Err(Violation::of_document(at, message).into());
         }
     };
     let [op_at, path_at, data_at] = keys.map(|key| at.join(key));
     let name = op.as_str().unwrap_or_default();
     let path = pointer(path, &path_at)?;
-    let with_data =
-        || data.cloned().ok_or_else(|| Violation::of_document(at, format!("{name} takes data")));
+    let with_data = || -> Result<Value, Invalid> {
+        data.cloned().ok_or_else(|| Violation::of_document(at, format!("{name} takes data")).into())
+    };
     let from = || pointer(&with_data()?, &data_at);
     let operation = match name {
         "SET" => Operation::Set(path, with_data()?),
         "INSERT" => Operation::Insert(path, with_data()?),
         "TEST" => Operation::Test(path, with_data()?),
         "DELETE" if data.is_some_and(|data| !data.is_null()) => {
-            return Err(Violation::of_document(&data_at, "DELETE takes no data"));
+            return Err(Violation::of_document(&data_at, "DELETE takes no data").into());
         }
         "DELETE" => Operation::Delete(path),
         // As `to_value` writes what came as a patch.
@@ -385,17 +386,17 @@ fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Vi
             let help = near.unwrap_or_else(|| format!("there are {}", OPERATIONS.join(", ")));
             let violation =
                 Violation::of_document(&op_at, format!("there is no operation {}", shown(op)));
-            return Err(violation.help(Some(help)));
+            return Err(violation.help(Some(help)).into());
         }
     };
     Ok((operation, Written { path: path_at, data: data_at }))
 }
 
 /// Reads an operation of RFC 6902.
-fn read_patch(item: &Value, at: &Pointer) -> Result<(Operation, Written), Violation> {
+fn read_patch(item: &Value, at: &Pointer) -> Result<(Operation, Written), Invalid> {
     let Some(map) = item.as_object() else {
         let message = format!("an operation of a patch is a map, not {}", described(item));
-        return Err(Violation::of_document(at, message));
+        return Err(Violation::of_document(at, message).into());
     };
     check_members(map, &["op", "path", "value", "from"], at)?;
     let op = required(map, "op", at)?;
@@ -415,20 +416,20 @@ fn read_patch(item: &Value, at: &Pointer) -> Result<(Operation, Written), Violat
             let near = did_you_mean(op.as_str().unwrap_or_default(), names);
             let help = near.unwrap_or_else(|| format!("there are {}", names.join(", ")));
             let message = format!("there is no operation {}", shown(op));
-            return Err(Violation::of_document(&at.join("op"), message).help(Some(help)));
+            return Err(Violation::of_document(&at.join("op"), message).help(Some(help)).into());
         }
     };
     Ok((operation, Written { path: path_at, data: at.join("value") }))
 }
 
-fn check_members(map: &Map<String, Value>, known: &[&str], at: &Pointer) -> Result<(), Violation> {
+fn check_members(map: &Map<String, Value>, known: &[&str], at: &Pointer) -> Result<(), Invalid> {
     match map.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(()),
         Some(key) => {
             let near = did_you_mean(key, known.iter().copied());
             let help = near.unwrap_or_else(|| format!("there are {}", known.join(", ")));
             let message = format!("an operation has no key {key:?}");
-            Err(Violation::of_document(&at.join(key), message).help(Some(help)))
+            Err(Violation::of_document(&at.join(key), message).help(Some(help)).into())
         }
     }
 }
@@ -437,20 +438,20 @@ fn required<'a>(
     map: &'a Map<String, Value>,
     key: &str,
     at: &Pointer,
-) -> Result<&'a Value, Violation> {
-    map.get(key).ok_or_else(|| Violation::of_document(at, format!("{key:?} is missing")))
+) -> Result<&'a Value, Invalid> {
+    map.get(key).ok_or_else(|| Violation::of_document(at, format!("{key:?} is missing")).into())
 }
 
-fn pointer(value: &Value, at: &Pointer) -> Result<Pointer, Violation> {
+fn pointer(value: &Value, at: &Pointer) -> Result<Pointer, Invalid> {
     match value.as_str().map(str::parse) {
         Some(Ok(pointer)) => Ok(pointer),
         Some(Err(error)) => {
             let error: crate::PointerError = error;
-            Err(Violation::of_document(at, error.to_string()).value(value))
+            Err(Violation::of_document(at, error.to_string()).value(value).into())
         }
         None => {
             let message = format!("a path is a text, not {}", described(value));
-            Err(Violation::of_document(at, message).value(value))
+            Err(Violation::of_document(at, message).value(value).into())
         }
     }
 }

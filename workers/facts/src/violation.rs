@@ -27,19 +27,21 @@ pub struct Violation {
     pub value: Option<String>,
     /// What would be right, in words.
     pub help: Option<String>,
+    /// Whether the value is a secret, so that the line that it stands on is not shown.
+    pub is_secret: bool,
 }
 
 impl Violation {
     /// Returns what is wrong at a place of the document.
     pub(crate) fn of_document(at: &Pointer, message: impl Into<String>) -> Self {
         let (document, path, message) = (Some(at.clone()), None, message.into());
-        Self { document, path, message, value: None, help: None }
+        Self { document, path, message, value: None, help: None, is_secret: false }
     }
 
     /// Returns what is wrong with a fact.
     pub(crate) fn of_fact(path: &Pointer, message: impl Into<String>) -> Self {
         let (document, path, message) = (None, Some(path.clone()), message.into());
-        Self { document, path, message, value: None, help: None }
+        Self { document, path, message, value: None, help: None, is_secret: false }
     }
 
     /// Names the value at fault.

@@ -115,20 +115,18 @@ fn pointer(text: &str) -> Result<Pointer, FactsError> {
     })
 }
 
-/// What came of a change.
+/// What is answered to a [`Request`].
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub struct Outcome {
-    /// The version of the facts after it.
-    pub version: u64,
-    /// How many changes there have been.
-    pub revision: u64,
-    /// What the facts are known by.
-    pub digest: String,
-    /// What has changed; of secrets only that they have.
-    pub differences: Vec<Difference>,
-    /// The facts of the agent that were overwritten.
-    pub overwritten: Vec<Owned>,
+pub enum Answer {
+    /// The change was made, as the entry of the history with this number.
+    Committed {
+        /// The number.
+        revision: u64,
+    },
+    /// Nothing was changed.
+    Refused(Box<Refusal>),
 }
 
 /// A part of the facts that has changed.
@@ -186,20 +184,6 @@ impl Difference {
         let difference::Difference { path, before, after } = difference;
         let side = |tree: &Option<Tree>| tree.as_ref().map(|tree| schemas.redacted(path, tree));
         Self { path: path.to_string(), before: side(before), after: side(after) }
-    }
-}
-
-impl Outcome {
-    /// Returns an outcome without secrets.
-    pub fn of(outcome: &change::Outcome, schemas: &Schemas) -> Self {
-        let change::Outcome { version, revision, digest, differences, overwritten } = outcome;
-        Self {
-            version: *version,
-            revision: *revision,
-            digest: digest.to_string(),
-            differences: differences.iter().map(|it| Difference::of(it, schemas)).collect(),
-            overwritten: overwritten.iter().map(Owned::of).collect(),
-        }
     }
 }
 
@@ -309,6 +293,9 @@ pub struct Wrong {
     /// What would be right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Whether the value is a secret, or may hold one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_secret: bool,
 }
 
 /// A fact that a document and the facts have both changed.
@@ -373,8 +360,8 @@ impl Wrong {
     fn of(violation: &Violation) -> Self {
         let text = |pointer: &Option<Pointer>| pointer.as_ref().map(ToString::to_string);
         let (document, path) = (text(&violation.document), text(&violation.path));
-        let Violation { message, value, help, .. } = violation.clone();
-        Self { document, path, message, value, help }
+        let Violation { message, value, help, is_secret, .. } = violation.clone();
+        Self { document, path, message, value, help, is_secret }
     }
 }
 

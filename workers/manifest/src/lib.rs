@@ -8,5 +8,5 @@ mod manifest;
 mod source;
 
 pub use host::Host;
-pub use manifest::{Manifest, ManifestError, Overrides, Problem};
+pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem};
 pub use source::{SiteFiles, SiteSource};

@@ -5,6 +5,7 @@ mod beside;
 mod bounds;
 mod check;
 mod config;
+mod data;
 mod document;
 mod expand;
 mod expression;
@@ -53,6 +54,7 @@ use rehearsal::Rehearsal;
 use resource::{Draft, Types};
 use vars::{KnownVars, Outside};
 
+pub use data::{DataError, DataFiles};
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
 

@@ -12,8 +12,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, client::conn::http1};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -163,13 +163,30 @@ impl Client {
         Err(refused(&within(collect(response)).await?))
     }
 
+    /// Asks an [`Extension`](crate::Extension) of the agent.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] when it cannot understand the request, or the agent has no such extension.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not what was asked for.
+    pub async fn extension<T: DeserializeOwned>(
+        &self,
+        target: &str,
+        request: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
+        self.ask(Method::POST, target.to_owned(), body).await
+    }
+
     async fn control(
         &self,
         target: &str,
         request: &ControlRequest,
     ) -> Result<Controlled, ClientError> {
-        let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
-        self.ask(Method::POST, target.to_owned(), body).await
+        self.extension(target, request).await
     }
 
     async fn get<T: DeserializeOwned>(

@@ -13,6 +13,6 @@ pub mod wire;
 
 pub use client::{Client, ClientError, Follower};
 pub use config_error::ConfigError;
-pub use server::{Control, ControlConfig};
+pub use server::{Control, ControlConfig, Extension};
 pub use socket::SocketError;
 pub use state_dir::{StateDir, StateError, StateLock};

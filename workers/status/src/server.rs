@@ -9,6 +9,7 @@
 //!    requests that are being answered can keep others waiting.
 
 mod answer;
+mod extension;
 mod follow;
 mod paced;
 mod peer;
@@ -35,6 +36,7 @@ use crate::config_error::ConfigError;
 use crate::socket::{self, Files, SocketError};
 use crate::state_dir::StateLock;
 
+pub use self::extension::Extension;
 use self::paced::Paced;
 use self::peer::Peer;
 use self::unfinished::Unfinished;
@@ -42,7 +44,7 @@ use self::unfinished::Unfinished;
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// How a [`Control`] bounds what its clients cost.
+/// What a [`Control`] answers beside what is asked of its engine, and how it bounds what its clients cost.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControlConfig {
@@ -62,6 +64,8 @@ pub struct ControlConfig {
     pub write_timeout: Duration,
     /// How long answers may still be given after the stop is told. Default 1 s.
     pub drain: Duration,
+    /// What else is answered. Default nothing.
+    pub extensions: Vec<Arc<dyn Extension>>,
 }
 
 crankcase_engine::setters! {
@@ -73,6 +77,7 @@ crankcase_engine::setters! {
         answer_timeout: Duration,
         write_timeout: Duration,
         drain: Duration,
+        extensions: Vec<Arc<dyn Extension>>,
     }
     optional {}
 }
@@ -87,6 +92,7 @@ impl Default for ControlConfig {
             answer_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(1),
+            extensions: Vec::new(),
         }
     }
 }
@@ -126,6 +132,7 @@ impl ControlConfig {
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |
+/// | `POST` of what an [`Extension`] answers | what it says |
 ///
 /// A path that does not begin with `/` is one below the engine's own. Answers are in [`wire`].
 ///

@@ -269,6 +269,18 @@ impl Problems {
         self.push(place, message, hint, line.map(str::to_owned));
     }
 
+    /// Notes the same where the line may hold a secret.
+    pub(crate) fn without_line(
+        &mut self,
+        source: &Source,
+        offset: usize,
+        message: impl fmt::Display,
+        hint: Hint,
+    ) {
+        let place = source.place(offset);
+        self.push((Some(place.file.clone()), Some(place)), message, hint, None);
+    }
+
     /// Notes the same of what the machine lacks.
     pub(crate) fn of_machine(
         &mut self,

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
+use crankcase_workers::read_json;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Bytes, Incoming};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::Served;
 use super::answer::{Body, Refusal, json, respond};
+use super::extension::Extension;
 use super::follow::EventLines;
 use super::peer::Peer;
 use crate::wire::{
@@ -83,7 +85,10 @@ impl Served {
             whole(&peer)?;
         }
         let target = request.uri().path();
+        let extensions = &self.config.extensions;
+        let extension = extensions.iter().find(|extension| extension.target() == target);
         let expected = match target {
+            _ if extension.is_some() => Method::POST,
             "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
             "/v1/bounce" | "/v1/park" | "/v1/unpark" => Method::POST,
             _ => {
@@ -96,6 +101,14 @@ impl Served {
             return Err(Refusal::new(FailureCode::WrongMethod, message));
         }
         let Query { path, depth } = self.query(request.uri().query())?;
+        if let (Some(extension), None) = (extension, &path) {
+            return extended(
+                Arc::clone(extension),
+                self.body(request, extension.max_body()).await?,
+                &peer,
+            )
+            .await;
+        }
         if depth.is_some() && (target != "/v1/graph" || path.is_none()) {
             return Err(Refusal::malformed("the parameter \"depth\" is for a graph around a path"));
         }
@@ -285,20 +298,39 @@ impl Served {
 
     /// Reads the body of a request.
     async fn read<T: DeserializeOwned>(&self, request: Request<Incoming>) -> Result<T, Refusal> {
-        let body = Limited::new(request.into_body(), self.config.max_body);
+        let body = self.body(request, self.config.max_body).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
+    }
+
+    /// Collects the body of a request, of at most so many bytes.
+    async fn body(&self, request: Request<Incoming>, most: usize) -> Result<Bytes, Refusal> {
+        let body = Limited::new(request.into_body(), most);
         let limit = self.config.read_timeout;
         let body =
             timeout(limit, body.collect()).await.map_err(|_| too_slow(&Method::GET, limit))?;
         let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
             Ok(_) => {
-                let message = format!("the body is longer than {} bytes", self.config.max_body);
+                let message = format!("the body is longer than {most} bytes");
                 Refusal::new(FailureCode::TooLarge, message)
             }
             Err(error) => Refusal::malformed(format!("the body cannot be read: {error}")),
         })?;
-        serde_json::from_slice(&body.to_bytes())
-            .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
+        Ok(body.to_bytes())
     }
+}
+
+/// Has an extension answer.
+async fn extended(
+    extension: Arc<dyn Extension>,
+    body: Bytes,
+    peer: &Peer,
+) -> Result<Response<Body>, Refusal> {
+    let text = std::str::from_utf8(&body).map_err(|error| Refusal::malformed(error.to_string()))?;
+    let document = read_json(text).map_err(Refusal::malformed)?;
+    whole(peer)?;
+    let answer = extension.answer(document, peer.user).await.map_err(Refusal::malformed)?;
+    Ok(json(StatusCode::OK, &answer))
 }
 
 /// Notes that the whole request is there, and that the connection gives way to no other any more.

@@ -1,16 +1,20 @@
-//! JSON as a type may write it: one document, in which no key is there twice and no whole number is rounded.
+//! JSON of which nothing is lost: one document, in which no key is there twice and no whole number is rounded.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Reads a document.
+/// Longer numbers are cut where they are shown.
+const LONGEST_SHOWN: usize = 40;
+
+/// Reads one JSON document, in which no key is there twice and no whole number has more than 64 bits: nothing of
+/// what was written is lost.
 ///
 /// # Errors
 ///
 /// What is wrong with it, with line and column.
-pub(crate) fn read(text: &str) -> Result<Value, String> {
+pub fn read_json(text: &str) -> Result<Value, String> {
     let Exact(value) = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match too_wide(text) {
         None => Ok(value),
@@ -18,9 +22,10 @@ pub(crate) fn read(text: &str) -> Result<Value, String> {
             let before = &text[..at];
             let line = before.matches('\n').count() + 1;
             let column = before.len() - before.rfind('\n').map_or(0, |end| end + 1) + 1;
-            let number = crankcase_resources::cut_after(number, 40);
+            let (number, rest) = number.split_at(number.len().min(LONGEST_SHOWN));
+            let rest = if rest.is_empty() { "" } else { "..." };
             Err(format!(
-                "the number {number} has more than 64 bits at line {line} column {column}; write it \
+                "the number {number}{rest} has more than 64 bits at line {line} column {column}; write it \
                  as a text"
             ))
         }
@@ -125,14 +130,14 @@ impl<'de> Visitor<'de> for ExactVisitor {
 mod tests {
     use serde_json::json;
 
-    use super::read;
+    use super::read_json;
 
     #[test]
     fn what_is_read_is_what_was_written() -> Result<(), String> {
         let text = r#"{"b": [null, true, -9223372036854775808, 18446744073709551615, 0.1, 1e20, -0],
                        "a": {"é": "\"99999999999999999999"}}"#;
 
-        let value = read(text)?;
+        let value = read_json(text)?;
 
         let most = json!([null, true, i64::MIN, u64::MAX, 0.1, 1e20, -0.0]);
         assert_eq!(value, json!({"b": most, "a": {"é": "\"99999999999999999999"}}));
@@ -162,7 +167,7 @@ mod tests {
             ("NaN", "expected value at line 1 column 1"),
             (&deep, "recursion limit exceeded at line 1 column 128"),
         ] {
-            let error = read(text).map_or_else(|error| error, |value| value.to_string());
+            let error = read_json(text).map_or_else(|error| error, |value| value.to_string());
             assert!(error.contains(with), "{error} without {with}");
         }
     }

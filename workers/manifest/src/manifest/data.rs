@@ -1,0 +1,234 @@
+//! Files that hold values without expressions, with the place of each value.
+
+use std::path::{Path, PathBuf};
+
+use crankcase_resources::Secrets;
+use serde_json::Value;
+
+use crate::manifest::bounds::Bounds;
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Entry, Map, Node};
+use crate::manifest::problem::{Hint, ManifestError, Problems, quoted};
+use crate::manifest::source::{self, Pipe};
+use crate::manifest::yaml;
+
+/// Values that were read from files, and where each was written.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_manifest::{DataError, DataFiles};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("facts.yaml");
+/// std::fs::write(&file, "racks:\n  0: {hosts: {}}\n")?;
+/// let files = DataFiles::read(&[file])?;
+/// assert_eq!(files.value(), &serde_json::json!({"racks": {"0": {"hosts": {}}}}));
+/// let error = files.refuse([DataError::new("/racks/0", "there is no such rack")], &Default::default());
+/// assert!(error.to_string().contains("facts.yaml:2:3: there is no such rack"));
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct DataFiles {
+    documents: Vec<(Source, Node)>,
+    value: Value,
+}
+
+/// What is wrong with a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DataError {
+    /// Where it is in the value: a JSON pointer. What is not there is taken as what would hold it.
+    pub pointer: String,
+    /// What is wrong.
+    pub message: String,
+    /// The value at fault, as JSON. Default none.
+    pub value: Option<String>,
+    /// What would be right, in words. Default none.
+    pub help: Option<String>,
+    /// Whether the line is not to be shown. Default false.
+    pub is_secret: bool,
+}
+
+impl DataError {
+    /// Returns what is wrong at a JSON pointer.
+    pub fn new(pointer: &str, message: &str) -> Self {
+        let (pointer, message) = (pointer.to_owned(), message.to_owned());
+        Self { pointer, message, value: None, help: None, is_secret: false }
+    }
+}
+
+impl DataFiles {
+    /// Reads files, folders (of which all *.yaml, *.yml and *.json in name order) and pipes as one value: their maps
+    /// are merged, and nothing may be in two of them. `-` is standard input. The bounds are those of a
+    /// [manifest](crate::Manifest::load).
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with them, with its places.
+    pub fn read(paths: &[PathBuf]) -> Result<Self, ManifestError> {
+        let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
+        let mut sources = Vec::new();
+        for path in source::list(paths, &mut problems) {
+            sources.extend(match Pipe::at(&path).filter(|_| paths.contains(&path)) {
+                Some(pipe) => pipe.read(&mut bounds, &mut problems),
+                None => source::read(&path, &mut bounds, &mut problems),
+            });
+        }
+        Self::parsed(sources, bounds, problems)
+    }
+
+    /// Reads a text, YAML or JSON, which is called `name` in messages.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with it, with its places.
+    pub fn of_text(name: &Path, text: &str) -> Result<Self, ManifestError> {
+        let source = Source::new(name.to_owned(), text.to_owned());
+        Self::parsed(vec![source], Bounds::new(), Problems::default())
+    }
+
+    fn parsed(
+        sources: Vec<Source>,
+        mut bounds: Bounds,
+        mut problems: Problems,
+    ) -> Result<Self, ManifestError> {
+        let mut documents: Vec<(Source, Node)> = Vec::new();
+        for source in sources {
+            if let Some(node) = yaml::parse(&source, &mut bounds, &mut problems) {
+                documents.push((source, node));
+            }
+        }
+        let mut merged: Option<Node> = None;
+        for (index, (source, node)) in documents.iter().enumerate() {
+            match &mut merged {
+                None => merged = Some(node.clone()),
+                Some(merged) => {
+                    let before = &documents[..index];
+                    merge(
+                        merged,
+                        node,
+                        &mut Merging { source, before, problems: &mut problems },
+                        "",
+                    );
+                }
+            }
+        }
+        problems.finish(&Secrets::default())?;
+        let value = merged.map_or(Value::Null, |node| json(&node));
+        Ok(Self { documents, value })
+    }
+
+    /// Returns the value.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// Returns what is wrong with the values as an error with places, in which no secret is shown.
+    pub fn refuse(
+        &self,
+        errors: impl IntoIterator<Item = DataError>,
+        secrets: &Secrets,
+    ) -> ManifestError {
+        let mut problems = Problems::default();
+        for DataError { pointer, message, value, help, is_secret } in errors {
+            let hint = Hint { value, help, suggestion: None };
+            match place(&self.documents, &pointer) {
+                Some((source, offset)) if is_secret => {
+                    problems.without_line(source, offset, message, hint);
+                }
+                Some((source, offset)) => problems.with_hint(source, offset, message, hint),
+                None => problems.note_with_hint(message, hint),
+            }
+        }
+        if problems.count() == 0 {
+            problems.note("it is refused");
+        }
+        let refused = problems.finish(secrets);
+        refused.expect_err("there is a problem")
+    }
+}
+
+/// What a merge has at hand.
+struct Merging<'a> {
+    source: &'a Source,
+    before: &'a [(Source, Node)],
+    problems: &'a mut Problems,
+}
+
+/// Adds what a later file says.
+fn merge(into: &mut Node, from: &Node, merging: &mut Merging<'_>, pointer: &str) {
+    let (Data::Map(into), Data::Map(from)) = (&mut into.data, &from.data) else {
+        let message = "a file that is read with others holds a map";
+        return merging.problems.at(merging.source, from.span.start, message);
+    };
+    for (name, Entry { key, value }) in from {
+        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        match into.get_mut(name) {
+            None => {
+                drop(into.insert(name.clone(), Entry { key: key.clone(), value: value.clone() }));
+            }
+            Some(entry) if is_map(&entry.value) && is_map(value) => {
+                merge(&mut entry.value, value, merging, &pointer);
+            }
+            Some(_) => {
+                let first = place(merging.before, &pointer);
+                let first = first
+                    .map_or_else(String::new, |(source, offset)| source.place(offset).to_string());
+                let message = format!("duplicate key {}, first in {first}", quoted(name));
+                merging.problems.with_hint(merging.source, key.start, message, Hint::of(name));
+            }
+        }
+    }
+}
+
+fn is_map(node: &Node) -> bool {
+    matches!(node.data, Data::Map(_))
+}
+
+/// Returns where a value was written: in the document that has the most of its path.
+fn place<'a>(documents: &'a [(Source, Node)], pointer: &str) -> Option<(&'a Source, usize)> {
+    let places = documents.iter().map(|(source, node)| {
+        let (depth, offset) = offset_of(node, pointer);
+        (depth, source, offset)
+    });
+    // Of equal ones the first.
+    let best = places.rev().max_by_key(|(depth, ..)| *depth);
+    best.map(|(_, source, offset)| (source, offset))
+}
+
+/// Returns how many segments of a pointer lead to something in a document, and where that was written.
+fn offset_of(node: &Node, pointer: &str) -> (usize, usize) {
+    let (mut depth, mut offset, mut node) = (0, node.span.start, node);
+    for segment in pointer.split('/').skip(1).filter(|segment| !segment.is_empty()) {
+        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let next = match &node.data {
+            Data::Map(map) => map.get(&segment).map(|entry| (entry.key.start, &entry.value)),
+            Data::List(items) => {
+                let item = segment.parse().ok().and_then(|index: usize| items.get(index));
+                item.map(|item| (item.span.start, item))
+            }
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        (offset, node) = next;
+        depth += 1;
+    }
+    (depth, offset)
+}
+
+fn json(node: &Node) -> Value {
+    match &node.data {
+        Data::Null => Value::Null,
+        Data::Bool(value) => Value::Bool(*value),
+        Data::Number(number) => Value::Number(number.clone()),
+        Data::String(text) => Value::String(text.clone()),
+        Data::List(items) => items.iter().map(json).collect(),
+        Data::Map(map) => object(map),
+    }
+}
+
+fn object(map: &Map) -> Value {
+    map.iter().map(|(name, entry)| (name.clone(), json(&entry.value))).collect()
+}
