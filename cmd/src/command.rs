@@ -1,10 +1,12 @@
 //! The commands, one module for each.
 
 pub(crate) mod apply;
+pub(crate) mod bootstrap;
 pub(crate) mod check;
 pub(crate) mod confirm;
 pub(crate) mod control;
 pub(crate) mod events;
+pub(crate) mod facts;
 pub(crate) mod graph;
 pub(crate) mod history;
 mod interrupts;
@@ -27,6 +29,11 @@ use crate::global::Global;
 pub(crate) enum Command {
     /// Keep this machine as declared, until a signal comes
     Run(run::Args),
+    /// Load facts, and then keep this machine as declared, as `run` does
+    ///
+    /// Facts that are loaded already change nothing, older ones are refused, and of newer ones that is taken
+    /// over which they say otherwise than the last ones. If an agent runs already, it is handed the facts.
+    Bootstrap(bootstrap::Args),
     /// Validate manifests, and do no more
     Check(check::Args),
     /// Show what apply would change, and change nothing
@@ -52,6 +59,11 @@ pub(crate) enum Command {
     ///
     /// `apply` and `run` put it on record in the state folder; the last 1,000 runs are kept.
     History(history::Args),
+    /// Read and change the facts: the versioned data that manifests and the agent use
+    ///
+    /// They are kept in the state folder. A change is made by the agent if one runs there.
+    #[command(subcommand)]
+    Facts(facts::Command),
     /// Follow what happens in the running agent
     Events(events::Args),
     /// Stop a worker and start it again
@@ -71,7 +83,7 @@ impl Command {
     /// Returns what is logged when nothing is said: an agent tells what it does.
     pub(crate) fn usual_log(&self) -> Level {
         match self {
-            Self::Run(_) => Level::INFO,
+            Self::Run(_) | Self::Bootstrap(_) => Level::INFO,
             _ => Level::WARN,
         }
     }
@@ -80,6 +92,7 @@ impl Command {
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<u8> {
         match self {
             Self::Run(args) => run::run(global, &args),
+            Self::Bootstrap(args) => bootstrap::run(global, &args),
             Self::Check(args) => check::run(global, &args),
             Self::Plan(args) => runtime::work(plan::run(global, args)),
             Self::Apply(args) => runtime::work(apply::run(global, args)),
@@ -88,6 +101,7 @@ impl Command {
             Self::Types(args) => types::run(global, args),
             Self::Graph(args) => runtime::ask(graph::run(global, args)),
             Self::History(args) => history::run(global, &args),
+            Self::Facts(command) => facts::run(global, command),
             Self::Events(args) => runtime::ask(events::run(global, args)),
             Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
             Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),

@@ -13,6 +13,7 @@ use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
 use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
 use crate::external_args::{CannotAsk, NoExternalType};
+use crate::facts_given::Refused;
 use crate::global::Format;
 use crate::plan_file::IsSavedPlan;
 use crate::print::{self, Checked};
@@ -21,6 +22,12 @@ use crate::saved_plan::{HasSecret, HasVars, InvalidPlan, IsPiped, OutOfDate};
 /// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
 /// cannot be written, it is said in words.
 pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
+    if let Some(Refused(refusal)) = error.downcast_ref::<Refused>()
+        && format != Format::Human
+        && print::data(format, refusal, |_, _| Ok(())).is_ok()
+    {
+        return Ok(());
+    }
     let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
     let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
     if let Some(checked) = checked.filter(|_| format != Format::Human)
@@ -59,6 +66,13 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     }
     if error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() || error.is::<NoExternalType>() {
         return INVALID;
+    }
+    if let Some(refused) = error.downcast_ref::<Refused>() {
+        return match (refused.is_invalid(), refused.is_conflict()) {
+            (true, _) => INVALID,
+            (_, true) => CONFLICT,
+            _ => FAILED,
+        };
     }
     if error.is::<OutOfDate>() {
         return CONFLICT;

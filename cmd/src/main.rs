@@ -4,6 +4,8 @@ mod cli;
 mod command;
 mod exit;
 mod external_args;
+mod facts_given;
+mod facts_store;
 mod failure;
 mod global;
 mod logging;

@@ -6,8 +6,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Host, Overrides, SiteFiles};
+use crankcase_manifest::{Overrides, SiteFiles};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
 use crankcase_workers::read_file;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::external_args::ExternalArgs;
+use crate::facts_store;
 use crate::global::Global;
 use crate::plan_file::IsSavedPlan;
 use crate::secrets::secrets;
@@ -52,9 +54,11 @@ impl SiteArgs {
         self.files_of(self.kinds(global, false))
     }
 
-    /// Returns the same for an agent, which goes on while a type does not work.
-    pub(crate) fn files_of_agent(&self, global: &Global) -> SiteFiles {
-        self.files_of(self.kinds(global, true))
+    /// Returns the same for an agent with its facts, which goes on while a type does not work.
+    pub(crate) fn files_of_agent(&self, global: &Global, facts: &Facts) -> SiteFiles {
+        let mut files = self.files_of(self.kinds(global, true));
+        files.facts = facts_store::seen_of(facts);
+        files
     }
 
     fn kinds(&self, global: &Global, is_lenient: bool) -> Kinds {
@@ -73,13 +77,9 @@ impl SiteArgs {
             built_in: self.built_in(),
             no_automatic_edges: self.no_automatic_edges,
         };
-        SiteFiles {
-            paths: self.paths.clone(),
-            overrides,
-            kinds,
-            host: Host::of_machine(),
-            secrets: secrets(),
-        }
+        let mut files = SiteFiles::new(self.paths.clone(), kinds);
+        (files.overrides, files.secrets) = (overrides, secrets());
+        files
     }
 
     /// Returns the variables that Deployster has by itself, as far as they mean something here.
@@ -149,7 +149,11 @@ impl SiteArgs {
 
     /// Loads the site. Nothing is executed but external types, which are asked how they work.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        Self::loaded(&self.files(global))
+        let mut files = self.files(global);
+        if let Some(facts) = facts_store::seen(global)? {
+            files.facts = facts;
+        }
+        Self::loaded(&files)
     }
 
     /// Loads a site.

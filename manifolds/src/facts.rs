@@ -1,13 +1,19 @@
 //! The manifold of facts, and what answers those who change them over the control socket.
 
+#[cfg(feature = "manifest")]
+use std::future::pending;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
 use crankcase_engine::input::Selected;
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
+#[cfg(feature = "manifest")]
+use crankcase_facts::effective;
 use crankcase_facts::wire::{Answer, Refusal, Request};
 use crankcase_facts::{Facts, FactsError, Pointer, Snapshot, Tree};
+#[cfg(feature = "manifest")]
+use crankcase_manifest::{SeenFacts, SiteFacts};
 use crankcase_status::Extension;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -142,6 +148,42 @@ fn answer(facts: &Facts, request: Request) -> Answer {
                 );
             }
             Answer::Refused(Box::new(Refusal::of(&error, facts.current().schemas())))
+        }
+    }
+}
+
+/// Returns what expressions of a site see as `facts`: those that a host sees, with its layers.
+#[cfg(feature = "manifest")]
+pub fn seen(facts: Facts, host: Option<String>) -> Arc<dyn SiteFacts> {
+    Arc::new(OfHost { facts, host })
+}
+
+#[cfg(feature = "manifest")]
+#[derive(Debug)]
+struct OfHost {
+    facts: Facts,
+    host: Option<String>,
+}
+
+#[cfg(feature = "manifest")]
+#[async_trait]
+impl SiteFacts for OfHost {
+    fn current(&self) -> SeenFacts {
+        let current = self.facts.current();
+        let facts = effective(current.facts(), self.host.as_deref());
+        let secrets = current.schemas().secret_paths(&facts);
+        let names = |path: Pointer| path.segments().map(str::to_owned).collect();
+        SeenFacts {
+            revision: current.revision(),
+            value: Arc::new(facts.to_value()),
+            secrets: secrets.into_iter().map(names).collect(),
+        }
+    }
+
+    async fn changed(&self, revision: u64) {
+        let mut facts = self.facts.follow();
+        if facts.wait_for(|facts| facts.revision() != revision).await.is_err() {
+            pending::<()>().await;
         }
     }
 }

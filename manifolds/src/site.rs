@@ -16,7 +16,7 @@ use serde_json::json;
 use self::keeper::Keeper;
 
 pub use self::config::Config;
-pub use self::settled::until_settled;
+pub use self::settled::{until_settled, when_settled};
 
 mod config;
 mod keeper;

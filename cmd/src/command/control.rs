@@ -59,7 +59,7 @@ fn write(controlled: &Controlled, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{done} {}", print::one_line(path))
 }
 
-fn check(reason: &str) -> Result<(), BadReason> {
+pub(crate) fn check(reason: &str) -> Result<(), BadReason> {
     if reason.chars().any(char::is_control) {
         return Err(BadReason { wrong: "has control characters" });
     }
@@ -70,7 +70,7 @@ fn check(reason: &str) -> Result<(), BadReason> {
 }
 
 /// Returns the name of who asks; the agent adds the number that the system vouches for.
-fn user() -> String {
+pub(crate) fn user() -> String {
     let names = ["USER", "LOGNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
     // Whatever the variables hold, it is not what was asked for, and does not stand against it.
     let sendable = |name: String| {

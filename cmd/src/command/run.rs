@@ -3,9 +3,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
+use crankcase_facts::Facts;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{
-    Agent, AgentBuilder, AgentError, Ended, SIGNALS, file_watch, site, source,
+    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, site, source,
 };
 use crankcase_resources::Site;
 use crankcase_status::wire::EngineReport;
@@ -16,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
+use crate::facts_store::{FACTS, open_for_agent};
 use crate::global::{Format, Global};
 use crate::observing::{Observing, RUN};
 use crate::site_args::SiteArgs;
@@ -31,7 +33,7 @@ const SETTLED: Name<()> = Name::new("settled");
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    site: SiteArgs,
+    pub(crate) site: SiteArgs,
     /// Stop when every resource is as declared, or says why it is not, and show the report; to a program
     /// nothing may have happened for a second
     #[arg(long)]
@@ -39,14 +41,19 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    run_with(global, args, &open_for_agent(global)?)
+}
+
+/// Runs an agent with its facts.
+pub(crate) fn run_with(global: &Global, args: &Args, facts: &Facts) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
         let loaded = runtime
-            .block_on(load(args.site.files_of_agent(global), signals.clone()))
+            .block_on(load(args.site.files_of_agent(global, facts), signals.clone()))
             .transpose()?;
-        loaded.map_or(Ok(exit::DONE), |site| keep(global, args, site, signals))
+        loaded.map_or(Ok(exit::DONE), |site| keep(global, args, (site, facts), signals))
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -77,20 +84,27 @@ async fn load(files: SiteFiles, signals: SignalHandle) -> Option<anyhow::Result<
 }
 
 /// Runs an agent that keeps the site.
-fn keep(global: &Global, args: &Args, site: Site, signals: SignalHandle) -> anyhow::Result<u8> {
-    let (files, site) = (args.site.files_of_agent(global), Arc::new(site));
+fn keep(
+    global: &Global,
+    args: &Args,
+    (site, facts): (Site, &Facts),
+    signals: SignalHandle,
+) -> anyhow::Result<u8> {
+    let (files, site) = (args.site.files_of_agent(global, facts), Arc::new(site));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
     let keeping = site::Config::new(SITE, WATCHES, state).observer(observing.clone());
-    let agent = Agent::builder().state_dir(state_dir).signals(signals);
+    let control = ControlConfig::default().extensions(vec![facts::answering(facts.clone())]);
+    let agent = Agent::builder().state_dir(state_dir).signals(signals).control(control);
+    let agent = agent.install(FACTS, facts::manifold(facts.clone()));
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
         agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
     } else {
-        agent
+        agent.install(SETTLED, site::when_settled(SITE, RESOURCES))
     };
     let ended = agent.run();
     end_record(&observing, &ended);

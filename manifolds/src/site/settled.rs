@@ -44,6 +44,26 @@ pub fn until_settled(
     )
 }
 
+/// Returns a manifold that says in the log when every resource is as declared, or says why it is not, for the
+/// first time. The agent goes on.
+pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold {
+    let activity = resources.output::<Activity>();
+    let inputs = (site.live().required(), resources, activity, EngineInput);
+    Manifold::builder().inputs(inputs).run(|(site, resources, mut activity, agent), up| async move {
+        let stop = up.ready(());
+        tokio::select! {
+            biased;
+            () = stop.wait() => {}
+            report = settled((&site, &mut activity), &resources, &agent) => {
+                report?;
+                tracing::info!(resources = site.get().declarations().len(), "everything is settled");
+            }
+        }
+        // Nothing more is to be said.
+        Ok(())
+    })
+}
+
 async fn settled(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,

@@ -6,7 +6,7 @@ use crate::difference::{Difference, Digest};
 use crate::merge::Conflict;
 use crate::operation::{Operation, described};
 use crate::pointer::Pointer;
-use crate::schema::Schema;
+use crate::schema::{Schema, Schemas};
 use crate::store::StoreError;
 use crate::tree::Tree;
 use crate::update::{Update, Version};
@@ -51,6 +51,23 @@ pub enum Change {
     Own(Vec<Operation>),
     /// A schema for the facts at a path, in the place of the one there; none takes that away.
     Register(Pointer, Option<Schema>),
+}
+
+impl Change {
+    /// Calls `visit` with each text that these schemas say is a secret.
+    pub fn secrets(&self, schemas: &Schemas, visit: &mut impl FnMut(&str)) {
+        match self {
+            Self::Load(load) => schemas.secrets(&load.facts, visit),
+            Self::Update(Update { operations, .. }) | Self::Own(operations) => {
+                for operation in operations {
+                    if let Some(facts) = operation.facts() {
+                        schemas.secrets(&facts, visit);
+                    }
+                }
+            }
+            Self::Restore(_) | Self::Register(..) => {}
+        }
+    }
 }
 
 /// All facts in one document.

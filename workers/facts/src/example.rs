@@ -3,6 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::format;
+use crate::schema::Schemas;
+use crate::tree::Tree;
 
 /// How deep a skeleton goes into a schema that refers to itself.
 const DEEPEST: usize = 16;
@@ -11,6 +13,17 @@ const DEEPEST: usize = 16;
 /// `default` that the schema gives, or one of its type.
 pub fn example(schema: &Value) -> Value {
     of(schema, schema, 0)
+}
+
+/// Returns facts with all that schemas name, each below its path.
+pub fn skeleton(schemas: &Schemas) -> Tree {
+    let mut facts = Tree::default();
+    for (path, schema) in schemas.iter() {
+        if let Ok(Tree(node)) = Tree::from_value(example(schema.value())) {
+            facts.put(path, node);
+        }
+    }
+    facts
 }
 
 fn of(root: &Value, schema: &Value, depth: usize) -> Value {

@@ -40,7 +40,7 @@ pub mod wire;
 
 pub use change::{Change, FactsError, Load, Outcome, Owned, Submission};
 pub use difference::{Difference, Digest, difference};
-pub use example::example;
+pub use example::{example, skeleton};
 pub use facts::Facts;
 pub use layers::{LAYERS, Layer, effective, explain};
 pub use merge::Conflict;

@@ -40,6 +40,21 @@ impl Operation {
         from.into_iter().chain([self.path()])
     }
 
+    /// Returns the facts that it puts into others, with the maps that lead to them.
+    pub(crate) fn facts(&self) -> Option<Tree> {
+        let (Self::Set(path, data)
+        | Self::Insert(path, data)
+        | Self::Test(path, data)
+        | Self::Add(path, data)
+        | Self::Replace(path, data)) = self
+        else {
+            return None;
+        };
+        let mut facts = Tree::default();
+        facts.put(path, Tree::from_value(data.clone()).ok()?.0);
+        Some(facts)
+    }
+
     /// Returns the path that it changes or looks at.
     pub fn path(&self) -> &Pointer {
         match self {

@@ -177,11 +177,27 @@ impl Schemas {
         value
     }
 
-    /// Calls `visit` with each secret text in the facts.
-    pub fn secrets(&self, tree: &Tree, visit: &mut impl FnMut(&str)) {
+    /// Returns where secrets are in the facts.
+    pub fn secret_paths(&self, tree: &Tree) -> Vec<Pointer> {
+        let mut paths = Vec::new();
         for (at, schema) in &*self.0 {
             if let Some(tree) = tree.at(at) {
-                secrets(&tree.to_value(), schema, &schema.shapes.with_others(0), visit);
+                secret_paths(
+                    (at, &tree.to_value()),
+                    schema,
+                    &schema.shapes.with_others(0),
+                    &mut paths,
+                );
+            }
+        }
+        paths
+    }
+
+    /// Calls `visit` with each secret text in the facts.
+    pub fn secrets(&self, tree: &Tree, visit: &mut impl FnMut(&str)) {
+        for path in self.secret_paths(tree) {
+            if let Some(secret) = tree.at(&path) {
+                texts(&secret.to_value(), visit);
             }
         }
     }
@@ -361,17 +377,25 @@ fn redact(value: &mut Value, schema: &Schema, shapes: &[usize]) {
     }
 }
 
-fn secrets(value: &Value, schema: &Schema, shapes: &[usize], visit: &mut impl FnMut(&str)) {
+fn secret_paths(
+    (path, value): (&Pointer, &Value),
+    schema: &Schema,
+    shapes: &[usize],
+    paths: &mut Vec<Pointer>,
+) {
     if shapes.iter().any(|it| schema.shapes.get(*it).is_sensitive) {
-        return texts(value, visit);
+        return paths.push(path.clone());
     }
     match value {
         Value::Object(map) => map.iter().for_each(|(name, value)| {
-            secrets(value, schema, &schema.shapes.member(shapes, name, false), visit);
+            let shapes = schema.shapes.member(shapes, name, false);
+            secret_paths((&path.join(name), value), schema, &shapes, paths);
         }),
         Value::Array(items) => {
             let shapes = schema.shapes.member(shapes, "", true);
-            items.iter().for_each(|item| secrets(item, schema, &shapes, visit));
+            for (index, item) in items.iter().enumerate() {
+                secret_paths((&path.join(&index.to_string()), item), schema, &shapes, paths);
+            }
         }
         _ => {}
     }

@@ -80,6 +80,19 @@ impl Sqlite {
         if exists { Self::open_with(path, STEPS).map(Some) } else { Ok(None) }
     }
 
+    /// Returns a store in memory, which is empty and is gone when it is dropped: for tests and trials.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let path = PathBuf::from(":memory:");
+        let connection = Connection::open_in_memory().map_err(|source| wrong(&path, source))?;
+        let store = Self { connection, path };
+        store.make(STEPS)?;
+        Ok(store)
+    }
+
     fn open_with(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
         let store = Self { connection: connect(path)?, path: path.to_owned() };
         let known = steps.len() as i64;

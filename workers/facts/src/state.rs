@@ -209,7 +209,7 @@ impl Changed {
             Some(version) => newer(version, stored)?,
             None => next(stored)?,
         };
-        let place_of = |operation| update.place_of(operation);
+        let place_of = |operation| Some(update.place_of(operation));
         let facts = done(&self.facts, &update.operations, update.lenience(), place_of)?;
         let who = update.author.clone().unwrap_or(self.who);
         let why = update.reason.clone().or(self.why);

@@ -12,7 +12,7 @@ use crate::violation::{Invalid, Violation, did_you_mean, shown};
 const MOST_OPERATIONS: usize = 100_000;
 
 /// How long the name of an author and a reason may be, in characters.
-pub const LONGEST_REASON: usize = 500;
+pub const LONGEST_REASON: usize = 1000;
 
 /// The version of the facts: a number from 1 to 9,223,372,036,854,775,807 that whoever updates them chooses, and
 /// that only grows.
@@ -166,18 +166,17 @@ impl Update {
         }
     }
 
-    /// Writes it as [`read`](Self::read) reads it.
+    /// Writes it as [`read`](Self::read) reads it, each operation as it was read, so that places mean the same.
     pub fn to_value(&self) -> Value {
-        let operations = self.operations.iter().map(|operation| match operation {
-            Operation::Set(path, data) => triple("SET", path, Some(data)),
-            Operation::Insert(path, data) => triple("INSERT", path, Some(data)),
-            Operation::Delete(path) => triple("DELETE", path, None),
-            Operation::Test(path, data) => triple("TEST", path, Some(data)),
-            Operation::Add(path, data) => triple("ADD", path, Some(data)),
-            Operation::Replace(path, data) => triple("REPLACE", path, Some(data)),
-            Operation::Move(from, path) => triple("MOVE", path, Some(&from.to_string().into())),
-            Operation::Copy(from, path) => triple("COPY", path, Some(&from.to_string().into())),
-        });
+        let written = self.written.iter().map(Some).chain(std::iter::repeat(None));
+        let operations: Value = self
+            .operations
+            .iter()
+            .zip(written)
+            .map(|(operation, at)| operation_as(operation, at))
+            .collect();
+        let is_patch =
+            self.written.first().is_some_and(|it| it.path.segments().next() == Some("patch"));
         let mut map = Map::new();
         let mut put = |key: &str, value: Option<Value>| {
             if let Some(value) = value {
@@ -190,27 +189,33 @@ impl Update {
         put("reason", self.reason.clone().map(Value::from));
         put("create_parents", self.creates_parents.then_some(Value::Bool(true)));
         put("ignore_missing", self.ignores_missing.then_some(Value::Bool(true)));
-        put("ops", Some(operations.collect()));
+        put(if is_patch { "patch" } else { "ops" }, Some(operations));
         Value::Object(map)
     }
 
-    /// Returns where the path of an operation was written.
-    pub(crate) fn place_of(&self, operation: usize) -> Option<Pointer> {
-        self.written.get(operation).map(|written| written.path.clone())
+    /// Returns where the path of an operation was written. One that was not read is a triple.
+    pub(crate) fn place_of(&self, operation: usize) -> Pointer {
+        self.place(operation, |written| &written.path, "1")
     }
 
     /// Returns where a fact was written, if an operation has put it there: the last one that did.
     pub(crate) fn place_of_fact(&self, path: &Pointer) -> Option<Pointer> {
-        let written = self.operations.iter().zip(&self.written).rev();
-        let mut within = written.filter(|(operation, _)| path.is_within(operation.path()));
-        let (operation, written) = within.next()?;
+        let mut operations = self.operations.iter().enumerate().rev();
+        let (index, operation) = operations.find(|(_, it)| path.is_within(it.path()))?;
         let rest = path.strip_prefix(operation.path())?;
         Some(match operation {
             Operation::Delete(_) | Operation::Move(..) | Operation::Copy(..) => {
-                written.path.clone()
+                self.place_of(index)
             }
-            _ => rest.below(&written.data),
+            _ => rest.below(&self.place(index, |written| &written.data, "2")),
         })
+    }
+
+    fn place(&self, operation: usize, part: fn(&Written) -> &Pointer, position: &str) -> Pointer {
+        match self.written.get(operation) {
+            Some(written) => part(written).clone(),
+            None => ["ops", &operation.to_string(), position].into_iter().collect(),
+        }
     }
 
     pub(crate) fn lenience(&self) -> Lenience {
@@ -219,8 +224,37 @@ impl Update {
     }
 }
 
-fn triple(name: &str, path: &Pointer, data: Option<&Value>) -> Value {
-    [name.into(), path.to_string().into()].into_iter().chain(data.cloned()).collect()
+/// Writes an operation in the form in which it was read, or as a triple.
+fn operation_as(operation: &Operation, written: Option<&Written>) -> Value {
+    let path = operation.path().to_string();
+    let (name, data) = match operation {
+        Operation::Set(_, data) => ("SET", Some(data.clone())),
+        Operation::Insert(_, data) => ("INSERT", Some(data.clone())),
+        Operation::Delete(_) => ("DELETE", None),
+        Operation::Test(_, data) => ("TEST", Some(data.clone())),
+        Operation::Add(_, data) => ("ADD", Some(data.clone())),
+        Operation::Replace(_, data) => ("REPLACE", Some(data.clone())),
+        Operation::Move(from, _) => ("MOVE", Some(from.to_string().into())),
+        Operation::Copy(from, _) => ("COPY", Some(from.to_string().into())),
+    };
+    let in_patch = match name {
+        "DELETE" => "remove".to_owned(),
+        name => name.to_lowercase(),
+    };
+    let is_in_patch = written.is_some_and(|it| it.path.segments().next() == Some("patch"));
+    let is_named = written.is_some_and(|it| it.path.segments().next_back() == Some("path"));
+    let has_from = matches!(operation, Operation::Move(..) | Operation::Copy(..));
+    let data = data.map(|data| match (is_in_patch, has_from) {
+        (true, true) => ("from", data),
+        (true, false) => ("value", data),
+        (false, _) => ("data", data),
+    });
+    let op = if is_in_patch { in_patch.into() } else { name.into() };
+    if is_named {
+        let all = [("op", op), ("path", path.into())].into_iter().chain(data);
+        return all.map(|(key, value)| (key.to_owned(), value)).collect();
+    }
+    [op, path.into()].into_iter().chain(data.map(|(_, data)| data)).collect()
 }
 
 type ReadOperation = fn(&Value, &Pointer) -> Result<(Operation, Written), Invalid>;
@@ -328,7 +362,7 @@ impl<'a> Reader<'a> {
 /// Checks what is said of an update for the history: one line of bounded length.
 pub(crate) fn check_reason(text: &str) -> Result<&str, &'static str> {
     if text.chars().count() > LONGEST_REASON {
-        return Err("is longer than 500 characters");
+        return Err("is longer than 1,000 characters");
     }
     if text.chars().any(char::is_control) {
         return Err("has control characters; it is one line");
@@ -375,7 +409,7 @@ fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), In
             return Err(Violation::of_document(&data_at, "DELETE takes no data").into());
         }
         "DELETE" => Operation::Delete(path),
-        // As `to_value` writes what came as a patch.
+        // Those of a patch, as an update of a program writes them.
         "ADD" => Operation::Add(path, with_data()?),
         "REPLACE" => Operation::Replace(path, with_data()?),
         "MOVE" => Operation::Move(from()?, path),

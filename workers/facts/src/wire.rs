@@ -173,7 +173,8 @@ pub struct Owned {
 }
 
 impl Owned {
-    fn of(owned: &change::Owned) -> Self {
+    /// Returns the same to be sent.
+    pub fn of(owned: &change::Owned) -> Self {
         Self { path: owned.path.to_string(), owner: owned.owner.clone() }
     }
 }

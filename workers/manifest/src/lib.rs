@@ -3,10 +3,12 @@
 //! It is a front of `crankcase-resources`: it makes a [`Site`](crankcase_resources::Site) of files,
 //! and knows no kind. [`SiteFiles`] loads it once, [`SiteSource`] is the worker that loads it again
 //! when it changes.
+mod facts;
 mod host;
 mod manifest;
 mod source;
 
+pub use facts::{SeenFacts, SiteFacts};
 pub use host::Host;
 pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem};
 pub use source::{SiteFiles, SiteSource};

@@ -38,6 +38,7 @@ use crankcase_resources::{
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
+use crate::facts::SeenFacts;
 use beside::Placed;
 use bounds::Bounds;
 use check::{Usable, Used};
@@ -74,9 +75,17 @@ pub struct Manifest {
     secret_vars: BTreeSet<String>,
 }
 
+/// What a manifest is loaded with beside its files.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) host: Arc<serde_json::Value>,
+    pub(crate) facts: &'a SeenFacts,
+    pub(crate) secrets: &'a Secrets,
+}
+
 impl Manifest {
     /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
-    /// manifest. `kinds` are the types that resources may have. Nothing is known of the host.
+    /// manifest. `kinds` are the types that resources may have. Nothing is known of the host, and there are no facts.
     ///
     /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe: that is read to
     /// its end, which waits for whoever writes to it. Relative paths in it start at the working
@@ -97,7 +106,8 @@ impl Manifest {
         kinds: &[&str],
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
-        let outside = (overrides, host, &Secrets::default());
+        let (facts, secrets) = (SeenFacts::default(), Secrets::default());
+        let outside = Surroundings { overrides, host, facts: &facts, secrets: &secrets };
         Self::load_judged(paths, outside, &mut &*kinds)
     }
 
@@ -115,20 +125,23 @@ impl Manifest {
     /// Kinds that are not known yet are made when all else is found right.
     pub(crate) fn load_judged(
         paths: &[PathBuf],
-        (overrides, host, secrets): (&Overrides, Arc<serde_json::Value>, &Secrets),
+        surroundings: Surroundings<'_>,
         kinds: &mut impl Judging,
     ) -> Result<Self, ManifestError> {
+        let Surroundings { overrides, host, facts, secrets } = surroundings;
         let mut problems = Problems::default();
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
         let sources = document.sources();
         let Document { is_whole, is_piped, vars, mut plugs, mut resources } = document;
-        let outside = Outside { overrides, host: from_json(&host), secrets, sources: &sources };
+        let outside =
+            Outside { overrides, host: from_json(&host), facts, secrets, sources: &sources };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let sensitive = Arc::clone(&vars.sensitive);
-        let globals = Arc::new(Globals::new(Arc::clone(&vars.vars), sensitive, host));
+        let of_vars = (Arc::clone(&vars.vars), sensitive);
+        let globals = Arc::new(Globals::new(of_vars, host, Arc::clone(&facts.value)));
         let written = (&mut resources, &mut plugs);
         at_load::evaluate(written, (&known, &globals), &mut bounds, &mut problems);
         let offered = plugs::decode(&plugs, &mut problems);
@@ -177,7 +190,7 @@ impl Manifest {
     }
 
     /// Returns what tells it from a manifest that was changed since: a SHA-256, in hexadecimal, of
-    /// the texts with resources and of all variables. Files that resources read are not in it.
+    /// the texts with resources, of all variables and of the facts that configs use. Files that resources read are not in it.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -234,6 +247,11 @@ fn digest(resources: &[Placed]) -> String {
         hasher.update(text);
     };
     let templates = resources.iter().map(|resource| &resource.template);
+    for template in templates.clone() {
+        for fact in template.globals.facts_used(&template.used).flatten() {
+            add(&fact.to_string());
+        }
+    }
     let mut before = None;
     for Template { source, globals, .. } in templates.map(|template| &**template) {
         // All resources of a file come one after another, and all have the same variables.

@@ -10,8 +10,9 @@ use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
+use crate::facts::{NoFacts, SeenFacts, SiteFacts};
 use crate::host::Host;
-use crate::manifest::{Manifest, ManifestError, Overrides};
+use crate::manifest::{Manifest, ManifestError, Overrides, Surroundings};
 
 /// How long a manifest must have been left alone before it is loaded again.
 const QUIET: Duration = Duration::from_millis(500);
@@ -64,6 +65,8 @@ pub struct SiteFiles {
     pub kinds: Kinds,
     /// What expressions see as `host`.
     pub host: Host,
+    /// What expressions see as `facts`. Default none.
+    pub facts: Arc<dyn SiteFacts>,
     /// What is hidden in all that is said of the site. The secrets of the manifests are added when they
     /// are loaded. Default none.
     pub secrets: Secrets,
@@ -73,7 +76,8 @@ impl SiteFiles {
     /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
-        Self { paths, overrides, kinds, host: Host::of_machine(), secrets }
+        let facts = Arc::new(NoFacts);
+        Self { paths, overrides, kinds, host: Host::of_machine(), facts, secrets }
     }
 
     /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
@@ -100,13 +104,18 @@ impl SiteFiles {
     /// When anything is wrong, with all that is and its places: the manifest and the attributes
     /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
-        Ok(self.load_on(self.host.read())?.0)
+        Ok(self.load_on(self.host.read(), &self.facts.current())?.0)
     }
 
     /// Loads the site for a host as it was found. Returns the files of secrets too.
-    fn load_on(&self, host: Arc<Value>) -> Result<(Site, Vec<PathBuf>), ManifestError> {
+    fn load_on(
+        &self,
+        host: Arc<Value>,
+        facts: &SeenFacts,
+    ) -> Result<(Site, Vec<PathBuf>), ManifestError> {
         let mut kinds = self.kinds.clone();
-        let outside = (&self.overrides, Arc::clone(&host), &self.secrets);
+        let (overrides, secrets) = (&self.overrides, &self.secrets);
+        let outside = Surroundings { overrides, host: Arc::clone(&host), facts, secrets };
         let manifest = Manifest::load_judged(&self.paths, outside, &mut kinds)?;
         let files = manifest.secret_files().to_vec();
         Ok((manifest.into_site(kinds, &host), files))
@@ -115,7 +124,7 @@ impl SiteFiles {
 
 /// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
 /// changed and was left alone for 500 ms, or goes on changing for 10 s; when the host is another, which
-/// is looked at every minute; and once at its start, as the site that it is given may be out of date
+/// is looked at every minute; when the facts have changed; and once at its start, as the site that it is given may be out of date
 /// by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
@@ -129,6 +138,8 @@ pub struct SiteSource {
     watching: Watching,
     /// The host as it was found last.
     host: Arc<Value>,
+    /// The revision of the facts that the site was loaded with last.
+    facts: u64,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
     /// The files that secrets were read from.
@@ -150,7 +161,8 @@ impl SiteSource {
         let watching = Watching::new(watches);
         let (host, beside, secret_files) = (Arc::default(), Vec::new(), Vec::new());
         let refused = None;
-        Self { files, signals, watching, host, beside, secret_files, site, health, refused }
+        let facts = 0;
+        Self { files, signals, watching, host, facts, beside, secret_files, site, health, refused }
     }
 
     /// Runs until it is told to stop.
@@ -183,6 +195,7 @@ impl SiteSource {
                     }
                     tracing::info!("the host has changed");
                 }
+                () = self.files.facts.changed(self.facts) => {}
                 () = self.watching.changed() => {
                     if !self.is_left_alone(&stop, &mut hangups).await {
                         return Ok(());
@@ -271,7 +284,13 @@ impl SiteSource {
     /// Returns the files beside the manifest that are at fault as well.
     async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
-        match stop.blocking(move || files.load_on(host)).await {
+        let facts = stop.blocking({
+            let facts = Arc::clone(&self.files.facts);
+            move || facts.current()
+        });
+        let facts = facts.await.unwrap_or_default();
+        self.facts = facts.revision;
+        match stop.blocking(move || files.load_on(host, &facts)).await {
             Ok(Ok((site, secret_files))) => {
                 self.secret_files = secret_files;
                 self.refused = None;

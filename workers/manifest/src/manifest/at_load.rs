@@ -26,6 +26,7 @@ pub(crate) fn evaluate(
     let names = Names {
         vars: globals.vars.clone(),
         host: globals.host.clone(),
+        facts: globals.facts.clone(),
         sensitive: globals.sensitive.clone(),
         ..Names::default()
     };

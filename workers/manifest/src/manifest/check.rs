@@ -81,6 +81,8 @@ pub(crate) struct Used {
     pub(crate) states: BTreeMap<String, Wanted>,
     /// Whether anything of the host is used.
     pub(crate) host: bool,
+    /// The facts that are used: the names that lead to each, none of them for all.
+    pub(crate) facts: BTreeSet<Vec<String>>,
     /// The secrets that are used, as expressions name them.
     pub(crate) secrets: BTreeSet<String>,
 }
@@ -88,7 +90,8 @@ pub(crate) struct Used {
 impl Used {
     /// Returns what uses all that there is.
     pub(crate) fn all() -> Self {
-        Self { all_vars: true, host: true, ..Self::default() }
+        let facts = BTreeSet::from([Vec::new()]);
+        Self { all_vars: true, host: true, facts, ..Self::default() }
     }
 
     /// Returns this and what is used elsewhere.
@@ -101,6 +104,7 @@ impl Used {
         self.all_vars |= other.all_vars;
         self.all_states |= other.all_states;
         self.host |= other.host;
+        self.facts.extend(other.facts);
         self
     }
 
@@ -213,7 +217,7 @@ impl Checker<'_> {
         let vars = self.usable.vars.iter().copied();
         let aliases = self.usable.aliases.iter().flatten().copied();
         let first = path.first()?.as_str();
-        if matches!(first, "vars") || self.usable.vars.contains(first) {
+        if matches!(first, "vars" | "facts") || self.usable.vars.contains(first) {
             self.used.secrets.extend(self.usable.sensitive.used(path));
         }
         let (message, hint) = match (first, path.get(1)) {
@@ -253,11 +257,14 @@ impl Checker<'_> {
             }
             ("item", _) if self.usable.has_item => return None,
             ("item", _) => self.no_item(),
-            ("facts", _) => (format!("{} is not yet supported", quoted(first)), Hint::of(first)),
+            ("facts", _) => {
+                self.used.facts.insert(path[1..].to_vec());
+                return None;
+            }
             (name, _) if self.usable.vars.contains(name) => return self.variable(name),
             (name, _) if self.has_alias(name) => return self.state(offset, name, &path[1..]),
             (name, _) => {
-                let names = vars.chain(aliases).chain(["vars", "deps", "host"]);
+                let names = vars.chain(aliases).chain(["vars", "deps", "facts", "host"]);
                 let nearest = || self.problems.nearest(name, names);
                 let hint = self.undeclared(name).unwrap_or_else(nearest);
                 (format!("unknown name {}", quoted(name)), hint)

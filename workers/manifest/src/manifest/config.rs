@@ -173,6 +173,7 @@ impl Template {
             deps: deps.collect(),
             declared: self.foreseen(inputs),
             host: self.globals.host.clone(),
+            facts: self.globals.facts.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
             sensitive: Arc::clone(&self.globals.sensitive),
         }

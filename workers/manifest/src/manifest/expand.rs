@@ -220,6 +220,7 @@ impl Expansion<'_> {
         let names = Names {
             vars: self.globals.vars.clone(),
             host: self.globals.host.clone(),
+            facts: self.globals.facts.clone(),
             item: draft.item.as_ref().map(|item| from_json(&item.value)),
             sensitive: Arc::clone(&self.globals.sensitive),
             ..Names::default()

@@ -5,10 +5,15 @@ use std::collections::BTreeSet;
 use crankcase_resources::{Secrets, add_secret};
 use serde_json::Value;
 
+use crate::facts::SeenFacts;
+
+/// The name of the facts, which is that of no variable.
+const FACTS: &str = "facts";
+
 /// The values that are shown to nobody.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sensitive {
-    /// Where they are among the variables: the name of a variable, and the keys below it.
+    /// Where they are among the variables: the name of a variable, and the keys below it. Facts are as one variable.
     pub(super) paths: BTreeSet<Vec<String>>,
     /// What they are.
     pub(crate) secrets: Secrets,
@@ -19,9 +24,18 @@ impl Sensitive {
         Self { paths: BTreeSet::new(), secrets: secrets.clone() }
     }
 
+    /// Adds the secrets among the facts, and the texts of them to those that are hidden.
+    pub(crate) fn add_facts(&mut self, facts: &SeenFacts) {
+        for path in &facts.secrets {
+            self.paths.insert([FACTS.to_owned()].into_iter().chain(path.iter().cloned()).collect());
+        }
+        self.note(FACTS, &facts.value);
+    }
+
     /// Returns the names of the variables that hold any.
     pub(crate) fn vars(&self) -> BTreeSet<String> {
-        self.paths.iter().filter_map(|path| path.first().cloned()).collect()
+        let names = self.paths.iter().filter_map(|path| path.first());
+        names.filter(|name| *name != FACTS).cloned().collect()
     }
 
     /// Returns whether there are none.
@@ -38,6 +52,7 @@ impl Sensitive {
         let is_used = self.paths.iter().any(is_alike);
         is_used.then(|| match below {
             [] => "vars".to_owned(),
+            [first, ..] if first == FACTS => below.join("."),
             below => format!("vars.{}", below.join(".")),
         })
     }

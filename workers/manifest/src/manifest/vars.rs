@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
+use crate::facts::SeenFacts;
 use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable, Used};
 use crate::manifest::document::{self, Written};
@@ -39,6 +40,7 @@ pub struct Overrides {
 pub(crate) struct Outside<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Value,
+    pub(crate) facts: &'a SeenFacts,
     pub(crate) secrets: &'a Secrets,
     /// The files that the manifest was read from.
     pub(crate) sources: &'a [Arc<Source>],
@@ -113,6 +115,7 @@ pub(crate) fn evaluate(
     problems: &mut Problems,
 ) -> Evaluated {
     let mut sensitive = Sensitive::new(outside.secrets);
+    sensitive.add_facts(outside.facts);
     let read = (written, is_whole);
     let vars = collect(read, (outside, &mut sensitive), bounds, problems);
     let known = vars.keys().map(String::as_str).collect();
@@ -137,7 +140,7 @@ pub(crate) fn evaluate(
             let order = order.nodes().iter();
             let ordered =
                 order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
-            in_order(ordered, (&outside.host, sensitive), bounds, problems)
+            in_order(ordered, (outside, sensitive), bounds, problems)
         }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
@@ -222,12 +225,13 @@ fn refused(name: &str) -> Option<String> {
 /// Evaluates the variables, each after those that it uses.
 fn in_order<'a>(
     ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
-    (host, sensitive): (&Value, Sensitive),
+    (outside, sensitive): (&Outside<'_>, Sensitive),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
     let sensitive = Arc::new(sensitive);
-    let mut names = Names { host: host.clone(), sensitive, ..Names::default() };
+    let (host, facts) = (outside.host.clone(), from_json(&outside.facts.value));
+    let mut names = Names { host, facts, sensitive, ..Names::default() };
     let (mut wrong, mut files) = (BTreeSet::new(), Vec::new());
     let mut budget = Budget::of_values(bounds.values());
     for ((name, var), Checked { used, is_wrong }) in ordered {

@@ -28,6 +28,7 @@ pub(crate) struct Names {
     pub(crate) declared: BTreeMap<String, Value>,
     /// The machine.
     pub(crate) host: Value,
+    pub(crate) facts: Value,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
     /// Which of them are secrets.

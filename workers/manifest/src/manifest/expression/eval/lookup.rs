@@ -56,6 +56,7 @@ impl<'a> Eval<'_, '_, 'a> {
                     Stop::Unknown(unknown.map(|(alias, _)| alias.clone()).collect())
                 })
             }
+            "facts" => Ok(self.names.facts.clone()),
             "host" => Ok(self.names.host.clone()),
             "item" => Ok(self.names.item.clone().unwrap_or(Value::UNDEFINED)),
             _ => match self.names.vars.get(name) {
@@ -194,6 +195,11 @@ impl<'a> Eval<'_, '_, 'a> {
                 .collect();
             let help = Some(format!("it has {}", keys.join(", ")));
             failure.hint.help = help.filter(|help| !keys.is_empty() && help.len() < 500);
+            if keys.is_empty() && what == "facts" {
+                let help =
+                    "no facts are stored; \"crankcase facts load\" or \"bootstrap\" loads some";
+                failure.hint.help = Some(help.to_owned());
+            }
         }
         Stop::Failed(failure)
     }

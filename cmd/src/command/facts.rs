@@ -1,0 +1,73 @@
+//! The commands that read and change facts.
+
+mod explain;
+mod read;
+mod schema;
+mod show;
+mod watch;
+mod write;
+
+use clap::Subcommand;
+use crankcase_facts::Pointer;
+
+use self::explain::ExplainArgs;
+use self::read::{DiffArgs, GetArgs, LogArgs};
+use self::schema::SchemaArgs;
+use self::watch::WatchArgs;
+use self::write::{LoadArgs, PushArgs, RestoreArgs, SetArgs};
+use crate::command::runtime;
+use crate::global::Global;
+
+/// What is done with facts.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show the facts at a path
+    Get(GetArgs),
+    /// Put a value at a path, or remove what is there
+    Set(SetArgs),
+    /// Make an update: operations that are done together, or not at all
+    ///
+    /// An update is {version: N, ops: [[OP, PATH, DATA], ...]} with the operations SET, INSERT, DELETE and
+    /// TEST, or {version: N, patch: [...]} with those of RFC 6902. Its version has to be higher than that of the
+    /// facts.
+    Push(PushArgs),
+    /// Put a document of facts in the place of all facts, or merge it with them
+    ///
+    /// A document is {version: N, facts: {...}}.
+    Load(LoadArgs),
+    /// Show the version of the facts
+    Version,
+    /// Show who has changed what, when and why
+    Log(LogArgs),
+    /// Show what differs between two versions
+    Diff(DiffArgs),
+    /// Follow what changes at a path
+    Watch(WatchArgs),
+    /// Show which layer sets a fact, what it hides, and who has set it
+    Explain(ExplainArgs),
+    /// Show, set or remove the schemas that facts have to fit
+    Schema(SchemaArgs),
+    /// Bring back the facts of an earlier version, as a new version
+    Restore(RestoreArgs),
+}
+
+pub(crate) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
+    match command {
+        Command::Get(args) => read::get(global, &args),
+        Command::Set(args) => runtime::ask(write::set(global, args)),
+        Command::Push(args) => runtime::ask(write::push(global, args)),
+        Command::Load(args) => runtime::ask(write::load(global, args)),
+        Command::Version => read::version(global),
+        Command::Log(args) => read::log(global, &args),
+        Command::Diff(args) => read::diff(global, &args),
+        Command::Watch(args) => runtime::ask(watch::run(global, args)),
+        Command::Explain(args) => explain::run(global, &args),
+        Command::Schema(args) => runtime::ask(schema::run(global, args)),
+        Command::Restore(args) => runtime::ask(write::restore(global, args)),
+    }
+}
+
+/// Reads a path to a fact.
+fn path(text: &str) -> Result<Pointer, String> {
+    text.parse().map_err(|error: crankcase_facts::PointerError| error.to_string())
+}

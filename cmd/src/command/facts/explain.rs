@@ -1,0 +1,102 @@
+use std::io::{self, Write};
+
+use crankcase_facts::wire::Entry;
+use crankcase_facts::{Pointer, explain};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::read::no_fact;
+use super::{path, show};
+use crate::facts_store as store;
+use crate::global::Global;
+use crate::{exit, print};
+
+/// Which fact is explained.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The path, such as /ntp/server
+    #[arg(value_parser = path)]
+    path: Pointer,
+    /// The host that sees it [default: this one]
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+/// Why a fact is as it is.
+#[derive(Debug, Serialize)]
+struct Explained {
+    path: String,
+    host: String,
+    /// The layers, the one that counts most first.
+    layers: Vec<Said>,
+    /// Which part of the agent has written it, if one has.
+    owner: Option<String>,
+    /// The paths of the schemas that it has to fit.
+    schemas: Vec<String>,
+}
+
+/// What a layer says.
+#[derive(Debug, Serialize)]
+struct Said {
+    layer: String,
+    /// Where it is stored.
+    path: String,
+    value: Value,
+    /// Whether a map is merged with what other layers say, whether it counts, or whether it is hidden.
+    effect: &'static str,
+    /// The change that has set it.
+    set: Option<Entry>,
+}
+
+pub(super) fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<u8> {
+    let ExplainArgs { path, host } = args;
+    let Some(facts) = store::find(global)? else {
+        return Err(no_fact(&crankcase_facts::Snapshot::default(), path));
+    };
+    let current = facts.current();
+    let host = host.clone().or_else(store::host_name).unwrap_or_default();
+    let mut layers = Vec::new();
+    let mut is_hidden = false;
+    for layer in explain(current.facts(), Some(&host), path).into_iter().rev() {
+        let Some(said) = layer.facts else { continue };
+        let effect = match (is_hidden, said.is_map()) {
+            (true, _) => "hidden",
+            (false, true) => "merged",
+            (false, false) => "counts",
+        };
+        is_hidden |= !said.is_map();
+        let set = facts.log(Some(&layer.at), 1)?;
+        let set = set.first().map(|entry| Entry::of(entry, current.schemas()));
+        let value = current.schemas().redacted(path, &said);
+        layers.push(Said { layer: layer.name, path: layer.at.to_string(), value, effect, set });
+    }
+    if layers.is_empty() {
+        return Err(no_fact(&current, path));
+    }
+    let owner = current.owned().iter().find(|(at, _)| path.is_within(at));
+    let schemas = current.schemas().iter().filter(|(at, _)| path.is_within(at));
+    let schemas = schemas.map(|(at, _)| at.to_string()).collect();
+    let owner = owner.map(|(_, owner)| owner.clone());
+    let explained = Explained { path: path.to_string(), host, layers, owner, schemas };
+    print::data(global.output, &explained, write)?;
+    Ok(exit::DONE)
+}
+
+fn write(explained: &Explained, out: &mut dyn Write) -> io::Result<()> {
+    for Said { layer, path, value, effect, set } in &explained.layers {
+        let (layer, path) = (print::one_line(layer), print::one_line(path));
+        writeln!(out, "{effect:<6}  {layer}: {}  ({path})", show::short(value))?;
+        if let Some(Entry { version, at, who, why, .. }) = set {
+            let why =
+                why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));
+            writeln!(out, "        version {version}, {at}, by {}{why}", print::one_line(who))?;
+        }
+    }
+    if let Some(owner) = &explained.owner {
+        writeln!(out, "written by {}, a part of the agent", print::one_line(owner))?;
+    }
+    match explained.schemas.is_empty() {
+        true => Ok(()),
+        false => writeln!(out, "judged by the schemas at {}", explained.schemas.join(", ")),
+    }
+}

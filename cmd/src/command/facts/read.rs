@@ -1,0 +1,175 @@
+use std::io::{self, Write};
+
+use crankcase_facts::wire::{Difference, Entry};
+use crankcase_facts::{Facts, Pointer, Snapshot, difference, effective};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{path, show};
+use crate::facts_store as store;
+use crate::global::Global;
+use crate::{exit, print};
+
+/// Which facts are shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GetArgs {
+    /// The path, such as /mero/globals
+    #[arg(default_value = "/", value_parser = path)]
+    path: Pointer,
+    /// What this host sees: its own layer over those of its roles over the site
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+/// Which part of the history is shown.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LogArgs {
+    /// Only what has changed something at this path
+    #[arg(value_parser = path)]
+    path: Option<Pointer>,
+    /// How many changes are shown, the newest ones
+    #[arg(long, short = 'n', value_name = "COUNT", default_value = "20")]
+    number: usize,
+}
+
+/// Which versions are compared.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DiffArgs {
+    /// The earlier version
+    from: u64,
+    /// The later version [default: the facts as they are]
+    to: Option<u64>,
+    /// Only what differs at this path
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    at: Pointer,
+}
+
+/// The facts at a path.
+#[derive(Debug, Serialize)]
+struct Shown {
+    path: String,
+    version: u64,
+    revision: u64,
+    value: Value,
+}
+
+#[derive(Debug, Serialize)]
+struct Versions {
+    version: u64,
+    revision: u64,
+    digest: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Log {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Diff {
+    from: u64,
+    to: u64,
+    differences: Vec<Difference>,
+}
+
+/// Nothing is at a path.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no {path}; {help}")]
+struct NoFact {
+    path: String,
+    help: String,
+}
+
+/// Says that nothing is at a path, and what is nearest to it.
+pub(super) fn no_fact(current: &Snapshot, path: &Pointer) -> anyhow::Error {
+    if current.revision() == 0 {
+        let help = "no facts are stored; load some with \"facts load\" or \"bootstrap\"".to_owned();
+        return NoFact { path: path.to_string(), help }.into();
+    }
+    let mut above = Pointer::root();
+    for segment in path.segments() {
+        let next = above.join(segment);
+        if current.at(&next).is_none() {
+            break;
+        }
+        above = next;
+    }
+    let found = current.at(&above).unwrap_or_default();
+    let names: Vec<_> = found.names().take(10).collect();
+    let help = match names.is_empty() {
+        true => format!("nothing is in {above}"),
+        false => format!("in {above} there are {}", names.join(", ")),
+    };
+    NoFact { path: path.to_string(), help }.into()
+}
+
+pub(super) fn get(global: &Global, args: &GetArgs) -> anyhow::Result<u8> {
+    let current = store::current(global)?;
+    let found = match &args.host {
+        None => current.at(&args.path),
+        Some(host) => effective(current.facts(), Some(host)).at(&args.path),
+    };
+    let Some(found) = found else { return Err(no_fact(&current, &args.path)) };
+    let value = current.schemas().redacted(&args.path, &found);
+    let (version, revision) = (current.version(), current.revision());
+    let shown = Shown { path: args.path.to_string(), version, revision, value };
+    print::data(global.output, &shown, |shown, out| show::value(&shown.value, out))?;
+    Ok(exit::DONE)
+}
+
+pub(super) fn version(global: &Global) -> anyhow::Result<u8> {
+    let current = store::current(global)?;
+    let digest = current.digest().to_string();
+    let versions = Versions { version: current.version(), revision: current.revision(), digest };
+    print::data(global.output, &versions, |versions, out| writeln!(out, "{}", versions.version))?;
+    Ok(exit::DONE)
+}
+
+pub(super) fn log(global: &Global, args: &LogArgs) -> anyhow::Result<u8> {
+    let mut log = Log { entries: Vec::new() };
+    if let Some(facts) = store::find(global)? {
+        let current = facts.current();
+        let entries = facts.log(args.path.as_ref(), args.number)?;
+        log.entries = entries.iter().map(|entry| Entry::of(entry, current.schemas())).collect();
+    }
+    print::data(global.output, &log, |log, out| write_log(&log.entries, out))?;
+    Ok(exit::DONE)
+}
+
+fn write_log(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
+    if entries.is_empty() {
+        return writeln!(out, "nothing is on record");
+    }
+    entries.iter().try_for_each(|entry| {
+        let Entry { version, at, who, why, kind, differences, .. } = entry;
+        let who = print::one_line(who);
+        let why =
+            why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));
+        writeln!(out, "version {version}  {at}  {kind} by {who}{why}")?;
+        show::differences(differences, out)
+    })
+}
+
+pub(super) fn diff(global: &Global, args: &DiffArgs) -> anyhow::Result<u8> {
+    let facts = store::find(global)?;
+    let current = facts.as_ref().map_or_else(Snapshot::default, Facts::current);
+    let at = |version: Option<u64>| match (version, &facts) {
+        (Some(version), Some(facts)) => {
+            facts.at_version(version).map_err(|error| store::failed(&error))
+        }
+        (Some(version), None) if version > 0 => {
+            Err(store::failed(&crankcase_facts::FactsError::NoVersion(version)))
+        }
+        _ => Ok(current.facts().clone()),
+    };
+    let (before, after) = (at(Some(args.from))?, at(args.to)?);
+    let differences = difference(&before, &after);
+    let differences = differences.iter().filter(|it| it.path.is_within(&args.at));
+    let differences = differences.map(|it| Difference::of(it, current.schemas())).collect();
+    let diff = Diff { from: args.from, to: args.to.unwrap_or(current.version()), differences };
+    print::data(global.output, &diff, |diff, out| match diff.differences.is_empty() {
+        true => writeln!(out, "nothing differs"),
+        false => show::differences(&diff.differences, out),
+    })?;
+    Ok(exit::DONE)
+}

@@ -1,0 +1,141 @@
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use crankcase_facts::wire::Refusal;
+use crankcase_facts::{Change, Pointer, Schema, Schemas, example, skeleton};
+use crankcase_manifest::DataFiles;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::write::{ChangeArgs, submit};
+use super::{path, show};
+use crate::command::control::user;
+use crate::facts_given::Given;
+use crate::facts_store as store;
+use crate::global::Global;
+use crate::{exit, print};
+
+/// Which schema is meant, and what is done with it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchemaArgs {
+    /// The path of the facts that it is for [default: all schemas]
+    #[arg(value_parser = path)]
+    path: Option<Pointer>,
+    /// Put the JSON Schema of a file there, YAML or JSON, in the place of the one that is there. It is refused if
+    /// the facts do not fit it
+    #[arg(long, value_name = "FILE", requires = "path", conflicts_with_all = ["remove", "example"])]
+    set: Option<PathBuf>,
+    /// Remove it
+    #[arg(long, requires = "path", conflicts_with = "example")]
+    remove: bool,
+    /// Print facts that have all that the schemas name, as a skeleton to be filled in
+    #[arg(long)]
+    example: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// The schemas.
+#[derive(Debug, Serialize)]
+struct All {
+    schemas: Vec<Registered>,
+}
+
+/// A schema and what it is for.
+#[derive(Debug, Serialize)]
+struct Registered {
+    path: String,
+    owner: String,
+    schema: Value,
+}
+
+/// There is no schema at a path.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no schema at {path}; {help}")]
+struct NoSchema {
+    path: Pointer,
+    help: String,
+}
+
+pub(super) async fn run(global: &Global, args: SchemaArgs) -> anyhow::Result<u8> {
+    let SchemaArgs { path, set, remove, example: is_example, change } = args;
+    match (path, set) {
+        (Some(path), Some(file)) => {
+            let given = Given::new(DataFiles::read(&[file])?);
+            let schema = Schema::read(&user(), given.files.value().clone());
+            let schema = schema.map_err(|invalid| {
+                given.refuse(Refusal::of(&invalid.into(), &Schemas::default()))
+            })?;
+            // What the facts violate is in no file that was given.
+            submit(global, Change::Register(path, Some(schema)), change, None).await
+        }
+        (Some(path), None) if remove => {
+            find(&registered(global)?, &path)?;
+            submit(global, Change::Register(path, None), change, None).await
+        }
+        (path, _) if is_example => print_skeleton(global, path.as_ref()),
+        (path, _) => list(global, path.as_ref()),
+    }
+}
+
+fn registered(global: &Global) -> anyhow::Result<Vec<Registered>> {
+    let current = store::current(global)?;
+    let schemas = current.schemas().iter().map(|(path, schema)| Registered {
+        path: path.to_string(),
+        owner: schema.owner.clone(),
+        schema: schema.value().clone(),
+    });
+    Ok(schemas.collect())
+}
+
+fn find<'a>(all: &'a [Registered], path: &Pointer) -> Result<&'a Registered, NoSchema> {
+    all.iter().find(|it| it.path == path.to_string()).ok_or_else(|| {
+        let paths: Vec<_> = all.iter().map(|it| it.path.as_str()).collect();
+        let help = match paths.is_empty() {
+            true => "there is none at all".to_owned(),
+            false => format!("there are some at {}", paths.join(", ")),
+        };
+        NoSchema { path: path.clone(), help }
+    })
+}
+
+fn list(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
+    let schemas = registered(global)?;
+    match path {
+        Some(path) => {
+            let schema = find(&schemas, path)?;
+            print::data(global.output, schema, |it, out| show::value(&it.schema, out))?;
+        }
+        None => print::data(global.output, &All { schemas }, write)?,
+    }
+    Ok(exit::DONE)
+}
+
+fn write(all: &All, out: &mut dyn Write) -> io::Result<()> {
+    if all.schemas.is_empty() {
+        return writeln!(out, "there is no schema");
+    }
+    all.schemas.iter().try_for_each(|Registered { path, owner, schema }| {
+        let (path, owner) = (print::one_line(path), print::one_line(owner));
+        let title = schema["title"]
+            .as_str()
+            .map_or_else(String::new, |it| format!(": {}", print::one_line(it)));
+        writeln!(out, "{path}  by {owner}{title}")
+    })
+}
+
+/// Prints a document with all that the schemas name.
+fn print_skeleton(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
+    let schemas = registered(global)?;
+    if let Some(path) = path {
+        let example = example(&find(&schemas, path)?.schema);
+        print::data(global.output, &example, show::value)?;
+        return Ok(exit::DONE);
+    }
+    let current = store::current(global)?;
+    let mut document = Map::new();
+    document.insert("version".to_owned(), (current.version() + 1).into());
+    document.insert("facts".to_owned(), skeleton(current.schemas()).to_value());
+    print::data(global.output, &Value::Object(document), show::value)?;
+    Ok(exit::DONE)
+}

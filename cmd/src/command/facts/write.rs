@@ -1,0 +1,249 @@
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crankcase_facts::wire::{Difference, Owned, Refusal};
+use crankcase_facts::{
+    Change, Facts, Invalid, Load, Operation, Pointer, Snapshot, Sqlite, Submission, Update,
+};
+use crankcase_manifest::DataFiles;
+use serde::Serialize;
+
+use super::{path, show};
+use crate::command::control::{check, user};
+use crate::facts_given::{Given, Refused};
+use crate::facts_store as store;
+use crate::global::Global;
+use crate::observing::now;
+use crate::{exit, print};
+
+/// What every change takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChangeArgs {
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Change nothing unless the facts have this version
+    #[arg(long, value_name = "VERSION")]
+    expect_version: Option<u64>,
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// Overwrite what the agent itself has written at this path; may be given again
+    #[arg(long, value_name = "PATH", value_parser = path)]
+    overwrite: Vec<Pointer>,
+}
+
+/// What is put where.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SetArgs {
+    /// The path, such as /mero/globals/n
+    #[arg(value_parser = path)]
+    path: Pointer,
+    /// The value, as YAML or JSON: 8, true, a text, {a: 1}, [1, 2]
+    #[arg(required_unless_present_any = ["delete", "file"], conflicts_with_all = ["delete", "file"])]
+    value: Option<String>,
+    /// Read the value from a file, or - for standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "delete")]
+    file: Option<PathBuf>,
+    /// Remove what is there, with all in it
+    #[arg(long, conflicts_with_all = ["insert", "create_parents"])]
+    delete: bool,
+    /// Only if nothing is there; in a list, put it before what is there
+    #[arg(long)]
+    insert: bool,
+    /// Make the maps that lead to the path
+    #[arg(long)]
+    create_parents: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Which update is made.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PushArgs {
+    /// The update, YAML or JSON: files, folders, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Which document is loaded.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoadArgs {
+    /// The document, YAML or JSON: files, folders, or - for standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Keep what was changed beside the document: take over only what it says otherwise than the last one
+    #[arg(long)]
+    merge: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// Which version is brought back.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RestoreArgs {
+    /// The version; "facts log" lists them
+    version: u64,
+    #[command(flatten)]
+    change: ChangeArgs,
+}
+
+/// What came of a change.
+#[derive(Debug, Serialize)]
+struct Done {
+    dry_run: bool,
+    version: u64,
+    revision: u64,
+    differences: Vec<Difference>,
+    overwritten: Vec<Owned>,
+}
+
+pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
+    let SetArgs { path, value, file, delete, insert, create_parents, change } = args;
+    let files = match (value, file) {
+        (Some(value), _) => DataFiles::of_text(Path::new("<value>"), &value)?,
+        (None, Some(file)) => DataFiles::read(&[file])?,
+        (None, None) => DataFiles::of_text(Path::new("<value>"), "null")?,
+    };
+    let data = files.value().clone();
+    let operation = match (delete, insert) {
+        (true, _) => Operation::Delete(path.clone()),
+        (false, true) => Operation::Insert(path.clone(), data),
+        (false, false) => Operation::Set(path.clone(), data),
+    };
+    let mut update = Update::of(vec![operation]);
+    update.creates_parents = create_parents;
+    let mut given = Given::new(files);
+    // What is said of the path itself is said of the value.
+    given.within = "/ops/0/2".to_owned();
+    submit(global, Change::Update(update), change, Some(given)).await
+}
+
+pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {
+    let given = Given::new(DataFiles::read(&args.files)?);
+    let update =
+        Update::read(given.files.value()).map_err(|invalid| invalid_in(&given, invalid))?;
+    submit(global, Change::Update(update), args.change, Some(given)).await
+}
+
+pub(super) async fn load(global: &Global, args: LoadArgs) -> anyhow::Result<u8> {
+    let given = Given::new(DataFiles::read(&args.files)?);
+    let load = Load::read(given.files.value(), args.merge);
+    let load = load.map_err(|invalid| invalid_in(&given, invalid))?;
+    submit(global, Change::Load(load), args.change, Some(given)).await
+}
+
+pub(super) async fn restore(global: &Global, args: RestoreArgs) -> anyhow::Result<u8> {
+    submit(global, Change::Restore(args.version), args.change, None).await
+}
+
+fn invalid_in(given: &Given, invalid: Invalid) -> anyhow::Error {
+    given.refuse(Refusal::of(&invalid.into(), &crankcase_facts::Schemas::default()))
+}
+
+/// Makes a change, or a trial of it, and says what came of it.
+pub(super) async fn submit(
+    global: &Global,
+    change: Change,
+    args: ChangeArgs,
+    given: Option<Given>,
+) -> anyhow::Result<u8> {
+    let ChangeArgs { dry_run, expect_version, reason, overwrite } = args;
+    reason.as_deref().map_or(Ok(()), check)?;
+    let mut submission = Submission::new(change, &user());
+    (submission.why, submission.expect_version) = (reason, expect_version);
+    (submission.overwrites, submission.is_trial) = (overwrite, dry_run);
+    let before = store::current(global)?;
+    if let Some(given) = &given {
+        submission.change.secrets(before.schemas(), &mut |text| given.secrets.add(text));
+    }
+    let done = match dry_run {
+        true => tried(global, &submission)?,
+        false => made(global, submission, &before).await?,
+    };
+    match done {
+        Ok(done) => {
+            print::data(global.output, &done, |done, out| {
+                write_done((done, before.version()), global.quiet, out)
+            })?;
+            Ok(exit::DONE)
+        }
+        Err(refusal) => Err(match &given {
+            Some(given) => given.refuse(refusal),
+            None => Refused(refusal).into(),
+        }),
+    }
+}
+
+/// Has a change made. What has changed is read from the history then.
+async fn made(
+    global: &Global,
+    submission: Submission,
+    before: &Snapshot,
+) -> anyhow::Result<Result<Done, Refusal>> {
+    let revision = match store::submit(global, submission).await? {
+        Ok(revision) => revision,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
+    let (current, log) = (facts.current(), facts.log(None, usize::MAX)?);
+    let entry = log.into_iter().find(|entry| entry.revision == revision);
+    let Some(entry) = entry else { anyhow::bail!("the change is not in the history any more") };
+    let is_gone = |path: &Pointer| !current.owned().contains_key(path);
+    let overwritten = before.owned().iter().filter(|(path, _)| is_gone(path));
+    let overwritten = overwritten.map(|(path, owner)| {
+        Owned::of(&crankcase_facts::Owned { path: path.clone(), owner: owner.clone() })
+    });
+    let schemas = current.schemas();
+    Ok(Ok(Done {
+        dry_run: false,
+        version: entry.version,
+        revision,
+        differences: entry.differences.iter().map(|it| Difference::of(it, schemas)).collect(),
+        overwritten: overwritten.collect(),
+    }))
+}
+
+/// Says what would come of a change.
+fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
+    let facts = match store::find(global)? {
+        Some(facts) => facts,
+        None => Facts::open(Box::new(Sqlite::in_memory()?))?,
+    };
+    let schemas = facts.current().schemas().clone();
+    Ok(match facts.submit(submission, now()) {
+        Ok(outcome) => Ok(Done {
+            dry_run: true,
+            version: outcome.version,
+            revision: outcome.revision,
+            differences: outcome
+                .differences
+                .iter()
+                .map(|it| Difference::of(it, &schemas))
+                .collect(),
+            overwritten: outcome.overwritten.iter().map(Owned::of).collect(),
+        }),
+        Err(error) => Err(store::refusal(&error, &facts.current())),
+    })
+}
+
+fn write_done((done, before): (&Done, u64), is_quiet: bool, out: &mut dyn Write) -> io::Result<()> {
+    if is_quiet {
+        return Ok(());
+    }
+    let Done { dry_run, version, differences, overwritten, .. } = done;
+    let count = match differences.len() {
+        0 => "nothing changes".to_owned(),
+        1 => "1 change".to_owned(),
+        count => format!("{count} changes"),
+    };
+    let note = if *dry_run { " (dry run: nothing was changed)" } else { "" };
+    writeln!(out, "version {before} -> {version}: {count}{note}")?;
+    show::differences(differences, out)?;
+    overwritten.iter().try_for_each(|it| {
+        let (path, owner) = (print::one_line(&it.path), print::one_line(&it.owner));
+        writeln!(out, "  overwritten: {path}, which {owner} had written")
+    })
+}

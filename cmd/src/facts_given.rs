@@ -1,0 +1,78 @@
+//! What is said when facts are not changed.
+
+use std::fmt;
+
+use crankcase_facts::wire::{Refusal, RefusalCode, Wrong};
+use crankcase_manifest::{DataError, DataFiles};
+use crankcase_workers::Secrets;
+
+/// The facts were not changed, because of something that is there, or because the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) struct Refused(pub(crate) Refusal);
+
+impl Refused {
+    /// Returns whether it stands against something else, and not against the disk.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.0.code == RefusalCode::Conflict
+    }
+
+    /// Returns whether what was given is wrong.
+    pub(crate) fn is_invalid(&self) -> bool {
+        self.0.code == RefusalCode::Invalid
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if !self.0.owned.is_empty() {
+            f.write_str("; name what is to be overwritten with --overwrite PATH")?;
+        }
+        if !self.0.conflicts.is_empty() {
+            f.write_str("; take over in the document what is to stay, or load it without --merge")?;
+        }
+        Ok(())
+    }
+}
+
+/// What was given: where the parts of it were written.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub(crate) files: DataFiles,
+    /// What has to be put before a place in the files to have it in the document, such as `/ops/0/2`.
+    pub(crate) within: String,
+    /// What is secret in it.
+    pub(crate) secrets: Secrets,
+}
+
+impl Given {
+    pub(crate) fn new(files: DataFiles) -> Self {
+        Self { files, within: String::new(), secrets: Secrets::default() }
+    }
+
+    /// Returns why it is refused, with places if it is wrong.
+    pub(crate) fn refuse(&self, refusal: Refusal) -> anyhow::Error {
+        if refusal.code != RefusalCode::Invalid {
+            return Refused(refusal).into();
+        }
+        let mut errors: Vec<_> = refusal.violations.iter().map(|wrong| self.error(wrong)).collect();
+        if refusal.omitted > 0 {
+            errors.push(DataError::new("", &format!("and {} more problems", refusal.omitted)));
+        }
+        self.files.refuse(errors, &self.secrets).into()
+    }
+
+    fn error(&self, wrong: &Wrong) -> DataError {
+        let document = wrong.document.as_deref().unwrap_or_default();
+        let pointer = document.strip_prefix(&self.within).unwrap_or_default();
+        let message = match &wrong.path {
+            Some(path) => format!("{path}: {}", wrong.message),
+            None => wrong.message.clone(),
+        };
+        let mut error = DataError::new(pointer, &message);
+        error.value.clone_from(&wrong.value);
+        error.help.clone_from(&wrong.help);
+        error.is_secret = wrong.is_secret;
+        error
+    }
+}

@@ -1,0 +1,95 @@
+//! Where the facts are, and who changes them: the agent that runs, or this process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use crankcase_engine::Name;
+use crankcase_facts::wire::{Answer, Refusal, Request};
+use crankcase_facts::{Facts, FactsError, Schemas, Snapshot, Sqlite, Submission};
+use crankcase_manifest::{Host, SiteFacts};
+use crankcase_manifolds::facts as manifolds;
+use crankcase_status::{Client, ClientError};
+
+use crate::facts_given::Refused;
+use crate::global::Global;
+use crate::observing::now;
+
+/// The name of the facts in the agent.
+pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
+
+/// Opens the facts for an agent, and makes their file if it is not there. Another agent must not run.
+pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
+    let state_dir = global.state_dir()?;
+    let _lock = state_dir.lock()?;
+    Ok(Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?)
+}
+
+/// Returns what expressions see as `facts`; none if there are none, or no state folder is known.
+pub(crate) fn seen(global: &Global) -> anyhow::Result<Option<Arc<dyn SiteFacts>>> {
+    match global.state_dir() {
+        Ok(_) => Ok(find(global)?.map(|facts| seen_of(&facts))),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Returns what expressions see of facts on this host.
+pub(crate) fn seen_of(facts: &Facts) -> Arc<dyn SiteFacts> {
+    manifolds::seen(facts.clone(), host_name())
+}
+
+/// Returns the name of this host, as expressions see it.
+pub(crate) fn host_name() -> Option<String> {
+    Host::of_machine().read()["name"].as_str().map(str::to_owned)
+}
+
+/// Returns the file of the facts in a state folder.
+fn file(state: &Path) -> PathBuf {
+    state.join("facts.db")
+}
+
+/// Opens the facts to read them; none if there are none yet.
+pub(crate) fn find(global: &Global) -> anyhow::Result<Option<Facts>> {
+    let store = Sqlite::find(&file(global.state_dir()?.path()))?;
+    store.map(|store| Ok(Facts::open(Box::new(store))?)).transpose()
+}
+
+/// Returns the facts as they are; those of a store that is not there are none.
+pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
+    Ok(find(global)?.map_or_else(Snapshot::default, |facts| facts.current()))
+}
+
+/// What came of a change: the number under which it is in the history, or why it was refused.
+pub(crate) type Changed = Result<u64, Refusal>;
+
+/// Has a change made: by the agent if one runs, and else by this process, which is then the only one.
+pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::Result<Changed> {
+    let state_dir = global.state_dir()?;
+    let request = Request::of(&submission).context("it cannot be sent")?;
+    match Client::connect(state_dir.path()).await {
+        Ok(client) => {
+            return Ok(match client.extension(manifolds::TARGET, &request).await? {
+                Answer::Committed { revision } => Ok(revision),
+                Answer::Refused(refusal) => Err(*refusal),
+                other => anyhow::bail!("the agent did what this version does not know: {other:?}"),
+            });
+        }
+        Err(ClientError::NoAgent { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let lock = state_dir.lock()?;
+    let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
+    let outcome = facts.submit(&submission, now());
+    drop(lock);
+    Ok(outcome.map(|outcome| outcome.revision).map_err(|error| refusal(&error, &facts.current())))
+}
+
+/// Returns why a change is refused.
+pub(crate) fn refusal(error: &FactsError, current: &Snapshot) -> Refusal {
+    Refusal::of(error, current.schemas())
+}
+
+/// Returns an error of the store, or of what was asked of it, as one that is printed.
+pub(crate) fn failed(error: &FactsError) -> anyhow::Error {
+    Refused(Refusal::of(error, &Schemas::default())).into()
+}
