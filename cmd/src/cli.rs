@@ -13,8 +13,8 @@ Exit codes:
    64  wrong usage
    65  invalid input: nothing was executed
    69  no agent is reachable
-   75  conflict: another process holds the state folder, a saved plan is out of date, or the
-       engine refused
+   75  conflict: another process holds the state folder, a saved plan is out of date, facts have
+       another version or are of others, or the engine refused
   130  interrupted; run only by a second signal, 250 ms after the first or later, which ends an
        apply at once as well";
 
@@ -26,4 +26,16 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Cli;
+
+    #[test]
+    fn the_commands_fit_together() {
+        Cli::command().debug_assert();
+    }
 }

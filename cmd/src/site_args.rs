@@ -6,9 +6,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Overrides, SiteFiles};
+use crankcase_manifest::{Overrides, SiteFacts, SiteFiles};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
 use crankcase_workers::read_file;
@@ -55,10 +54,12 @@ impl SiteArgs {
     }
 
     /// Returns the same for an agent with its facts, which goes on while a type does not work.
-    pub(crate) fn files_of_agent(&self, global: &Global, facts: &Facts) -> SiteFiles {
-        let mut files = self.files_of(self.kinds(global, true));
-        files.facts = facts_store::seen_of(facts);
-        files
+    pub(crate) fn files_of_agent(
+        &self,
+        global: &Global,
+        facts: Option<Arc<dyn SiteFacts>>,
+    ) -> SiteFiles {
+        with_facts(self.files_of(self.kinds(global, true)), facts)
     }
 
     fn kinds(&self, global: &Global, is_lenient: bool) -> Kinds {
@@ -149,11 +150,7 @@ impl SiteArgs {
 
     /// Loads the site. Nothing is executed but external types, which are asked how they work.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        let mut files = self.files(global);
-        if let Some(facts) = facts_store::seen(global)? {
-            files.facts = facts;
-        }
-        Self::loaded(&files)
+        Self::loaded(&with_facts(self.files(global), facts_store::seen(global)?))
     }
 
     /// Loads a site.
@@ -164,6 +161,14 @@ impl SiteArgs {
             None => error.into(),
         })
     }
+}
+
+/// Returns files whose expressions see some facts.
+fn with_facts(mut files: SiteFiles, facts: Option<Arc<dyn SiteFacts>>) -> SiteFiles {
+    if let Some(facts) = facts {
+        files.facts = facts;
+    }
+    files
 }
 
 /// Which resources of a site are meant, and how many at a time.

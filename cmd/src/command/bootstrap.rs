@@ -17,6 +17,7 @@ use crate::observing::now;
 
 /// Which facts are loaded, and which site is kept.
 #[derive(Debug, clap::Args)]
+#[group(id = "bootstrapped")]
 pub(crate) struct Args {
     /// The facts, {version: N, facts: {...}}, YAML or JSON: a file, a folder, or - for standard input; may be
     /// given again
@@ -46,7 +47,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let changes = outcome.differences.len();
         tracing::info!(before, version = outcome.version, changes, "the facts are loaded");
     }
-    run::run_with(global, &args.run, &facts)
+    run::run_with(global, &args.run, Some(facts))
 }
 
 /// Returns whether the facts of a document are loaded already, and says so.

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
-use crate::facts_store::{FACTS, open_for_agent};
+use crate::facts_store::{FACTS, open_for_agent, seen, seen_of};
 use crate::global::{Format, Global};
 use crate::observing::{Observing, RUN};
 use crate::site_args::SiteArgs;
@@ -41,19 +41,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    run_with(global, args, &open_for_agent(global)?)
+    run_with(global, args, None)
 }
 
-/// Runs an agent with its facts.
-pub(crate) fn run_with(global: &Global, args: &Args, facts: &Facts) -> anyhow::Result<u8> {
+/// Runs an agent with facts that are open already, or with those of its state folder, which are opened when the
+/// site was found valid.
+pub(crate) fn run_with(global: &Global, args: &Args, facts: Option<Facts>) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let loaded = runtime
-            .block_on(load(args.site.files_of_agent(global, facts), signals.clone()))
-            .transpose()?;
-        loaded.map_or(Ok(exit::DONE), |site| keep(global, args, (site, facts), signals))
+        let seen = facts.as_ref().map(seen_of).map_or_else(|| seen(global), |it| Ok(Some(it)))?;
+        let files = args.site.files_of_agent(global, seen);
+        let loaded = runtime.block_on(load(files, signals.clone())).transpose()?;
+        let Some(site) = loaded else { return Ok(exit::DONE) };
+        let facts = facts.map_or_else(|| open_for_agent(global), Ok)?;
+        keep(global, args, (site, &facts), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -90,7 +93,7 @@ fn keep(
     (site, facts): (Site, &Facts),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
-    let (files, site) = (args.site.files_of_agent(global, facts), Arc::new(site));
+    let (files, site) = (args.site.files_of_agent(global, Some(seen_of(facts))), Arc::new(site));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));

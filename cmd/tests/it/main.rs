@@ -9,6 +9,8 @@ mod deep;
 mod deployster;
 mod exits;
 mod external;
+mod facts;
+mod facts_in_agent;
 mod history;
 mod hostile_types;
 mod keeping;

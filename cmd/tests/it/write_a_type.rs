@@ -55,7 +55,11 @@ async fn run(command: &str, (home, folder): (&str, &Path)) -> Result<String, Err
     let own = std::env::var("HOME")?;
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]).current_dir(folder).kill_on_drop(true);
-    shell.env("HOME", home).env("PATH", format!("{home}/bin:{path}")).stdin(Stdio::null());
+    shell
+        .env("HOME", home)
+        .env("USER", "ada")
+        .env("PATH", format!("{home}/bin:{path}"))
+        .stdin(Stdio::null());
     // A toolchain lies in the home of who runs the tests.
     for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
         let folder = std::env::var(name).unwrap_or_else(|_| format!("{own}/{folder}"));

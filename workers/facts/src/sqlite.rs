@@ -5,8 +5,8 @@
 //! 2. Only its owner can read the file.
 //! 3. A file that cannot be understood is left as it is.
 
-use std::fs::{self, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, OpenOptions, Permissions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -64,7 +64,9 @@ impl Sqlite {
     /// When it cannot be made, is no store of facts, or was made by a later version of the program.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         // SQLite gives its other files the mode of this one.
-        let made = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+        // The umask may have taken some of it.
+        let made = options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
         made.map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
         Self::open_with(path, STEPS)
     }

@@ -1,0 +1,245 @@
+//! Facts on the command line, without an agent.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::machine::Machine;
+use crate::world::{Error, Ran, TestResult};
+
+const NO_SITE: &str = "resources: {}\n";
+
+pub(crate) async fn facts(machine: &Machine, arguments: &[&str]) -> Result<Ran, Error> {
+    machine.run(&[&["facts"], arguments].concat()).await
+}
+
+async fn json_of(machine: &Machine, arguments: &[&str]) -> Result<Value, Error> {
+    let ran = facts(machine, &[arguments, &["--output", "json"]].concat()).await?;
+    Ok(serde_json::from_str(&ran.stdout)?)
+}
+
+#[tokio::test]
+async fn facts_are_changed_as_the_page_says() -> TestResult {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/facts.md");
+    let page = fs::read_to_string(page)?;
+    let (walk, _) = page.split_once("## Updates").ok_or("the page has no updates")?;
+    crate::write_a_type::follow(walk).await
+}
+
+#[tokio::test]
+async fn before_the_first_facts_there_are_none() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+
+    let version = json_of(&machine, &["version"]).await?;
+    let got = facts(&machine, &["get", "/a"]).await?;
+
+    assert_eq!((&version["version"], &version["revision"]), (&json!(0), &json!(0)));
+    assert_eq!(got.code, Some(1));
+    assert_eq!(
+        got.stderr,
+        "crankcase: there is no /a; no facts are stored; load some with \"facts load\" or \"bootstrap\"\n"
+    );
+    assert!(!machine.path("state").exists(), "reading has made something");
+    let log = facts(&machine, &["log"]).await?;
+    assert_eq!((log.code, &*log.stdout), (Some(0), "nothing is on record\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_its_place_and_changes_nothing() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/a", "{b: [1]}"]).await?;
+    let deep = format!("version: 9\nfacts: {{a: {}1{}}}\n", "[".repeat(80), "]".repeat(80));
+    let large = format!("version: 9\nfacts: {{a: {}}}\n", "x".repeat(17 << 20));
+    for (command, text, with) in [
+        ("push", "", "input.yaml:1:1: the file is empty"),
+        ("push", "version: 9\nops: [[SET, /a", "not YAML"),
+        (
+            "push",
+            "version: 9\nversion: 10\nops: []\n",
+            "input.yaml:2:1: duplicate key \"version\", first on line 1",
+        ),
+        (
+            "push",
+            "version: -1\nops: []\n",
+            "input.yaml:1:1: a version is a whole number from 1 to 9223372036854775807, not -1",
+        ),
+        ("push", "version: 1.5\nops: []\n", "not 1.5"),
+        ("push", "version: 9223372036854775808\nops: []\n", "not 9223372036854775808"),
+        (
+            "push",
+            "version: 99999999999999999999\nops: []\n",
+            "is too large for a number of 64 bits",
+        ),
+        (
+            "push",
+            "version: 9\nops:\n  - [PUT, /a, 1]\n",
+            "input.yaml:3:6: there is no operation \"PUT\"",
+        ),
+        (
+            "push",
+            "version: 9\nops:\n  - [SET, /a~2, 1]\n",
+            "input.yaml:3:11: \"/a~2\" is no path to a fact: at character 3",
+        ),
+        (
+            "push",
+            "version: 9\nops:\n  - [SET, /a/b/x, 1]\n",
+            "input.yaml:3:11: /a/b/x: the list has 1 items, counted from 0",
+        ),
+        (
+            "push",
+            "version: 9\nops:\n  - {op: SET, path: /c/d, data: 1}\n",
+            "input.yaml:3:15: /c: there is no /c",
+        ),
+        (
+            "push",
+            "version: 9\npatch:\n  - {op: remove, path: /c}\n",
+            "input.yaml:3:18: /c: there is no /c",
+        ),
+        ("load", "version: 9\nfacts: []\n", "input.yaml:2:1: \"facts\" is a map, not a list"),
+        ("load", &deep, "nested deeper than 64 levels"),
+        ("load", &large, "the file is larger than 16 MiB"),
+    ] {
+        machine.write("input.yaml", text)?;
+        let ran = facts(&machine, &[command, "input.yaml"]).await?;
+        assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{text:.80}: {ran:?}");
+        assert!(ran.stderr.contains(with), "{} without {with}", ran.stderr);
+    }
+    machine.write("input.yaml", "version: 9\nops: [[TEST, /a/b, [2]]]\n")?;
+    let tested = facts(&machine, &["push", "input.yaml"]).await?;
+    assert_eq!(
+        (tested.code, tested.stderr.contains("/a/b: another value is there")),
+        (Some(75), true)
+    );
+    let usage = facts(&machine, &["set", "/a//b", "1"]).await?;
+    assert_eq!(usage.code, Some(64));
+    let reason = facts(&machine, &["set", "/a", "1", "--reason", "a\nb"]).await?;
+    assert_eq!(reason.code, Some(64));
+    assert_eq!(json_of(&machine, &["get"]).await?["value"], json!({"a": {"b": [1]}}));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_stands_against_a_change_is_data_too() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    machine.write("one.yaml", "version: 1\nfacts: {a: 1, b: 1}\n")?;
+    facts(&machine, &["load", "one.yaml"]).await?;
+    facts(&machine, &["set", "/a", "2"]).await?;
+
+    let stale = json_of(&machine, &["load", "one.yaml"]).await?;
+    assert_eq!(
+        (&stale["code"], &stale["given_version"], &stale["stored_version"]),
+        (&json!("conflict"), &json!(1), &json!(2))
+    );
+    let unexpected = facts(&machine, &["set", "/a", "3", "--expect-version", "1"]).await?;
+    assert_eq!(unexpected.code, Some(75));
+    assert_eq!(
+        unexpected.stderr,
+        "crankcase: the facts have version 2, and version 1 was expected\n"
+    );
+    machine.write("three.yaml", "version: 3\nfacts: {a: 3, b: 1}\n")?;
+    let merged = json_of(&machine, &["load", "--merge", "three.yaml"]).await?;
+    assert_eq!(merged["conflicts"], json!([{"path": "/a", "base": 1, "document": 3, "stored": 2}]));
+    machine.write("three.yaml", "version: 3\nfacts: {a: 1, c: 1}\n")?;
+    let merged = facts(&machine, &["load", "--merge", "three.yaml"]).await?;
+    assert_eq!(merged.stdout, "version 2 -> 3: 2 changes\n  - /b: 1\n  + /c: 1\n");
+    Ok(())
+}
+
+#[tokio::test]
+async fn secrets_are_in_no_output() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    machine.write(
+        "schema.yaml",
+        "properties: {pin: {type: string, sensitive: true}, n: {type: integer}}\n",
+    )?;
+    facts(&machine, &["set", "/door", "{pin: swordfish, n: 1}"]).await?;
+    facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+    machine.write("bad.yaml", "version: 50\nfacts:\n  door: {pin: trout-fish, n: many}\n")?;
+    machine.write("worse.yaml", "version: 50\nfacts:\n  door:\n    pin: [carp-fish]\n")?;
+    let mut said = String::new();
+    for arguments in [
+        &["get"][..],
+        &["get", "/door/pin"],
+        &["set", "/door/pin", "sturgeon-fish"],
+        &["log"],
+        &["diff", "0"],
+        &["explain", "/door/pin"],
+        &["load", "bad.yaml"],
+        &["load", "worse.yaml"],
+        &["set", "/door/pin", "[herring-fish]"],
+        &["set", "/door", "{pin: plaice-fish, n: [x]}"],
+        &["restore", "1"],
+    ] {
+        for format in ["human", "json", "yaml"] {
+            let ran = facts(&machine, &[arguments, &["--output", format]].concat()).await?;
+            said.push_str(&format!("{}{}", ran.stdout, ran.stderr));
+        }
+    }
+    assert!(said.contains("(sensitive)") && !said.contains("fish"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_input_is_a_file_a_folder_or_standard_input() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    fs::create_dir(machine.path("all"))?;
+    machine.write("all/1.yaml", "version: 1\nfacts: {a: {x: 1}}\n")?;
+    machine.write("all/2.json", "{\"facts\": {\"a\": {\"y\": 2}, \"b\": 3}}\n")?;
+
+    let loaded = facts(&machine, &["load", "all"]).await?;
+    assert_eq!(loaded.code, Some(0), "{loaded:?}");
+    assert_eq!(json_of(&machine, &["get"]).await?["value"], json!({"a": {"x": 1, "y": 2}, "b": 3}));
+
+    machine.write("all/2.json", "{\"facts\": {\"a\": {\"x\": 2}}}\n")?;
+    let twice = facts(&machine, &["load", "all"]).await?;
+    assert_eq!(
+        twice.stderr.lines().next(),
+        Some("all/2.json:1:18: duplicate key \"x\", first in all/1.yaml:2:13")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_many_at_once_each_is_made_or_refused() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/all", "{}"]).await?;
+    let mut children = Vec::new();
+    for index in 0..8 {
+        machine.write(
+            &format!("{index}.yaml"),
+            &format!("version: 5\nops: [[SET, /all/n{index}, {index}]]\n"),
+        )?;
+        children.push(machine.begin(&["facts", "push", &format!("{index}.yaml")])?);
+    }
+    let mut made = 0;
+    for child in children {
+        let ran = machine.ended(child).await?;
+        assert!(matches!(ran.code, Some(0 | 75)), "{ran:?}");
+        made += usize::from(ran.code == Some(0));
+    }
+    let value = json_of(&machine, &["get", "/all"]).await?;
+    assert_eq!((made, value["value"].as_object().map(serde_json::Map::len)), (1, Some(1)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_named_by_every_command() -> TestResult {
+    let machine =
+        Machine::new("resources: {a: {type: print, config: {message: \"{{ facts.a }}\"}}}\n")?;
+    facts(&machine, &["set", "/a", "1"]).await?;
+    fs::write(machine.path("state/facts.db"), "no facts at all, but a text that is long enough")?;
+    for arguments in [
+        &["facts", "get"][..],
+        &["facts", "set", "/a", "1"],
+        &["plan", "site.yaml"],
+        &["run", "site.yaml"],
+    ] {
+        let ran = machine.run(arguments).await?;
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.contains("state/facts.db are damaged"), "{ran:?}");
+    }
+    assert!(fs::read_to_string(machine.path("state/facts.db"))?.starts_with("no facts"));
+    Ok(())
+}

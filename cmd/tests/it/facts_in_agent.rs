@@ -1,0 +1,164 @@
+//! Facts that an agent uses.
+
+use std::fmt::Write as _;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::facts::facts;
+use crate::machine::Machine;
+use crate::world::{Error, TestResult};
+
+const SITE: &str = r#"vars: {port: "{{ facts.web.port }}"}
+resources:
+  conf: {type: file, config: {path: "@/conf", content: "port {{ port }}\n"}}
+  motd: {type: file, config: {path: "@/motd", template: "@/motd.j2"}}
+  home:
+    type: file
+    for_each: "{{ facts.users }}"
+    when: "{{ facts.homes }}"
+    config: {path: "@/{{ item }}", content: "of {{ item }}\n"}
+"#;
+
+const FACTS: &str =
+    "version: 1\nfacts: {web: {port: 80}, users: [ada, brian], homes: true, motd: hello}\n";
+
+fn machine() -> Result<Machine, Error> {
+    let machine = Machine::new(SITE)?;
+    machine.write("motd.j2", "{{ facts.motd }}, {{ facts.users | length }} of you\n")?;
+    machine.write("facts.yaml", FACTS)?;
+    Ok(machine)
+}
+
+#[tokio::test]
+async fn a_changed_fact_moves_what_uses_it() -> TestResult {
+    let machine = machine()?;
+    facts(&machine, &["load", "facts.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.until("motd", |text| text == "hello, 2 of you\n").await?;
+    machine.until("conf", |text| text == "port 80\n").await?;
+
+    let set = facts(&machine, &["set", "/web/port", "81", "--reason", "why not"]).await?;
+    assert_eq!(set.stdout, "version 1 -> 2: 1 change\n  ~ /web/port: 80 -> 81\n");
+    machine.until("conf", |text| text == "port 81\n").await?;
+    facts(&machine, &["set", "/users", "[ada, cyd, dora]"]).await?;
+    machine.until("dora", |text| text == "of dora\n").await?;
+    machine.until("motd", |text| text == "hello, 3 of you\n").await?;
+
+    let log = facts(&machine, &["log", "/web", "--output", "json"]).await?;
+    let log: Value = serde_json::from_str(&log.stdout)?;
+    let who = log["entries"][0]["who"].as_str().unwrap_or_default().to_owned();
+    assert!(who.starts_with("ada (uid "), "the agent says who asked: {who}");
+    agent.until_logged(&["released: it is not kept any more"]).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn facts_under_which_the_manifest_is_wrong_are_shown_and_the_old_site_is_kept() -> TestResult
+{
+    let machine = machine()?;
+    facts(&machine, &["load", "facts.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.until("conf", |text| text == "port 80\n").await?;
+
+    facts(&machine, &["set", "/web", "--delete"]).await?;
+
+    agent.until_logged(&["a worker is degraded", "facts has no \"web\""]).await?;
+    assert_eq!(machine.read("conf").as_deref(), Some("port 80\n"));
+    facts(&machine, &["set", "/web", "{port: 90}"]).await?;
+    machine.until("conf", |text| text == "port 90\n").await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn of_a_thousand_resources_on_a_thousand_facts_one_is_rendered_again() -> TestResult {
+    let (mut site, mut document) =
+        ("resources:\n".to_owned(), "version: 1\nfacts:\n  many:\n".to_owned());
+    for index in 0..1000 {
+        writeln!(
+            site,
+            "  r{index}: {{type: noop, config: {{value: \"{{{{ facts.many.f{index} }}}}\"}}}}"
+        )?;
+        writeln!(document, "    f{index}: {index}")?;
+    }
+    let machine = Machine::new(&site)?;
+    machine.write("facts.yaml", &document)?;
+    facts(&machine, &["load", "facts.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    facts(&machine, &["set", "/many/f7", "new"]).await?;
+
+    agent.until_logged(&["the site is kept", "new: 0", "renewed: 1;"]).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
+    let machine = machine()?;
+    let bootstrap = &["bootstrap", "-f", "facts.yaml", "site.yaml"][..];
+    let left = machine.run(&[bootstrap, &["--until-settled"]].concat()).await?;
+    assert_eq!(left.code, Some(0), "{left:?}");
+    assert!(left.stderr.contains("the facts are loaded; before: 0; version: 1"), "{left:?}");
+    assert!(left.stdout.starts_with("4 resources: 4 as declared"), "{left:?}");
+
+    let mut agent = Agent::start_with(&machine, bootstrap).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    assert_eq!(agent.count_logged("the facts are loaded already; version: 1"), 1);
+    facts(&machine, &["set", "/motd", "hi"]).await?;
+    machine.until("motd", |text| text == "hi, 2 of you\n").await?;
+
+    let older = machine.run(bootstrap).await?;
+    assert_eq!(older.code, Some(75), "{older:?}");
+    assert!(older.stderr.contains("stale facts version 1: the store is at 2"), "{older:?}");
+    machine
+        .write("facts.yaml", &FACTS.replace("version: 1", "version: 5").replace("80", "8080"))?;
+    let newer = machine.run(bootstrap).await?;
+    assert_eq!(newer.code, Some(0), "{newer:?}");
+    machine.until("conf", |text| text == "port 8080\n").await?;
+    assert_eq!(
+        machine.read("motd").as_deref(),
+        Some("hi, 2 of you\n"),
+        "what was set beside stays"
+    );
+    agent.signal(Signal::TERM)?;
+    assert_eq!(agent.ended(&machine).await?.code, Some(0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn secret_facts_are_hidden_in_plans() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  key: {type: file, config: {path: \"@/key\", content: \"pin {{ facts.door.pin }}\"}}\n",
+    )?;
+    machine.write("schema.yaml", "properties: {pin: {sensitive: true}}\n")?;
+    facts(&machine, &["set", "/door", "{pin: swordfish}"]).await?;
+    facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+
+    let plan = machine.run(&["plan", "site.yaml", "-v", "-v"]).await?;
+    let apply = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+
+    let said = format!("{plan:?}{apply:?}");
+    assert!(said.contains("(sensitive)") && !said.contains("swordfish"), "{said}");
+    assert_eq!(machine.read("key").as_deref(), Some("pin swordfish"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_is_out_of_date_when_its_facts_have_changed() -> TestResult {
+    let machine = machine()?;
+    facts(&machine, &["load", "facts.yaml"]).await?;
+    machine.run(&["plan", "site.yaml", "-o", "saved"]).await?;
+    facts(&machine, &["set", "/unused", "1"]).await?;
+    machine.run(&["plan", "site.yaml", "-o", "again"]).await?;
+    facts(&machine, &["set", "/web/port", "81"]).await?;
+
+    let refused = machine.run(&["apply", "saved", "--confirm", "none"]).await?;
+
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    facts(&machine, &["set", "/web/port", "80"]).await?;
+    let applied = machine.run(&["apply", "saved", "--confirm", "none"]).await?;
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    Ok(())
+}
