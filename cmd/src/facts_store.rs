@@ -6,9 +6,12 @@ use std::sync::Arc;
 use anyhow::Context;
 use crankcase_engine::Name;
 use crankcase_facts::wire::{Answer, Refusal, Request};
-use crankcase_facts::{Facts, FactsError, Schemas, Snapshot, Sqlite, Submission};
+use crankcase_facts::{
+    Change, Facts, FactsError, Pointer, Schema, Schemas, Snapshot, Sqlite, Submission,
+};
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
+use crankcase_resources::Tunings;
 use crankcase_status::{Client, ClientError};
 
 use crate::facts_given::Refused;
@@ -22,7 +25,30 @@ pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
-    Ok(Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?)
+    let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
+    register(&facts)?;
+    Ok(facts)
+}
+
+/// Registers the schemas of the facts that the agent itself uses. Facts that do not fit one stay as they are, and
+/// are told.
+fn register(facts: &Facts) -> anyhow::Result<()> {
+    for (path, schema) in [("/agent/resources", Tunings::schema())] {
+        let path: Pointer = path.parse()?;
+        let schema = Schema::read("crankcase", schema)?;
+        if facts.current().schemas().iter().any(|(at, known)| *at == path && *known == schema) {
+            continue;
+        }
+        let change = Change::Register(path.clone(), Some(schema));
+        match facts.submit(&Submission::new(change, "crankcase"), now()) {
+            Err(error @ FactsError::Store(_)) => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%path, %error, "the facts of the agent do not fit its schema")
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Returns what expressions see as `facts`; none if there are none, or no state folder is known.
@@ -44,7 +70,7 @@ pub(crate) fn host_name() -> Option<String> {
 }
 
 /// Returns the file of the facts in a state folder.
-fn file(state: &Path) -> PathBuf {
+pub(crate) fn file(state: &Path) -> PathBuf {
     state.join("facts.db")
 }
 

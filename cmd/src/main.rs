@@ -2,6 +2,7 @@
 
 mod cli;
 mod command;
+mod completion;
 mod exit;
 mod external_args;
 mod facts_given;
@@ -26,6 +27,7 @@ use crate::cli::Cli;
 
 fn main() -> ExitCode {
     crankcase_workers::launch();
+    completion::answer();
     let Cli { global, command } = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::after_parsing(&error),

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::machine::Machine;
-use crate::world::{Error, Ran, TestResult};
+use crate::world::{Error, Ran, TestResult, program, ran};
 
 const NO_SITE: &str = "resources: {}\n";
 
@@ -241,5 +241,25 @@ async fn a_damaged_store_is_named_by_every_command() -> TestResult {
         assert!(ran.stderr.contains("state/facts.db are damaged"), "{ran:?}");
     }
     assert!(fs::read_to_string(machine.path("state/facts.db"))?.starts_with("no facts"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_shell_completes_the_paths_of_facts() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/web", "{port: 80, path: /srv}"]).await?;
+    facts(&machine, &["set", "/width", "8"]).await?;
+    let state = machine.path("state");
+    for (typed, completed) in
+        [("/", "/web/\u{b}/width"), ("/wi", "/width"), ("/web/p", "/web/path\u{b}/web/port")]
+    {
+        let mut shell = program(&["--", "crankcase", "--state-dir"]);
+        shell.arg(&state).args(["facts", "get", typed]);
+        shell
+            .env("CRANKCASE_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", "5")
+            .env("_CLAP_IFS", "\u{b}");
+        assert_eq!(ran(shell).await?.stdout, completed, "{typed}");
+    }
     Ok(())
 }

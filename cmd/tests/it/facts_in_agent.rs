@@ -162,3 +162,60 @@ async fn a_saved_plan_is_out_of_date_when_its_facts_have_changed() -> TestResult
     assert_eq!(applied.code, Some(0), "{applied:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn how_resources_are_kept_is_set_by_facts_while_the_agent_runs() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page:
+    type: file
+    meta: {poll: "{{ facts.poll }}"}
+    config: {path: "@/page", content: "{{ facts.text }}"}
+"#,
+    )?;
+    machine.write("facts.yaml", "version: 1\nfacts: {text: one, poll: 1h}\n")?;
+    let mut agent =
+        Agent::start_with(&machine, &["bootstrap", "-f", "facts.yaml", "site.yaml"]).await?;
+    machine.until("page", |text| text == "one").await?;
+
+    let wrong = facts(&machine, &["set", "/agent", "{resources: {all: {noop: perhaps}}}"]).await?;
+    assert_eq!(wrong.code, Some(65), "{wrong:?}");
+    assert!(
+        wrong.stderr.contains("/agent/resources/all/noop: the value is not of type \"boolean\""),
+        "{wrong:?}"
+    );
+    let hands_off = "{resources: {by_name: {page: {noop: true}}}}";
+    let set = facts(&machine, &["set", "/agent", hands_off]).await?;
+    assert_eq!(set.code, Some(0), "{set:?}");
+    agent.until_logged(&["the site is kept", "renewed: 1;"]).await?;
+    facts(&machine, &["set", "/text", "two"]).await?;
+    agent.until_logged(&["the site is kept", "renewed: 1;"]).await?;
+    let report = machine.run(&["report"]).await?;
+    assert!(report.stdout.contains("0 as declared"), "{report:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("one"));
+
+    facts(&machine, &["set", "/agent/resources/by_name/page/noop", "false"]).await?;
+    machine.until("page", |text| text == "two").await?;
+    facts(&machine, &["set", "/poll", "2h"]).await?;
+    agent.until_logged(&["the site is kept", "renewed: 1;"]).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn the_wait_after_a_failure_is_a_fact() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: exec, config: {command: "echo x >> @/tries; exit 1", shell: true}}
+"#,
+    )?;
+    let hour = "{resources: {all: {backoff: {initial: 1h, max: 1h}}}}";
+    facts(&machine, &["set", "/agent", hour]).await?;
+    let agent = Agent::start(&machine).await?;
+    machine.lines("tries", 1).await?;
+
+    let soon = "{resources: {all: {backoff: {initial: 10ms, factor: 1, jitter: 0}}}}";
+    facts(&machine, &["set", "/agent", soon]).await?;
+
+    machine.lines("tries", 5).await?;
+    agent.clean_kill(&machine).await
+}

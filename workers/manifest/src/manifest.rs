@@ -33,7 +33,7 @@ use std::sync::Arc;
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
     Culprit, Declaration, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Plug, Secrets,
-    Site, Wanted, WantedKind, Wishes, is_part_alias,
+    Site, Tunings, Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -169,6 +169,12 @@ impl Manifest {
             Order::default()
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
+        match tunings(facts) {
+            Ok(tunings) => declarations.iter_mut().for_each(|it| tunings.tune(it)),
+            Err(error) => {
+                problems.note(format_args!("the facts at /{}: {error}", TUNINGS.join("/")));
+            }
+        }
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
@@ -216,6 +222,15 @@ impl Manifest {
         let site = site.hiding(self.secrets, self.secret_vars);
         if self.is_piped { site.piped() } else { site }
     }
+}
+
+/// Where facts say how resources are kept.
+const TUNINGS: [&str; 2] = ["agent", "resources"];
+
+/// Returns what the facts say of how resources are kept.
+fn tunings(facts: &SeenFacts) -> Result<Tunings, String> {
+    let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
+    said.map_or_else(|| Ok(Tunings::default()), Tunings::read)
 }
 
 /// Hides secrets in what is said of edges.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_engine::Backoff;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -70,6 +71,9 @@ pub struct Declaration {
     /// How long a look, and each action, may take before it is told to stop. None by default: as
     /// long as it takes.
     pub timeout: Option<Duration>,
+    /// The wait after a look or an action that failed, under `run`. None by default: as
+    /// [`Reconcile::backoff`](crate::Reconcile::backoff) says.
+    pub backoff: Option<Arc<Backoff>>,
     /// The host as it was found, if the [kind reads it](crate::Kind::reads_host). None by default.
     pub host: Option<Arc<Value>>,
     /// What the resource keeps, makes and needs, as far as that was known when it was declared.
@@ -123,6 +127,7 @@ impl Declaration {
             tags: Vec::new(),
             poll: None,
             timeout: None,
+            backoff: None,
             host: None,
             claims: Vec::new(),
             is_claimed: false,
@@ -165,6 +170,7 @@ impl Declaration {
             && (self.reverse, &self.record) == (other.reverse, &other.record)
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
+            && self.backoff == other.backoff
             && (&self.folder, &self.host) == (&other.folder, &other.host)
             && (&self.dependencies, &self.automatic) == (&other.dependencies, &other.automatic)
             && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed)

@@ -52,21 +52,21 @@ impl Meta {
 }
 
 /// A duration as manifests write it, such as `30s`.
-mod duration {
+pub(crate) mod duration {
     use std::time::Duration;
 
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[expect(clippy::ref_option, reason = "serde calls it so")]
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         time: &Option<Duration>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         time.map(|time| humantime::format_duration(time).to_string()).serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Option<Duration>, D::Error> {
         let text = Option::<String>::deserialize(deserializer)?;

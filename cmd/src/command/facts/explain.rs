@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::read::no_fact;
 use super::{path, show};
+use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
@@ -15,7 +16,7 @@ use crate::{exit, print};
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
     /// The path, such as /ntp/server
-    #[arg(value_parser = path)]
+    #[arg(value_parser = path, add = fact_path())]
     path: Pointer,
     /// The host that sees it [default: this one]
     #[arg(long, value_name = "NAME")]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{path, show};
+use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
@@ -14,7 +15,7 @@ use crate::{exit, print};
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
     /// The path, such as /mero/globals
-    #[arg(default_value = "/", value_parser = path)]
+    #[arg(default_value = "/", value_parser = path, add = fact_path())]
     path: Pointer,
     /// What this host sees: its own layer over those of its roles over the site
     #[arg(long, value_name = "NAME")]
@@ -25,7 +26,7 @@ pub(crate) struct GetArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
     /// Only what has changed something at this path
-    #[arg(value_parser = path)]
+    #[arg(value_parser = path, add = fact_path())]
     path: Option<Pointer>,
     /// How many changes are shown, the newest ones
     #[arg(long, short = 'n', value_name = "COUNT", default_value = "20")]
@@ -40,7 +41,7 @@ pub(crate) struct DiffArgs {
     /// The later version [default: the facts as they are]
     to: Option<u64>,
     /// Only what differs at this path
-    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path)]
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = path, add = fact_path())]
     at: Pointer,
 }
 
@@ -82,7 +83,7 @@ struct NoFact {
 
 /// Says that nothing is at a path, and what is nearest to it.
 pub(super) fn no_fact(current: &Snapshot, path: &Pointer) -> anyhow::Error {
-    if current.revision() == 0 {
+    if current.facts().names().next().is_none() {
         let help = "no facts are stored; load some with \"facts load\" or \"bootstrap\"".to_owned();
         return NoFact { path: path.to_string(), help }.into();
     }

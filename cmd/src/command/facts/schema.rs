@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::write::{ChangeArgs, submit};
 use super::{path, show};
 use crate::command::control::user;
+use crate::completion::fact_path;
 use crate::facts_given::Given;
 use crate::facts_store as store;
 use crate::global::Global;
@@ -19,7 +20,7 @@ use crate::{exit, print};
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
     /// The path of the facts that it is for [default: all schemas]
-    #[arg(value_parser = path)]
+    #[arg(value_parser = path, add = fact_path())]
     path: Option<Pointer>,
     /// Put the JSON Schema of a file there, YAML or JSON, in the place of the one that is there. It is refused if
     /// the facts do not fit it

@@ -7,6 +7,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use super::{path, show};
+use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
@@ -18,7 +19,7 @@ const EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     /// The path, such as /mero/globals
-    #[arg(default_value = "/", value_parser = path)]
+    #[arg(default_value = "/", value_parser = path, add = fact_path())]
     path: Pointer,
 }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{path, show};
 use crate::command::control::{check, user};
+use crate::completion::fact_path;
 use crate::facts_given::{Given, Refused};
 use crate::facts_store as store;
 use crate::global::Global;
@@ -29,7 +30,7 @@ pub(crate) struct ChangeArgs {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// Overwrite what the agent itself has written at this path; may be given again
-    #[arg(long, value_name = "PATH", value_parser = path)]
+    #[arg(long, value_name = "PATH", value_parser = path, add = fact_path())]
     overwrite: Vec<Pointer>,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct ChangeArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The path, such as /mero/globals/n
-    #[arg(value_parser = path)]
+    #[arg(value_parser = path, add = fact_path())]
     path: Pointer,
     /// The value, as YAML or JSON: 8, true, a text, {a: 1}, [1, 2]
     #[arg(required_unless_present_any = ["delete", "file"], conflicts_with_all = ["delete", "file"])]

@@ -5,6 +5,7 @@ mod crashes;
 mod documents;
 mod history;
 mod layered;
+mod needs_root;
 mod operations;
 mod rfc;
 mod schemas;

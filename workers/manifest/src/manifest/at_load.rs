@@ -1,4 +1,4 @@
-//! Texts that are evaluated before anything else of a resource is read: types, dependencies, and plugs.
+//! Texts that are evaluated before anything else of a resource is read: types, `meta`, dependencies, and plugs.
 
 use std::ops::Range;
 
@@ -36,6 +36,9 @@ pub(crate) fn evaluate(
         let Data::Map(map) = &mut node.data else { continue };
         if let Some(kind) = map.get_mut("type") {
             texts.node(source, &mut kind.value, "a type");
+        }
+        if let Some(meta) = map.get_mut("meta") {
+            texts.node(source, &mut meta.value, "meta");
         }
         if let Some(dependencies) = map.get_mut("dependencies") {
             texts.node(source, &mut dependencies.value, "a dependency");

@@ -300,7 +300,9 @@ impl Checker<'_> {
     /// Says that there is no item here.
     fn no_item(&self) -> (String, Hint) {
         let message = match self.usable.place {
-            place @ ("a type" | "a dependency") => format!("{place} is the same for all items"),
+            place @ ("a type" | "a dependency" | "meta") => {
+                format!("{place} is the same for all items")
+            }
             _ => "\"item\" is known only in a resource with \"for_each\"".to_owned(),
         };
         (message, Hint::of("item"))

@@ -113,6 +113,7 @@ impl Node {
             readonly: self.declared.readonly,
             reverse: meta.reverse,
             poll: meta.poll,
+            backoff: None,
             timeout: meta.timeout,
             has_automatic_edges: meta.automatic_edges,
             tags: self.declared.tags.iter().cloned().collect(),

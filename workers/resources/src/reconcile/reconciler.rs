@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{self, Waker};
 use std::time::Duration;
 
-use crankcase_engine::{Exit, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Outcome, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -305,7 +305,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns how long to wait at most.
     fn delay(&mut self) -> Duration {
-        let delay = self.setbacks.delay(&self.setting.backoff);
+        let delay = self.setbacks.delay(&self.backoff());
         delay.unwrap_or_else(|| self.full_look())
     }
 
@@ -314,7 +314,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let poll = self.held.as_ref().and_then(|held| held.armed.every);
         let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
         let every = poll.unwrap_or(Duration::MAX).min(declared);
-        self.setbacks.spread(every, &self.setting.backoff)
+        let backoff = self.backoff();
+        self.setbacks.spread(every, &backoff)
+    }
+
+    /// Returns the wait after a failure: that of the resource itself, or of all.
+    fn backoff(&self) -> Backoff {
+        let own = self.links.declaration.borrow().backoff.clone();
+        own.map_or_else(|| self.setting.backoff.clone(), |own| (*own).clone())
     }
 }
 

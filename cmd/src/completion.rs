@@ -1,0 +1,55 @@
+//! What a shell offers when the command line is completed.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use crankcase_facts::{Facts, Pointer, Sqlite};
+use crankcase_status::StateDir;
+
+use crate::cli::Cli;
+use crate::facts_store::file;
+
+/// What a shell sets when it asks.
+const ASKED: &str = "CRANKCASE_COMPLETE";
+
+/// Answers a shell that asks for completions, and ends the process then.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(Cli::command).var(ASKED).complete();
+}
+
+/// Completes the paths of facts.
+pub(crate) fn fact_path() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| candidates(current).unwrap_or_default())
+}
+
+/// Returns the paths that begin as what was written, one segment further.
+fn candidates(current: &OsStr) -> Option<Vec<CompletionCandidate>> {
+    let current = current.to_str()?;
+    let (above, _) = current.rsplit_once('/').unwrap_or(("", current));
+    let above: Pointer = above.parse().ok()?;
+    let facts = Facts::open(Box::new(Sqlite::find(&file(&state_folder()?)).ok()??)).ok()?;
+    let found = facts.current().at(&above)?;
+    let paths = found.names().map(|name| {
+        let path = above.join(name);
+        let has_more = found.at(&Pointer::root().join(name)).is_some_and(|it| it.is_map());
+        if has_more { format!("{path}/") } else { path.to_string() }
+    });
+    Some(paths.filter(|path| path.starts_with(current)).map(CompletionCandidate::new).collect())
+}
+
+/// Returns the state folder that the command line names, or the user's.
+fn state_folder() -> Option<PathBuf> {
+    let mut arguments = std::env::args_os();
+    while let Some(argument) = arguments.next() {
+        if argument == "--state-dir" {
+            return arguments.next().map(PathBuf::from);
+        }
+        if let Some(path) = argument.to_str().and_then(|it| it.strip_prefix("--state-dir=")) {
+            return Some(path.into());
+        }
+    }
+    StateDir::of_user().ok().map(|state_dir| state_dir.path().to_owned())
+}
