@@ -1,28 +1,21 @@
 //! The manifold of facts, and what answers those who change them over the control socket.
 
 #[cfg(feature = "manifest")]
-use std::future::pending;
-use std::sync::Arc;
-use std::time::SystemTime;
-
-use async_trait::async_trait;
 use crankcase_engine::input::Selected;
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
-#[cfg(feature = "manifest")]
-use crankcase_facts::effective;
-use crankcase_facts::wire::{Answer, Refusal, Request};
-use crankcase_facts::{Facts, FactsError, Pointer, Snapshot, Tree};
-#[cfg(feature = "manifest")]
-use crankcase_manifest::{SeenFacts, SiteFacts};
-use crankcase_status::Extension;
+use crankcase_facts::{Facts, Pointer, Snapshot, Tree};
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// The target on the control socket of those who change facts.
-pub const TARGET: &str = "/v1/facts";
+pub use self::answering::{TARGET, answering};
+pub use self::last_good::{LastGood, last_good};
+#[cfg(feature = "manifest")]
+pub use self::seen::seen;
 
-/// How large a request may be, in bytes: a document of 16 MiB, each byte of which may be escaped.
-const MAX_REQUEST: usize = 32 * 1024 * 1024;
+mod answering;
+mod last_good;
+#[cfg(feature = "manifest")]
+mod seen;
 
 /// Returns a manifold that offers [`Facts`], and as a changing output their newest [`Snapshot`].
 ///
@@ -100,90 +93,5 @@ impl Worker for Offered {
     async fn run(self, stop: Stop) -> Outcome {
         stop.wait().await;
         Ok(())
-    }
-}
-
-/// Returns what answers those who change facts over the control socket: a [`Request`] that is sent to [`TARGET`] is
-/// answered with an [`Answer`].
-pub fn answering(facts: Facts) -> Arc<dyn Extension> {
-    Arc::new(Answering { facts })
-}
-
-#[derive(Debug)]
-struct Answering {
-    facts: Facts,
-}
-
-#[async_trait]
-impl Extension for Answering {
-    fn target(&self) -> &'static str {
-        TARGET
-    }
-
-    fn max_body(&self) -> usize {
-        MAX_REQUEST
-    }
-
-    async fn answer(&self, request: Value, user: u32) -> Result<Value, String> {
-        let mut request: Request =
-            serde_json::from_value(request).map_err(|error| error.to_string())?;
-        request.who = format!("{} (uid {user})", request.who);
-        let facts = self.facts.clone();
-        let answered = tokio::task::spawn_blocking(move || answer(&facts, request)).await;
-        let answer = answered.map_err(|error| error.to_string())?;
-        serde_json::to_value(answer).map_err(|error| error.to_string())
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "the history has the time of the day")]
-fn answer(facts: &Facts, request: Request) -> Answer {
-    let outcome = request.submission().and_then(|it| facts.submit(&it, SystemTime::now()));
-    match outcome {
-        Ok(outcome) => Answer::Committed { revision: outcome.revision },
-        Err(error) => {
-            if let FactsError::Store(error) = &error {
-                tracing::error!(
-                    error = error as &dyn std::error::Error,
-                    "the facts cannot be changed"
-                );
-            }
-            Answer::Refused(Box::new(Refusal::of(&error, facts.current().schemas())))
-        }
-    }
-}
-
-/// Returns what expressions of a site see as `facts`: those that a host sees, with its layers.
-#[cfg(feature = "manifest")]
-pub fn seen(facts: Facts, host: Option<String>) -> Arc<dyn SiteFacts> {
-    Arc::new(OfHost { facts, host })
-}
-
-#[cfg(feature = "manifest")]
-#[derive(Debug)]
-struct OfHost {
-    facts: Facts,
-    host: Option<String>,
-}
-
-#[cfg(feature = "manifest")]
-#[async_trait]
-impl SiteFacts for OfHost {
-    fn current(&self) -> SeenFacts {
-        let current = self.facts.current();
-        let facts = effective(current.facts(), self.host.as_deref());
-        let secrets = current.schemas().secret_paths(&facts);
-        let names = |path: Pointer| path.segments().map(str::to_owned).collect();
-        SeenFacts {
-            revision: current.revision(),
-            value: Arc::new(facts.to_value()),
-            secrets: secrets.into_iter().map(names).collect(),
-        }
-    }
-
-    async fn changed(&self, revision: u64) {
-        let mut facts = self.facts.follow();
-        if facts.wait_for(|facts| facts.revision() != revision).await.is_err() {
-            pending::<()>().await;
-        }
     }
 }

@@ -6,6 +6,7 @@ mod conflict;
 mod ending;
 #[path = "../../../engine/tests/it/examples.rs"]
 mod examples;
+mod facts;
 mod heartbeat;
 mod housing;
 mod logs;

@@ -1,0 +1,101 @@
+//! Facts as inputs.
+
+use std::time::{Duration, SystemTime};
+
+use crankcase_engine::{Backoff, Engine, Manifold, Name, Policy};
+use crankcase_facts::{Change, Facts, Operation, Snapshot, Sqlite, Submission, Tree, Update};
+use crankcase_manifolds::facts::{self, LastGood};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+type TestResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+const FACTS: Name<Snapshot> = Name::new("facts");
+const GUARDED: Name<Option<Tree>> = Name::new("guarded");
+const USER: Name<()> = Name::new("user");
+
+fn set(store: &Facts, path: &str, value: Value) -> TestResult {
+    let mut update = Update::of(vec![Operation::Set(path.parse()?, value)]);
+    update.creates_parents = true;
+    store.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::UNIX_EPOCH)?;
+    Ok(())
+}
+
+/// Starts an engine whose failed workers wait for a second.
+async fn engine(store: &Facts) -> TestResult<Engine> {
+    let backoff = Backoff::default().initial(Duration::from_secs(1)).factor(1.0).jitter(0.0);
+    let policy = Policy::default().backoff(backoff).bounce_delay(Duration::ZERO);
+    let engine = Engine::builder().policy(policy).seed(0).build()?;
+    engine.install(FACTS, facts::manifold(store.clone())).await?;
+    Ok(engine)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_path_moves_exactly_its_users() -> TestResult {
+    let store = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&store, "/a", json!(1))?;
+    set(&store, "/b", json!(1))?;
+    let engine = engine(&store).await?;
+    let user = |path: &str| -> TestResult<Manifold> {
+        let input = facts::typed::<u64>(&FACTS, path.parse()?);
+        Ok(Manifold::builder().inputs(input).run(|_, up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        }))
+    };
+    engine.install(Name::<()>::new("of-a"), user("/a")?).await?;
+    engine.install(Name::<()>::new("of-b"), user("/b")?).await?;
+    engine.settled().await?;
+
+    set(&store, "/b", json!(2))?;
+    sleep(Duration::from_secs(1)).await;
+    engine.settled().await?;
+
+    let report = engine.report().await;
+    assert_eq!((report.workers["of-a"].starts, report.workers["of-b"].starts), (1, 2));
+    engine.stop().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_under_which_a_worker_fails_gives_way_to_the_last_good_one() -> TestResult {
+    let store = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&store, "/web/port", json!(80))?;
+    let engine = engine(&store).await?;
+    let config = LastGood::new(FACTS, "/web/port".parse()?, USER);
+    engine.install(GUARDED, facts::last_good(config)).await?;
+    // It fails under what is no number.
+    let user = Manifold::builder().inputs(GUARDED).run(|port, up| async move {
+        let port = port.map(|port| port.to_value()).and_then(|port| port.as_u64());
+        let stop = up.ready(());
+        port.ok_or("this is no port")?;
+        stop.wait().await;
+        Ok(())
+    });
+    engine.install(USER, user).await?;
+    sleep(Duration::from_secs(61)).await;
+
+    set(&store, "/web/port", json!("eighty"))?;
+    sleep(Duration::from_secs(10)).await;
+
+    let report = engine.report().await;
+    let degraded = report.workers["guarded"].degraded.clone();
+    assert_eq!(
+        degraded.as_deref(),
+        Some(
+            "user runs on the last good /web/port, that of version 1, 80; that of version 2, \"eighty\" has failed 3 \
+             times: this is no port"
+        )
+    );
+    assert_eq!(engine.output(GUARDED).await?.map(|it| it.to_value()), Some(json!(80)));
+    assert_eq!(
+        store.current().at(&"/web/port".parse()?).map(|it| it.to_value()),
+        Some(json!("eighty"))
+    );
+    set(&store, "/web/port", json!(81))?;
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(engine.output(GUARDED).await?.map(|it| it.to_value()), Some(json!(81)));
+    assert!(engine.report().await.workers["guarded"].degraded.is_none());
+    engine.stop().await?;
+    Ok(())
+}
