@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use crankcase_external::{External, Pull, Settings};
-use crankcase_kinds::builtin;
+use crankcase_kinds::with_facts;
 use crankcase_resources::{Culprit, KindSource, Kinds, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
 
@@ -84,7 +84,7 @@ impl ExternalArgs {
             .name(name, &folder)
             .map_err(|wrong| CannotAsk { wrong: vec![wrong], is_of_machine: false })?;
         let Some(name) = named else { return Ok(None) };
-        let mut kinds = builtin().from_source(source);
+        let mut kinds = with_facts().from_source(source);
         let wanted = WantedKind::new(&name, "sample", folder);
         let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
         if errors.is_empty() {

@@ -12,7 +12,7 @@ use crankcase_facts::{
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
 use crankcase_resources::Tunings;
-use crankcase_status::{Client, ClientError};
+use crankcase_status::{Client, ClientError, StateDir};
 
 use crate::facts_given::Refused;
 use crate::global::Global;
@@ -25,9 +25,22 @@ pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
+    open(&state_dir)
+}
+
+/// Opens the facts of a state folder that is held, and makes their file if it is not there.
+pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
     let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
     register(&facts)?;
     Ok(facts)
+}
+
+/// Opens the facts to read them; those that are not there are none.
+pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
+    match global.state_dir().ok().map(|_| find(global)).transpose()?.flatten() {
+        Some(facts) => Ok(facts),
+        None => Ok(Facts::open(Box::new(Sqlite::in_memory()?))?),
+    }
 }
 
 /// Registers the schemas of the facts that the agent itself uses. Facts that do not fit one stay as they are, and
@@ -43,7 +56,7 @@ fn register(facts: &Facts) -> anyhow::Result<()> {
         match facts.submit(&Submission::new(change, "crankcase"), now()) {
             Err(error @ FactsError::Store(_)) => return Err(error.into()),
             Err(error) => {
-                tracing::warn!(%path, %error, "the facts of the agent do not fit its schema")
+                tracing::warn!(%path, %error, "the facts of the agent do not fit its schema");
             }
             Ok(_) => {}
         }

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_kinds::builtin;
+use crankcase_kinds::with_facts;
 use crankcase_manifest::{Overrides, SiteFacts, SiteFiles};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
@@ -59,14 +59,14 @@ impl SiteArgs {
         global: &Global,
         facts: Option<Arc<dyn SiteFacts>>,
     ) -> SiteFiles {
-        with_facts(self.files_of(self.kinds(global, true)), facts)
+        seeing(self.files_of(self.kinds(global, true)), facts)
     }
 
     fn kinds(&self, global: &Global, is_lenient: bool) -> Kinds {
         let state = global.state_dir().ok();
         let state = state.as_ref().map(StateDir::path);
         let source = self.external.source((state, global.verbose > 0), is_lenient);
-        builtin().from_source(Arc::new(source))
+        with_facts().from_source(Arc::new(source))
     }
 
     fn files_of(&self, kinds: Kinds) -> SiteFiles {
@@ -134,7 +134,7 @@ impl SiteArgs {
             let text = read_file(&path, MOST).ok()?;
             Some((path, base16ct::lower::encode_string(&Sha256::digest(text))))
         };
-        self.files_of(builtin()).listed().into_iter().filter_map(digest).collect()
+        self.files_of(with_facts()).listed().into_iter().filter_map(digest).collect()
     }
 
     /// Returns the name of a variable that is set here and holds a secret of the site.
@@ -150,7 +150,7 @@ impl SiteArgs {
 
     /// Loads the site. Nothing is executed but external types, which are asked how they work.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        Self::loaded(&with_facts(self.files(global), facts_store::seen(global)?))
+        Self::loaded(&seeing(self.files(global), facts_store::seen(global)?))
     }
 
     /// Loads a site.
@@ -164,7 +164,7 @@ impl SiteArgs {
 }
 
 /// Returns files whose expressions see some facts.
-fn with_facts(mut files: SiteFiles, facts: Option<Arc<dyn SiteFacts>>) -> SiteFiles {
+fn seeing(mut files: SiteFiles, facts: Option<Arc<dyn SiteFacts>>) -> SiteFiles {
     if let Some(facts) = facts {
         files.facts = facts;
     }

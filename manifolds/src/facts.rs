@@ -8,14 +8,22 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 pub use self::answering::{TARGET, answering};
+#[cfg(feature = "manifest")]
+pub use self::host_matches::host_matches;
 pub use self::last_good::{LastGood, last_good};
 #[cfg(feature = "manifest")]
 pub use self::seen::seen;
+#[cfg(feature = "resources")]
+pub use self::world::world;
 
 mod answering;
+#[cfg(feature = "manifest")]
+mod host_matches;
 mod last_good;
 #[cfg(feature = "manifest")]
 mod seen;
+#[cfg(feature = "resources")]
+mod world;
 
 /// Returns a manifold that offers [`Facts`], and as a changing output their newest [`Snapshot`].
 ///

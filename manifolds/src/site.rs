@@ -76,6 +76,9 @@ async fn start(
     if let Some(observer) = config.observer.clone() {
         facilities = facilities.observed_by(observer);
     }
+    if let Some(world) = config.world.clone() {
+        facilities = facilities.in_world(world);
+    }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
     let builder =

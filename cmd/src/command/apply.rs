@@ -4,15 +4,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crankcase_engine::{Stop, Stopper};
+use crankcase_manifolds::facts::world;
 use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Salt, Site,
 };
+use crankcase_status::StateDir;
 use crankcase_workers::{Leftover, end_leftovers};
 use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
+use crate::facts_store::open;
 use crate::global::{Format, Global};
 use crate::observing::Observing;
 use crate::saved_plan::{HasVars, SavedPlan};
@@ -60,7 +63,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
     let observing = Observing::new(global, ("apply", &args.site.paths), state_dir.path());
     let observing = Arc::new(observing);
-    let facilities = Facilities::open(state_dir.path())?.observed_by(observing.clone());
+    let facilities = facilities(state_dir, observing.clone())?;
     let is_bound = saved.is_some();
     let mut as_planned = None;
     if is_bound || args.confirm != Confirm::None {
@@ -152,6 +155,12 @@ struct End {
     halted: usize,
     refused: usize,
     released: usize,
+}
+
+/// Returns what the resources are given, in a state folder that is held.
+fn facilities(state_dir: StateDir, observing: Arc<Observing>) -> anyhow::Result<Facilities> {
+    let facilities = Facilities::open(state_dir.path())?.observed_by(observing);
+    Ok(facilities.in_world(world(move || Ok(open(&state_dir)?))))
 }
 
 /// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the

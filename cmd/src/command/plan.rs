@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use crankcase_manifolds::facts::world;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
+use crate::facts_store::find_or_none;
 use crate::global::Global;
 use crate::saved_plan::{HasSecret, IsPiped, SavedPlan};
 use crate::site_args::{SiteArgs, WorkArgs};
@@ -74,8 +76,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 fn facilities(global: &Global) -> Facilities {
     let state = global.state_dir().map_err(anyhow::Error::from);
     let opened = state.and_then(|state| Ok(Facilities::of_plan(state.path())?));
-    opened.unwrap_or_else(|error| {
+    let opened = opened.unwrap_or_else(|error| {
         tracing::warn!("notifications that an earlier run has left are not shown: {error:#}");
         Facilities::default()
-    })
+    });
+    let global = global.clone();
+    opened.in_world(world(move || Ok(find_or_none(&global)?)))
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
-use crankcase_manifest::SiteFiles;
+use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, site, source,
 };
-use crankcase_resources::Site;
+use crankcase_resources::{Site, World};
 use crankcase_status::wire::EngineReport;
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use serde::Serialize;
@@ -28,6 +28,10 @@ const SITE: Name<Arc<Site>> = Name::new("site");
 const RESOURCES: Name<Engine> = Name::new(paths::RESOURCES);
 const TALLY: Name<()> = Name::new(paths::TALLY);
 const SETTLED: Name<()> = Name::new("settled");
+const HOST_MATCHES: Name<()> = Name::new("host_matches");
+
+/// Where facts say what `host` is to be.
+const DECLARED_HOST: &str = "/agent/host";
 
 /// What is kept.
 #[derive(Debug, clap::Args)]
@@ -97,10 +101,14 @@ fn keep(
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
-    let keeping = site::Config::new(SITE, WATCHES, state).observer(observing.clone());
+    let keeping = site::Config::new(SITE, WATCHES, state)
+        .observer(observing.clone())
+        .world(world(facts.clone()));
     let control = ControlConfig::default().extensions(vec![facts::answering(facts.clone())]);
     let agent = Agent::builder().state_dir(state_dir).signals(signals).control(control);
-    let agent = agent.install(FACTS, facts::manifold(facts.clone()));
+    let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
+    let agent =
+        agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);
@@ -115,6 +123,11 @@ fn keep(
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show(global, settled.send_replace(None)),
     }
+}
+
+/// Returns the world of the resources of an agent with these facts.
+fn world(facts: Facts) -> Arc<dyn World> {
+    facts::world(move || Ok(facts.clone()))
 }
 
 /// Ends the record of a run, unless it never began.

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use crankcase_kinds::builtin;
+use crankcase_kinds::with_facts;
 use crankcase_resources::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
@@ -90,7 +90,7 @@ pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         })?;
         return Ok(exit::DONE);
     }
-    let kinds = builtin();
+    let kinds = with_facts();
     if let Some(name) = args.name {
         let (kinds, name) = match args.external.ask(global, &name)? {
             Some(external) => external,

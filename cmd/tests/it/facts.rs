@@ -46,61 +46,61 @@ async fn before_the_first_facts_there_are_none() -> TestResult {
     Ok(())
 }
 
+/// Commands, what they are given, and what is said of that.
+const BAD: &[(&str, &str, &str)] = &[
+    ("push", "", "input.yaml:1:1: the file is empty"),
+    ("push", "version: 9\nops: [[SET, /a", "not YAML"),
+    (
+        "push",
+        "version: 9\nversion: 10\nops: []\n",
+        "input.yaml:2:1: duplicate key \"version\", first on line 1",
+    ),
+    (
+        "push",
+        "version: -1\nops: []\n",
+        "input.yaml:1:1: a version is a whole number from 1 to 9223372036854775807, not -1",
+    ),
+    ("push", "version: 1.5\nops: []\n", "not 1.5"),
+    ("push", "version: 9223372036854775808\nops: []\n", "not 9223372036854775808"),
+    ("push", "version: 99999999999999999999\nops: []\n", "is too large for a number of 64 bits"),
+    (
+        "push",
+        "version: 9\nops:\n  - [PUT, /a, 1]\n",
+        "input.yaml:3:6: there is no operation \"PUT\"",
+    ),
+    (
+        "push",
+        "version: 9\nops:\n  - [SET, /a~2, 1]\n",
+        "input.yaml:3:11: \"/a~2\" is no path to a fact: at character 3",
+    ),
+    (
+        "push",
+        "version: 9\nops:\n  - [SET, /a/b/x, 1]\n",
+        "input.yaml:3:11: /a/b/x: the list has 1 items, counted from 0",
+    ),
+    (
+        "push",
+        "version: 9\nops:\n  - {op: SET, path: /c/d, data: 1}\n",
+        "input.yaml:3:15: /c: there is no /c",
+    ),
+    (
+        "push",
+        "version: 9\npatch:\n  - {op: remove, path: /c}\n",
+        "input.yaml:3:18: /c: there is no /c",
+    ),
+    ("load", "version: 9\nfacts: []\n", "input.yaml:2:1: \"facts\" is a map, not a list"),
+];
+
 #[tokio::test]
 async fn bad_input_is_refused_with_its_place_and_changes_nothing() -> TestResult {
     let machine = Machine::new(NO_SITE)?;
     facts(&machine, &["set", "/a", "{b: [1]}"]).await?;
     let deep = format!("version: 9\nfacts: {{a: {}1{}}}\n", "[".repeat(80), "]".repeat(80));
     let large = format!("version: 9\nfacts: {{a: {}}}\n", "x".repeat(17 << 20));
-    for (command, text, with) in [
-        ("push", "", "input.yaml:1:1: the file is empty"),
-        ("push", "version: 9\nops: [[SET, /a", "not YAML"),
-        (
-            "push",
-            "version: 9\nversion: 10\nops: []\n",
-            "input.yaml:2:1: duplicate key \"version\", first on line 1",
-        ),
-        (
-            "push",
-            "version: -1\nops: []\n",
-            "input.yaml:1:1: a version is a whole number from 1 to 9223372036854775807, not -1",
-        ),
-        ("push", "version: 1.5\nops: []\n", "not 1.5"),
-        ("push", "version: 9223372036854775808\nops: []\n", "not 9223372036854775808"),
-        (
-            "push",
-            "version: 99999999999999999999\nops: []\n",
-            "is too large for a number of 64 bits",
-        ),
-        (
-            "push",
-            "version: 9\nops:\n  - [PUT, /a, 1]\n",
-            "input.yaml:3:6: there is no operation \"PUT\"",
-        ),
-        (
-            "push",
-            "version: 9\nops:\n  - [SET, /a~2, 1]\n",
-            "input.yaml:3:11: \"/a~2\" is no path to a fact: at character 3",
-        ),
-        (
-            "push",
-            "version: 9\nops:\n  - [SET, /a/b/x, 1]\n",
-            "input.yaml:3:11: /a/b/x: the list has 1 items, counted from 0",
-        ),
-        (
-            "push",
-            "version: 9\nops:\n  - {op: SET, path: /c/d, data: 1}\n",
-            "input.yaml:3:15: /c: there is no /c",
-        ),
-        (
-            "push",
-            "version: 9\npatch:\n  - {op: remove, path: /c}\n",
-            "input.yaml:3:18: /c: there is no /c",
-        ),
-        ("load", "version: 9\nfacts: []\n", "input.yaml:2:1: \"facts\" is a map, not a list"),
-        ("load", &deep, "nested deeper than 64 levels"),
-        ("load", &large, "the file is larger than 16 MiB"),
-    ] {
+    for (command, text, with) in BAD.iter().copied().chain([
+        ("load", &*deep, "nested deeper than 64 levels"),
+        ("load", &*large, "the file is larger than 16 MiB"),
+    ]) {
         machine.write("input.yaml", text)?;
         let ran = facts(&machine, &[command, "input.yaml"]).await?;
         assert_eq!((ran.code, &*ran.stdout), (Some(65), ""), "{text:.80}: {ran:?}");

@@ -219,3 +219,81 @@ async fn the_wait_after_a_failure_is_a_fact() -> TestResult {
     machine.lines("tries", 5).await?;
     agent.clean_kill(&machine).await
 }
+
+#[tokio::test]
+async fn a_host_that_is_not_as_its_facts_say_is_told() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    let mut agent = Agent::start(&machine).await?;
+
+    facts(
+        &machine,
+        &[
+            "set",
+            "/agent",
+            "{host: {processors: 100000, disks: [{name: nosuch}]}}",
+            "--create-parents",
+        ],
+    )
+    .await?;
+
+    agent
+        .until_logged(&[
+            "a worker is degraded",
+            "/agent/host/processors is declared as 100000, and ",
+            "/agent/host/disks/0: {\"name\":\"nosuch\"} is declared, and was not found",
+        ])
+        .await?;
+    let report = machine.run(&["report", "--exit-status"]).await?;
+    assert_eq!(report.code, Some(1), "{report:?}");
+    assert!(report.stdout.contains("host_matches  running, degraded"), "{report:?}");
+    facts(&machine, &["set", "/agent/host", "--delete"]).await?;
+    let mut code = machine.run(&["report", "--exit-status"]).await?.code;
+    while code != Some(0) {
+        code = machine.run(&["report", "--exit-status"]).await?.code;
+    }
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_resource_keeps_a_fact_that_is_the_agents_own() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: "hello\n"}}
+  seen:
+    type: fact
+    dependencies: [page]
+    config: {path: /seen/page, value: {size: "{{ page.state.size }}"}}
+"#,
+    )?;
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    assert!(plan.stdout.contains("~ seen (fact) would change"), "{plan:?}");
+    let applied = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let got = facts(&machine, &["get", "/seen/page/size"]).await?;
+    assert_eq!(got.stdout, "6\n");
+    let again =
+        machine.run(&["apply", "site.yaml", "--confirm", "none", "--detailed-exitcode"]).await?;
+    assert_eq!(again.code, Some(0), "{again:?}");
+
+    let explained = facts(&machine, &["explain", "/seen/page/size"]).await?;
+    assert!(
+        explained.stdout.contains("written by resource seen, a part of the agent"),
+        "{explained:?}"
+    );
+    let refused = facts(&machine, &["set", "/seen/page/size", "7"]).await?;
+    assert_eq!(refused.code, Some(75));
+    assert_eq!(
+        refused.stderr,
+        "crankcase: facts of others would be overwritten: /seen/page is of resource seen; name what is to be \
+         overwritten with --overwrite PATH\n"
+    );
+    let forced = facts(&machine, &["set", "/seen/page/size", "7", "--overwrite", "/seen"]).await?;
+    assert!(
+        forced.stdout.contains("overwritten: /seen/page, which resource seen had written"),
+        "{forced:?}"
+    );
+    let failed = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("/seen/page/size is of a user"), "{failed:?}");
+    Ok(())
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
-use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Observer, Reconcile, Site};
+use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Observer, Reconcile, Site, World};
 use crankcase_workers::Watches;
 
 /// What keeping a site needs.
@@ -28,6 +28,8 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Who sees what happens to the resources. Default nobody.
     pub observer: Option<Arc<dyn Observer>>,
+    /// The facts that resources may read, and to which they may add their own. Default none.
+    pub world: Option<Arc<dyn World>>,
 }
 
 crankcase_engine::setters! {
@@ -41,10 +43,12 @@ crankcase_engine::setters! {
         state: PathBuf,
         seed: u64,
         observer: Arc<dyn Observer>,
+        world: Arc<dyn World>,
     }
 }
 
-// An observer is told of things and asked nothing, so it shows nobody what a panic has left half done.
+// An observer is told of things and asked nothing, and a world changes as a whole or not at all, so they show
+// nobody what a panic has left half done.
 impl UnwindSafe for Config {}
 impl RefUnwindSafe for Config {}
 
@@ -52,8 +56,8 @@ impl Config {
     /// Returns the defaults with these inputs.
     pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, state: PathBuf) -> Self {
         let backoff = Backoff::default();
-        let (state, seed, observer) = (Some(state), None, None);
-        Self { site, watches, state, backoff, look_every: FULL_LOOK, seed, observer }
+        let (state, seed, observer, world) = (Some(state), None, None, None);
+        Self { site, watches, state, backoff, look_every: FULL_LOOK, seed, observer, world }
     }
 
     /// Returns how a resource of these kinds is kept.

@@ -20,6 +20,7 @@ mod change;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod difference;
+mod disagreement;
 mod example;
 mod facts;
 mod format;
@@ -40,6 +41,7 @@ pub mod wire;
 
 pub use change::{Change, FactsError, Load, Outcome, Owned, Submission};
 pub use difference::{Difference, Digest, difference};
+pub use disagreement::{Disagreement, disagreements};
 pub use example::{example, skeleton};
 pub use facts::Facts;
 pub use layers::{LAYERS, Layer, effective, explain};

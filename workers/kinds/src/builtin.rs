@@ -1,6 +1,7 @@
 use crankcase_resources::{Kinds, kind};
 
 use crate::exec::Exec;
+use crate::fact::Fact;
 use crate::file::File;
 use crate::noop::Noop;
 use crate::print::Print;
@@ -14,4 +15,9 @@ pub fn builtin() -> Kinds {
         .with(Noop)
         .with(kind::<Print>())
         .with(kind::<Process>().supervised())
+}
+
+/// Returns the built-in kinds and `fact`, for an agent that has [facts](crankcase_resources::World).
+pub fn with_facts() -> Kinds {
+    builtin().with(kind::<Fact>())
 }

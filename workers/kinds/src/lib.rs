@@ -30,15 +30,17 @@
 mod builtin;
 mod command;
 mod exec;
+mod fact;
 mod file;
 mod noop;
 mod print;
 mod process;
 
-pub use builtin::builtin;
+pub use builtin::{builtin, with_facts};
 pub use command::{Account, Argv, Command, Environment, Grace, Limits, Setting, Umask};
 pub use crankcase_workers::EntryPath;
 pub use exec::Exec;
+pub use fact::Fact;
 pub use file::{File, Presence, Principal};
 pub use print::Print;
 pub use process::{Ending, Process};

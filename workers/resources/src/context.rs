@@ -16,6 +16,7 @@ use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
 use crate::foresight::{Foreseen, Foresight};
 use crate::log::Log;
+use crate::world::World;
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
 #[derive(Debug, Clone)]
@@ -153,6 +154,35 @@ impl Context {
     /// says that it [reads the host](crate::Resource::READS_HOST).
     pub fn host(&self) -> &Value {
         self.about.host.as_deref().unwrap_or(&Value::Null)
+    }
+
+    /// Returns a fact; none if nothing is at the path, a JSON pointer.
+    ///
+    /// # Errors
+    ///
+    /// When the path is none, or there are no facts here.
+    pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        self.world()?.get(path)
+    }
+
+    /// Writes a fact, which is the resource's own from then on; none removes it. The resource writes over nothing
+    /// that is not its own, and a user overwrites it only deliberately.
+    ///
+    /// # Errors
+    ///
+    /// When the fact is of somebody else, does not fit its schema, or cannot be written, or there are no facts
+    /// here: nothing is changed then.
+    ///
+    /// # Cancel safety
+    ///
+    /// A write that was begun is made as a whole or not at all.
+    pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
+        let owner = format!("resource {}", self.about.name);
+        self.world()?.set(&owner, path, value).await
+    }
+
+    fn world(&self) -> Result<&Arc<dyn World>, BoxError> {
+        self.about.facilities.world().ok_or_else(|| "there are no facts here".into())
     }
 
     /// Returns what tells the call to end early. A look that takes long obeys it with an error, an

@@ -12,6 +12,7 @@ pub(crate) use self::services::Services;
 pub use self::services::Shared;
 use crate::naming::worker_name;
 use crate::observer::Observer;
+use crate::world::World;
 
 mod kept;
 mod notices;
@@ -29,6 +30,7 @@ pub struct Facilities {
     inner: Arc<Inner>,
     secrets: Secrets,
     observer: Option<Arc<dyn Observer>>,
+    world: Option<Arc<dyn World>>,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,17 @@ impl Facilities {
     #[must_use]
     pub fn observed_by(&self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self.clone() }
+    }
+
+    /// Returns the same facilities for resources that may read facts, and write their own. Default: there
+    /// are none.
+    #[must_use]
+    pub fn in_world(&self, world: Arc<dyn World>) -> Self {
+        Self { world: Some(world), ..self.clone() }
+    }
+
+    pub(crate) fn world(&self) -> Option<&Arc<dyn World>> {
+        self.world.as_ref()
     }
 
     pub(crate) fn observer(&self) -> Option<&dyn Observer> {

@@ -63,6 +63,7 @@ mod tuning;
 mod typed;
 mod walk;
 mod watch;
+mod world;
 
 pub use account::{Account, Accounted, Done, Halt, Outcome};
 #[doc(hidden)]
@@ -121,3 +122,4 @@ pub use text::{circle, cut, cut_after, nearest, shown};
 pub use tuning::{PartialBackoff, Tuning, Tunings};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;
+pub use world::World;

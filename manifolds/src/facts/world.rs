@@ -1,0 +1,61 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use crankcase_facts::{Change, Facts, Operation, Pointer, Submission};
+use crankcase_resources::{BoxError, World};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+/// Returns the world of resources that may read facts, and write their own. The facts are opened when they are
+/// needed first.
+pub fn world<O>(open: O) -> Arc<dyn World>
+where
+    O: Fn() -> Result<Facts, BoxError> + Send + Sync + 'static,
+{
+    Arc::new(OfFacts { open, facts: Mutex::default() })
+}
+
+struct OfFacts<O> {
+    open: O,
+    facts: Mutex<Option<Facts>>,
+}
+
+impl<O> fmt::Debug for OfFacts<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OfFacts").finish_non_exhaustive()
+    }
+}
+
+impl<O: Fn() -> Result<Facts, BoxError>> OfFacts<O> {
+    fn facts(&self) -> Result<Facts, BoxError> {
+        let mut facts = self.facts.lock();
+        match &*facts {
+            Some(facts) => Ok(facts.clone()),
+            None => Ok(facts.insert((self.open)()?).clone()),
+        }
+    }
+}
+
+#[async_trait]
+impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
+    fn get(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        let path: Pointer = path.parse()?;
+        Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the history has the time of the day")]
+    async fn set(&self, owner: &str, path: &str, value: Option<Value>) -> Result<(), BoxError> {
+        let path: Pointer = path.parse()?;
+        let operation = match value {
+            Some(value) => Operation::Set(path, value),
+            None => Operation::Delete(path),
+        };
+        let submission = Submission::new(Change::Own(vec![operation]), owner);
+        let facts = self.facts()?;
+        let set = move || facts.submit(&submission, SystemTime::now());
+        tokio::task::spawn_blocking(set).await??;
+        Ok(())
+    }
+}
