@@ -11,7 +11,7 @@ use crankcase_facts::{
 };
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
-use crankcase_resources::Tunings;
+use crankcase_resources::{RuleParameters, Tunings};
 use crankcase_status::{Client, ClientError, StateDir};
 
 use crate::facts_given::Refused;
@@ -46,7 +46,9 @@ pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
 /// Registers the schemas of the facts that the agent itself uses. Facts that do not fit one stay as they are, and
 /// are told.
 fn register(facts: &Facts) -> anyhow::Result<()> {
-    for (path, schema) in [("/agent/resources", Tunings::schema())] {
+    for (path, schema) in
+        [("/agent/resources", Tunings::schema()), ("/rules", RuleParameters::schema())]
+    {
         let path: Pointer = path.parse()?;
         let schema = Schema::read("crankcase", schema)?;
         if facts.current().schemas().iter().any(|(at, known)| *at == path && *known == schema) {

@@ -16,11 +16,13 @@ use serde_json::json;
 use self::keeper::Keeper;
 
 pub use self::config::Config;
+pub use self::rules::{RulesConfig, rules};
 pub use self::settled::{until_settled, when_settled};
 
 mod config;
 mod keeper;
 mod resource;
+mod rules;
 mod settled;
 mod wiring;
 
@@ -45,6 +47,7 @@ pub fn manifold(config: Config) -> Manifold {
         .output(Keeper::engine)
         .output(Keeper::activity)
         .output(Keeper::tallies)
+        .output(Keeper::board)
         .report(|keeper| keeper.engine().reporter())
         .build()
         .grace(GRACE)

@@ -5,10 +5,11 @@ use anyhow::Context;
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, SiteFiles};
+use crankcase_manifolds::site::RulesConfig;
 use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, site, source,
 };
-use crankcase_resources::{Site, World};
+use crankcase_resources::{RuleEvents, Site, World};
 use crankcase_status::wire::EngineReport;
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use serde::Serialize;
@@ -29,6 +30,7 @@ const RESOURCES: Name<Engine> = Name::new(paths::RESOURCES);
 const TALLY: Name<()> = Name::new(paths::TALLY);
 const SETTLED: Name<()> = Name::new("settled");
 const HOST_MATCHES: Name<()> = Name::new("host_matches");
+const RULES: Name<()> = Name::new("rules");
 
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
@@ -101,14 +103,23 @@ fn keep(
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
+    let (telling, events) = RuleEvents::new(Some(observing.clone()));
+    let rules = RulesConfig {
+        site: SITE,
+        resources: RESOURCES,
+        world: world(facts.clone()),
+        events,
+        state: state.clone(),
+    };
     let keeping = site::Config::new(SITE, WATCHES, state)
-        .observer(observing.clone())
+        .observer(Arc::new(telling))
         .world(world(facts.clone()));
     let control = ControlConfig::default().extensions(vec![facts::answering(facts.clone())]);
     let agent = Agent::builder().state_dir(state_dir).signals(signals).control(control);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
+    let agent = agent.install(RULES, site::rules(rules));
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);

@@ -26,6 +26,7 @@ mod readme;
 mod refusing;
 mod released;
 mod reloading;
+mod rules;
 mod saved_plans;
 mod secrets;
 mod site_files;

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -43,6 +44,18 @@ impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
     fn get(&self, path: &str) -> Result<Option<Value>, BoxError> {
         let path: Pointer = path.parse()?;
         Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
+    }
+
+    fn revision(&self) -> u64 {
+        self.facts().map_or(0, |facts| facts.current().revision())
+    }
+
+    async fn changed(&self, revision: u64) {
+        let Ok(facts) = self.facts() else { return pending().await };
+        let mut facts = facts.follow();
+        if facts.wait_for(|facts| facts.revision() != revision).await.is_err() {
+            pending::<()>().await;
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the history has the time of the day")]

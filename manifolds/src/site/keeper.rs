@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
-use crankcase_resources::{Activity, Site, Tallies};
+use crankcase_resources::{Activity, Board, Site, Tallies};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;
@@ -31,6 +31,11 @@ impl Keeper {
     /// Returns which resources are at work.
     pub(super) fn activity(&self) -> Activity {
         self.wiring.activity()
+    }
+
+    /// Returns what the resources tell each other.
+    pub(super) fn board(&self) -> Board {
+        self.wiring.board()
     }
 
     /// Returns what tells how the resources have fared.

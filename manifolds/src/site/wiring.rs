@@ -69,6 +69,11 @@ impl Wiring {
         &self.facilities
     }
 
+    /// Returns what the resources tell each other.
+    pub(super) fn board(&self) -> Board {
+        self.board.clone()
+    }
+
     /// Returns which resources are at work.
     pub(super) fn activity(&self) -> Activity {
         self.board.activity()

@@ -18,6 +18,7 @@ mod plugs;
 mod problem;
 mod rehearsal;
 mod resource;
+mod rules;
 mod scalar;
 mod secrets;
 mod sensitive;
@@ -32,8 +33,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Culprit, Declaration, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Plug, Secrets,
-    Site, Tunings, Wanted, WantedKind, Wishes, is_part_alias,
+    Culprit, Declaration, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Plug, Rule,
+    Secrets, Site, Tunings, Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -73,6 +74,7 @@ pub struct Manifest {
     secret_files: Vec<PathBuf>,
     /// The variables that hold secrets.
     secret_vars: BTreeSet<String>,
+    rules: Vec<Rule>,
 }
 
 /// What a manifest is loaded with beside its files.
@@ -133,7 +135,7 @@ impl Manifest {
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
         let sources = document.sources();
-        let Document { is_whole, is_piped, vars, mut plugs, mut resources } = document;
+        let Document { is_whole, is_piped, vars, mut plugs, mut resources, rules } = document;
         let outside =
             Outside { overrides, host: from_json(&host), facts, secrets, sources: &sources };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
@@ -145,6 +147,7 @@ impl Manifest {
         let written = (&mut resources, &mut plugs);
         at_load::evaluate(written, (&known, &globals), &mut bounds, &mut problems);
         let offered = plugs::decode(&plugs, &mut problems);
+        let rules = rules::decode(&rules, &names, (&known, &globals), &mut problems);
         let drafts = decode(resources, kinds, &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
@@ -169,12 +172,7 @@ impl Manifest {
             Order::default()
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
-        match tunings(facts) {
-            Ok(tunings) => declarations.iter_mut().for_each(|it| tunings.tune(it)),
-            Err(error) => {
-                problems.note(format_args!("the facts at /{}: {error}", TUNINGS.join("/")));
-            }
-        }
+        tune(&mut declarations, facts, &mut problems);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
@@ -182,7 +180,16 @@ impl Manifest {
         let digest = digest(&placed);
         let secret_vars = vars.sensitive.vars();
         let (secrets, secret_files) = (secrets.clone(), vars.files);
-        Ok(Self { declarations, order, digest, is_piped, secrets, secret_files, secret_vars })
+        Ok(Self {
+            declarations,
+            order,
+            digest,
+            is_piped,
+            secrets,
+            secret_files,
+            secret_vars,
+            rules,
+        })
     }
 
     /// Returns the resources in the order in which they were written.
@@ -219,7 +226,7 @@ impl Manifest {
         }
         let site = Site::new(self.declarations, kinds, self.digest);
         let site = site.expect("the resources of a manifest have been ordered");
-        let site = site.hiding(self.secrets, self.secret_vars);
+        let site = site.hiding(self.secrets, self.secret_vars).ruled(self.rules);
         if self.is_piped { site.piped() } else { site }
     }
 }
@@ -227,10 +234,15 @@ impl Manifest {
 /// Where facts say how resources are kept.
 const TUNINGS: [&str; 2] = ["agent", "resources"];
 
-/// Returns what the facts say of how resources are kept.
-fn tunings(facts: &SeenFacts) -> Result<Tunings, String> {
+/// Sets how resources are kept, as far as the facts say.
+fn tune(declarations: &mut [Declaration], facts: &SeenFacts, problems: &mut Problems) {
     let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
-    said.map_or_else(|| Ok(Tunings::default()), Tunings::read)
+    match said.map_or_else(|| Ok(Tunings::default()), Tunings::read) {
+        Ok(tunings) => declarations.iter_mut().for_each(|it| tunings.tune(it)),
+        Err(error) => {
+            problems.note(format_args!("the facts at /{}: {error}", TUNINGS.join("/")));
+        }
+    }
 }
 
 /// Hides secrets in what is said of edges.

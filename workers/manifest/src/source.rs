@@ -195,7 +195,13 @@ impl SiteSource {
                     }
                     tracing::info!("the host has changed");
                 }
-                () = self.files.facts.changed(self.facts) => {}
+                () = self.files.facts.changed(self.facts) => {
+                    // Most changes of facts are none of the manifest's.
+                    if self.load(&stop).await == Loaded::Other {
+                        tracing::info!("{LOADED}");
+                    }
+                    continue;
+                }
                 () = self.watching.changed() => {
                     if !self.is_left_alone(&stop, &mut hangups).await {
                         return Ok(());

@@ -50,6 +50,7 @@ mod progress;
 mod reconcile;
 mod released;
 mod resource;
+mod rules;
 mod seal;
 mod secrets;
 mod site;
@@ -112,6 +113,9 @@ pub use reconcile::{
 };
 pub use released::Released;
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
+pub use rules::{
+    Cause, Handler, Hands, Happenings, Rule, RuleEvents, RuleParameters, RuleTally, Rules, Trigger,
+};
 pub use seal::{Grounds, Salt, Seal};
 pub use secrets::add_secret;
 #[doc(hidden)]

@@ -10,6 +10,7 @@ use crate::declaration::Declaration;
 use crate::kinds::Kinds;
 use crate::order::{Order, OrderError};
 use crate::plan::{self, Plan, PlanOptions};
+use crate::rules::Rule;
 use crate::text::did_you_mean;
 
 pub use self::release::Leaving;
@@ -32,6 +33,7 @@ pub struct Site {
     is_piped: bool,
     secrets: Secrets,
     secret_inputs: BTreeSet<String>,
+    rules: Vec<Arc<Rule>>,
 }
 
 impl Site {
@@ -49,7 +51,18 @@ impl Site {
         let order = Arc::new(Order::new(&declarations)?);
         let (is_cut, is_piped, secrets) = (false, false, Secrets::default());
         let secret_inputs = BTreeSet::new();
-        Ok(Self { declarations, is_cut, order, kinds, digest, is_piped, secrets, secret_inputs })
+        let rules = Vec::new();
+        Ok(Self {
+            declarations,
+            is_cut,
+            order,
+            kinds,
+            digest,
+            is_piped,
+            secrets,
+            secret_inputs,
+            rules,
+        })
     }
 
     pub(crate) fn is_cut(&self) -> bool {
@@ -60,7 +73,8 @@ impl Site {
     pub(crate) fn with(&self, declarations: Vec<Declaration>) -> Result<Self, OrderError> {
         let site = Self::new(declarations, self.kinds.clone(), self.digest.clone())?;
         let (is_piped, secrets) = (self.is_piped, self.secrets.clone());
-        Ok(Self { is_piped, secrets, secret_inputs: self.secret_inputs.clone(), ..site })
+        let (secret_inputs, rules) = (self.secret_inputs.clone(), self.rules.clone());
+        Ok(Self { is_piped, secrets, secret_inputs, rules, ..site })
     }
 
     /// Returns the site with other kinds.
@@ -72,6 +86,17 @@ impl Site {
     #[must_use]
     pub fn piped(self) -> Self {
         Self { is_piped: true, ..self }
+    }
+
+    /// Sets the rules that hold under `run`; `plan` and `apply` do nothing with them. Default none.
+    #[must_use]
+    pub fn ruled(self, rules: Vec<Rule>) -> Self {
+        Self { rules: rules.into_iter().map(Arc::new).collect(), ..self }
+    }
+
+    /// Returns the rules.
+    pub fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
     }
 
     /// Sets what is hidden in all that is said of its resources. Default: only the values of sensitive
@@ -181,6 +206,7 @@ impl PartialEq for Site {
         let pairs = || self.declarations.iter().zip(&other.declarations);
         self.declarations.len() == other.declarations.len()
             && self.kinds.names().eq(other.kinds.names())
+            && self.rules == other.rules
             && pairs().all(|(one, other)| {
                 (&one.place, &one.notify) == (&other.place, &other.notify) && one.is_equal(other)
             })

@@ -110,7 +110,7 @@ impl Tunings {
 
     /// Returns the JSON Schema of what [`read`](Self::read) reads.
     pub fn schema() -> Value {
-        let time = json!({"type": "string", "pattern": "^[0-9]+(ms|s|m|min|h|d)( [0-9]+(ms|s|m|min|h|d))*$", "examples": ["30s"]});
+        let time = time_schema();
         let object = |properties: Value| json!({"type": "object", "additionalProperties": false, "properties": properties});
         let backoff = object(json!({
             "initial": time, "max": time, "reset_after": time,
@@ -149,4 +149,10 @@ impl Tunings {
         let by_name = self.by_name.iter().map(|(name, tuning)| (name.as_str(), tuning));
         by_name.chain([("all", &self.all)])
     }
+}
+
+/// Returns the JSON Schema of a duration.
+pub(crate) fn time_schema() -> Value {
+    let part = "[0-9]+(ms|s|m|min|h|d)";
+    json!({"type": "string", "pattern": format!("^{part}( {part})*$"), "examples": ["30s"]})
 }

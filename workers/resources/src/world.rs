@@ -20,6 +20,12 @@ pub trait World: fmt::Debug + Send + Sync {
     /// When the path is none.
     fn get(&self, path: &str) -> Result<Option<Value>, BoxError>;
 
+    /// Returns a number that is another one after each change.
+    fn revision(&self) -> u64;
+
+    /// Waits until the number is another one. Cancel safe.
+    async fn changed(&self, revision: u64);
+
     /// Writes a value that is the owner's own from then on. None removes it.
     ///
     /// # Errors

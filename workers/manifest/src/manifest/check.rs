@@ -294,6 +294,14 @@ impl Checker<'_> {
         let message = format!("{} cannot use dependencies", self.usable.place);
         let help = "it is evaluated when the manifest is loaded, before anything is looked at";
         let hint = Hint::of("deps");
+        if self.usable.place.starts_with("rule ") {
+            return (
+                message,
+                hint.or(
+                    "it sees why it acts as \"item\"; on {state: NAME}, the state is item.value",
+                ),
+            );
+        }
         (message, if self.usable.is_variable { hint } else { hint.or(help) })
     }
 

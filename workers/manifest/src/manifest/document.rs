@@ -12,7 +12,7 @@ use crate::manifest::source::{self, Pipe};
 use crate::manifest::yaml;
 
 /// The keys at the top of a manifest.
-const KEYS: &[&str] = &["vars", "plugs", "resources"];
+const KEYS: &[&str] = &["vars", "plugs", "resources", "rules"];
 
 /// Something that was written under a name in one of the files.
 #[derive(Debug)]
@@ -33,15 +33,17 @@ pub(crate) struct Document {
     pub(crate) vars: IndexMap<String, Written>,
     pub(crate) plugs: IndexMap<String, Written>,
     pub(crate) resources: IndexMap<String, Written>,
+    pub(crate) rules: IndexMap<String, Written>,
 }
 
 impl Document {
     /// Reads the files, folders and pipes. A pipe has to be named: one in a folder is no manifest.
     pub(crate) fn read(paths: &[PathBuf], bounds: &mut Bounds, problems: &mut Problems) -> Self {
-        let (vars, plugs, resources) = (IndexMap::new(), IndexMap::new(), IndexMap::new());
+        let empty = IndexMap::new;
+        let (vars, plugs, resources, rules) = (empty(), empty(), empty(), empty());
         let files = source::list(paths, problems);
         let is_whole = problems.count() == 0;
-        let mut document = Self { is_whole, is_piped: false, vars, plugs, resources };
+        let mut document = Self { is_whole, is_piped: false, vars, plugs, resources, rules };
         for path in files {
             let pipe = Pipe::at(&path).filter(|_| paths.contains(&path));
             document.is_piped |= pipe.is_some();
@@ -62,6 +64,7 @@ impl Document {
     /// Returns the files that anything was read from.
     pub(crate) fn sources(&self) -> Vec<Arc<Source>> {
         let written = self.vars.values().chain(self.plugs.values()).chain(self.resources.values());
+        let written = written.chain(self.rules.values());
         let mut sources: Vec<Arc<Source>> = Vec::new();
         for Written { source, .. } in written {
             // All of a file comes one after another.
@@ -80,6 +83,7 @@ impl Document {
                 "vars" => ("variable", &mut self.vars),
                 "plugs" => ("plug", &mut self.plugs),
                 "resources" => ("resource", &mut self.resources),
+                "rules" => ("rule", &mut self.rules),
                 _ => {
                     let message = format!("unknown key {} in a manifest", quoted(&key));
                     let hint = problems.nearest(&key, KEYS.iter().copied()).or(listed(KEYS));

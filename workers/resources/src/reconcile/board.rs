@@ -13,6 +13,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::context::Notice;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::reconcile::flood::Flood;
@@ -87,6 +88,12 @@ impl Board {
         }
     }
 
+    /// Notifies a resource, as another one that has changed would; returns whether there is one.
+    pub(crate) fn notify(&self, resource: &str, by: &str) -> bool {
+        let notice = Notice::new(by, Vec::new(), Arc::default());
+        self.entries.lock().tell_one(resource, &notice)
+    }
+
     /// Returns which resources are at work.
     pub fn activity(&self) -> Activity {
         Activity(self.entries.lock().at_work())
@@ -113,7 +120,7 @@ impl Board {
     }
 
     /// Returns the last state of the resource with this name.
-    pub(super) fn last_state(&self, name: &str) -> Option<State> {
+    pub(crate) fn last_state(&self, name: &str) -> Option<State> {
         self.entries.lock().state(name)
     }
 

@@ -295,19 +295,30 @@ impl Entries {
     pub(in crate::reconcile) fn tell(&mut self, notice: &Notice) {
         let Some((source, entry)) = self.by_name.get_key_value(&*notice.by) else { return };
         let (source, targets) = (Arc::clone(source), entry.notifies.clone());
-        for target in targets {
-            let has_worker = self.edit(&target, |entry| {
-                entry.told += 1;
-                let told_by = entry.told_by.entry(Arc::clone(&source));
-                let told_by = told_by.and_modify(|(_, before)| before.add(notice));
-                told_by.or_insert_with(|| (0, notice.clone())).0 = entry.told;
-                entry.worker.is_some()
-            });
-            if has_worker == Some(false) {
-                self.set(&target, Standing::Failed);
-            }
-            self.wake(&target);
+        targets.iter().for_each(|target| self.tell_as(target, &source, notice));
+    }
+
+    /// Notifies one resource, for a reason that is no resource; returns whether there is one.
+    pub(super) fn tell_one(&mut self, target: &str, notice: &Notice) -> bool {
+        let is_there = self.by_name.contains_key(target);
+        if is_there {
+            self.tell_as(target, &notice.by.as_str().into(), notice);
         }
+        is_there
+    }
+
+    fn tell_as(&mut self, target: &str, source: &Arc<str>, notice: &Notice) {
+        let has_worker = self.edit(target, |entry| {
+            entry.told += 1;
+            let told_by = entry.told_by.entry(Arc::clone(source));
+            let told_by = told_by.and_modify(|(_, before)| before.add(notice));
+            told_by.or_insert_with(|| (0, notice.clone())).0 = entry.told;
+            entry.worker.is_some()
+        });
+        if has_worker == Some(false) {
+            self.set(target, Standing::Failed);
+        }
+        self.wake(target);
     }
 
     /// Takes over a resource's state. If it is another one, those that depend on it are to look.

@@ -1,0 +1,180 @@
+//! Rules: what is done when something has changed.
+
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::facts::facts;
+use crate::machine::Machine;
+use crate::world::{Error, TestResult};
+
+async fn get(machine: &Machine, path: &str) -> Result<String, Error> {
+    Ok(facts(machine, &["get", path]).await?.stdout)
+}
+
+/// Returns what the agent says of its rules.
+async fn tallies(machine: &Machine) -> Result<Value, Error> {
+    let report = machine.run(&["report", "rules", "--output", "json"]).await?;
+    let report: Value = serde_json::from_str(&report.stdout)?;
+    Ok(report["worker"]["report"].clone())
+}
+
+#[tokio::test]
+async fn a_changed_fact_sets_another_and_runs_a_command() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {}
+rules:
+  double:
+    on: {fact: /web/port}
+    match: "{{ item.value is not none and item.value > 100 }}"
+    do:
+      - set: {path: /seen/double, value: "{{ item.value * 2 }}"}
+      - run: [/bin/sh, -c, "cat >> @/causes; echo >> @/causes", "{{ item.of }}"]
+"#,
+    )?;
+    facts(&machine, &["set", "/web", "{port: 200}"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.lines("causes", 1).await?;
+    agent.until_logged(&["a rule has fired", "rule: double", "/web/port has changed"]).await?;
+    assert_eq!(get(&machine, "/seen/double").await?, "400\n");
+
+    facts(&machine, &["set", "/web/port", "50"]).await?;
+    facts(&machine, &["set", "/web/port", "300"]).await?;
+    let causes = machine.lines("causes", 2).await?;
+
+    let cause: Value = serde_json::from_str(&causes[1])?;
+    assert_eq!((&cause["rule"], &cause["of"]), (&"double".into(), &"/web/port".into()));
+    assert_eq!(cause["value"], 300);
+    agent.until_logged(&["a rule has fired"]).await?;
+    assert_eq!(get(&machine, "/seen/double").await?, "600\n");
+    let explained = facts(&machine, &["explain", "/seen/double"]).await?;
+    assert!(
+        explained.stdout.contains("written by rule double, a part of the agent"),
+        "{explained:?}"
+    );
+    agent.clean_kill(&machine).await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    agent.clean_kill(&machine).await?;
+    assert_eq!(machine.lines("causes", 2).await?.len(), 2, "what was handled is not handled again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_happens_to_a_resource_and_its_state_are_causes_too() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: one}}
+  told:
+    type: exec
+    config: {command: "echo told >> @/told", shell: true, creates: "@/told"}
+rules:
+  mended:
+    on: {event: repaired, resource: page}
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/mended", "{{ item.happened.resource }}"]}]
+  grown:
+    on: {state: page}
+    match: "{{ item.value.size > 3 }}"
+    do: [{notify: told}]
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    machine.lines("told", 1).await?;
+
+    machine.write("page", "otherwise")?;
+    assert_eq!(machine.lines("mended", 1).await?, ["page"]);
+    let site = std::fs::read_to_string(machine.path("site.yaml"))?;
+    std::fs::write(machine.path("site.yaml"), site.replace("content: one", "content: larger"))?;
+    machine.lines("told", 2).await?;
+
+    agent.until_logged(&["a rule has fired", "rule: grown", "page has changed"]).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn what_fails_is_tried_again_then_given_up_and_shown_until_it_goes_well() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {}
+rules:
+  picky:
+    on: {fact: /text}
+    attempts: 2
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/tries; test $0 != bad || { echo no good >&2; exit 3; }", "{{ item.value }}"]}]
+"#,
+    )?;
+    facts(&machine, &["set", "/text", "bad"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+
+    agent.until_logged(&["a rule has failed, and is tried again", "attempt: 1"]).await?;
+    agent.until_logged(&["a rule has failed, and gives up", "exited with code 3: no good"]).await?;
+    agent
+        .until_logged(&[
+            "a worker is degraded",
+            "rule picky has given up after 2 attempts: /text has changed",
+        ])
+        .await?;
+    assert_eq!(machine.lines("tries", 2).await?, ["bad", "bad"]);
+    agent.clean_kill(&machine).await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["a worker is degraded", "rule picky has given up"]).await?;
+    assert_eq!(tallies(&machine).await?["picky"]["given_up"][0][0], "/text has changed");
+    facts(&machine, &["set", "/text", "good"]).await?;
+    agent.until_logged(&["a rule has fired", "rule: picky"]).await?;
+    assert_eq!(machine.lines("tries", 3).await?, ["bad", "bad", "good"]);
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn what_was_not_handled_when_the_agent_was_killed_is_handled_by_the_next() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: one}}
+rules:
+  slow:
+    on: {event: repaired}
+    do: [{run: [/bin/sh, -c, "echo begun >> @/begun; test -e @/go && echo done >> @/done || sleep 1000"]}]
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    machine.write("page", "otherwise")?;
+    machine.lines("begun", 1).await?;
+    agent.dirty_kill().await?;
+    machine.write("go", "")?;
+
+    let agent = Agent::start(&machine).await?;
+
+    assert_eq!(machine.lines("done", 1).await?, ["done"]);
+    assert_eq!(machine.lines("begun", 2).await?.len(), 2);
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_rule_is_switched_and_tuned_by_facts() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {}
+rules:
+  log:
+    on: {fact: /text}
+    enabled: false
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/log", "{{ item.value }} {{ facts.rules.log.mark | default('-') }}"]}]
+"#,
+    )?;
+    facts(&machine, &["set", "/text", "one"]).await?;
+    let agent = Agent::start(&machine).await?;
+    let wrong = facts(&machine, &["set", "/rules", "{log: {enabled: perhaps}}"]).await?;
+    assert_eq!(wrong.code, Some(65), "{wrong:?}");
+
+    facts(&machine, &["set", "/rules", "{log: {enabled: true, debounce: 10ms, mark: x}}"]).await?;
+    assert_eq!(machine.lines("log", 1).await?.len(), 1);
+    facts(&machine, &["set", "/rules/log/enabled", "false"]).await?;
+    facts(&machine, &["set", "/text", "two"]).await?;
+    facts(&machine, &["set", "/text", "three"]).await?;
+    facts(&machine, &["set", "/rules/log/enabled", "true"]).await?;
+
+    let log = machine.lines("log", 2).await?;
+    assert_eq!((log.len(), log[1].as_str()), (2, "three x"));
+    agent.clean_kill(&machine).await
+}

@@ -1,0 +1,64 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::ready;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_resources::{Board, Facilities, Happenings, RuleTally, Rules, Site, World};
+use crankcase_workers::Ledger;
+use serde_json::json;
+use tokio::sync::watch;
+
+/// What following the rules of a site needs.
+#[derive(Clone)]
+pub struct RulesConfig {
+    /// The site. A new one takes the place of the old.
+    pub site: Name<Arc<Site>>,
+    /// What keeps its resources.
+    pub resources: Name<Engine>,
+    /// What the rules read and write.
+    pub world: Arc<dyn World>,
+    /// What happens to the resources.
+    pub events: Happenings,
+    /// The state folder.
+    pub state: PathBuf,
+}
+
+impl fmt::Debug for RulesConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RulesConfig").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+/// Returns a manifold that follows the rules of a site, and reports how each does.
+pub fn rules(config: RulesConfig) -> Manifold {
+    let inputs = (config.site.live().required(), config.resources.output::<Board>());
+    Manifold::builder()
+        .inputs(inputs)
+        .start_with(config, |config, (site, board), ctx| async move {
+            let RulesConfig { world, events, state, .. } = config;
+            let tally = watch::Sender::new(BTreeMap::new());
+            let current = tally.subscribe();
+            let ledger = Some(Ledger::new(&Facilities::processes(&state)));
+            let (folder, health) = (state.join("rules"), ctx.health());
+            let rules = Rules { site, world, board, events, folder, ledger, health, tally };
+            Ok(Following { rules, current })
+        })
+        .report(|following| {
+            let current = following.current.clone();
+            move || ready(json!(*current.borrow()))
+        })
+        .build()
+}
+
+struct Following {
+    rules: Rules,
+    current: watch::Receiver<BTreeMap<String, RuleTally>>,
+}
+
+impl Worker for Following {
+    async fn run(self, stop: Stop) -> Outcome {
+        self.rules.run(stop).await
+    }
+}

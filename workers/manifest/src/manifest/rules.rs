@@ -1,0 +1,394 @@
+//! The rules of a manifest.
+
+use std::any::Any;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, RuleParameters, Trigger, What};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::manifest::check::{self, Used};
+use crate::manifest::document::{Written, map};
+use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::globals::Globals;
+use crate::manifest::lines::Source;
+use crate::manifest::node::{Data, Entry, Node};
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::resource::Decoder;
+use crate::manifest::source::{bad_name, is_name};
+use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::vars::KnownVars;
+
+/// The keys of a rule.
+const KEYS: &[&str] = &["on", "match", "do", "debounce", "attempts", "timeout", "enabled"];
+
+/// The keys of what a rule waits for.
+const TRIGGERS: &[&str] = &["fact", "state", "event", "resource"];
+
+/// What a rule can do.
+const STEPS: &[&str] = &["set", "notify", "run"];
+
+/// The words for what can happen to a resource.
+const EVENTS: [What; 5] =
+    [What::Changed, What::Repaired, What::Refreshed, What::Failed, What::Released];
+
+/// How long a debounce and a timeout may be.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Decodes the rules, and checks their expressions. `resources` are the names that there are.
+pub(crate) fn decode(
+    written: &IndexMap<String, Written>,
+    resources: &HashSet<String>,
+    (vars, globals): (&KnownVars<'_>, &Arc<Globals>),
+    problems: &mut Problems,
+) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (name, Written { source, key, node }) in written {
+        if !is_name(name) {
+            let message = bad_name("name of a rule", name);
+            problems.with_hint(source, key.start, message, Hint::of(name));
+        }
+        let what = format!("rule {}", quoted(name));
+        let Some(map) = map(source, node.clone(), &what, problems) else { continue };
+        let mut reading = Reading {
+            decoder: Decoder { source, problems },
+            resources,
+            vars,
+            place: what,
+            used: Used::default(),
+        };
+        let (has_on, has_steps) = (map.contains_key("on"), map.contains_key("do"));
+        let (mut on, mut parameters) = (None, RuleParameters::default());
+        let mut does = Does::new(source, globals);
+        for (key, entry) in map {
+            match key.as_str() {
+                "on" => on = reading.trigger(entry.value),
+                "match" => {
+                    reading.check(&entry.value);
+                    does.matches = Some(entry.value);
+                }
+                "do" => does.steps = reading.steps(entry.value),
+                "debounce" => parameters.debounce = reading.duration(entry, &key),
+                "timeout" => parameters.timeout = reading.duration(entry, &key),
+                "attempts" => parameters.attempts = reading.attempts(&entry.value),
+                "enabled" => parameters.is_enabled = reading.decoder.boolean(&entry.value, &key),
+                _ => reading.decoder.unknown(&entry.key, &key, "a rule", KEYS),
+            }
+        }
+        let Reading { decoder, place, used, .. } = reading;
+        does.used = used;
+        if !has_steps {
+            decoder.problems.at(source, key.start, format!("{place} has nothing to \"do\""));
+        }
+        if !has_on {
+            decoder.problems.at(
+                source,
+                key.start,
+                format!("{place} has no \"on\", which says what it waits for"),
+            );
+        }
+        // What is wrong with one that has it was told.
+        if let Some(on) = on {
+            let mut rule = Rule::new(name, on, Arc::new(does));
+            rule.parameters = parameters;
+            rules.push(rule);
+        }
+    }
+    rules
+}
+
+struct Reading<'a, 'b> {
+    decoder: Decoder<'a>,
+    resources: &'a HashSet<String>,
+    vars: &'a KnownVars<'b>,
+    place: String,
+    /// What the expressions use.
+    used: Used,
+}
+
+impl Reading<'_, '_> {
+    fn trigger(&mut self, node: Node) -> Option<Trigger> {
+        let span = node.span.clone();
+        let map = map(self.decoder.source, node, "\"on\"", self.decoder.problems)?;
+        let (mut fact, mut state, mut resource, mut event) = (None, None, None, None);
+        for (key, entry) in map {
+            match key.as_str() {
+                "fact" => fact = self.pointer(entry.value),
+                "state" => state = self.resource(entry.value),
+                "resource" => resource = self.resource(entry.value),
+                "event" => event = Some(self.event(entry.value)?),
+                _ => self.decoder.unknown(&entry.key, &key, "\"on\"", TRIGGERS),
+            }
+        }
+        match (fact, state, event) {
+            (Some(path), None, None) if resource.is_none() => Some(Trigger::Fact(path)),
+            (None, Some(name), None) if resource.is_none() => Some(Trigger::State(name)),
+            (None, None, Some(event)) => Some(Trigger::Event { resource, event }),
+            _ => {
+                let message = "a rule waits for one thing: {fact: PATH}, {state: RESOURCE}, or {event: WORD} with \
+                               or without {resource: NAME}";
+                self.decoder.at(&span, message.to_owned());
+                None
+            }
+        }
+    }
+
+    fn pointer(&mut self, node: Node) -> Option<String> {
+        let span = node.span.clone();
+        let path = self.decoder.text(node, "the path of a fact")?;
+        if path.is_empty() || path.starts_with('/') {
+            return Some(path);
+        }
+        let message = format!("{} is no path to a fact: it begins with \"/\"", quoted(&path));
+        self.decoder.wrong(&span, message, &path);
+        None
+    }
+
+    fn resource(&mut self, node: Node) -> Option<String> {
+        let span = node.span.clone();
+        let name = self.decoder.text(node, "the name of a resource")?;
+        if self.resources.contains(&name) {
+            return Some(name);
+        }
+        let problems = &mut *self.decoder.problems;
+        let hint = problems.nearest(&name, self.resources.iter().map(String::as_str));
+        problems.with_hint(
+            self.decoder.source,
+            span.start,
+            format!("unknown resource {}", quoted(&name)),
+            hint,
+        );
+        None
+    }
+
+    /// Takes the word for an event; `any` is any.
+    fn event(&mut self, node: Node) -> Option<Option<What>> {
+        let span = node.span.clone();
+        let word = self.decoder.text(node, "an event")?;
+        if word == "any" {
+            return Some(None);
+        }
+        if let Some(event) = EVENTS.into_iter().find(|event| event.word() == word) {
+            return Some(Some(event));
+        }
+        let words = || EVENTS.map(What::word).into_iter().chain(["any"]);
+        let problems = &mut *self.decoder.problems;
+        let hint = problems.nearest(&word, words());
+        let hint = hint.or(format!("there are {}", words().collect::<Vec<_>>().join(", ")));
+        problems.with_hint(
+            self.decoder.source,
+            span.start,
+            format!("there is no event {}", quoted(&word)),
+            hint,
+        );
+        None
+    }
+
+    fn duration(&mut self, entry: Entry, key: &str) -> Duration {
+        let span = entry.value.span.clone();
+        let Some(text) = self.decoder.text(entry.value, &quoted(key)) else { return LONGEST };
+        match humantime::parse_duration(&text) {
+            Ok(duration) if duration <= LONGEST => duration,
+            _ => {
+                let message = format!(
+                    "\"{key}\" is a duration of at most 1day, such as \"30s\", not {}",
+                    quoted(&text)
+                );
+                self.decoder.wrong(&span, message, &text);
+                LONGEST
+            }
+        }
+    }
+
+    fn attempts(&mut self, node: &Node) -> u32 {
+        let count = match &node.data {
+            Data::Number(number) => number.as_u64().and_then(|count| u32::try_from(count).ok()),
+            _ => None,
+        };
+        count.filter(|count| (1..=1000).contains(count)).unwrap_or_else(|| {
+            self.decoder.at(&node.span, "\"attempts\" is a whole number from 1 to 1000".to_owned());
+            1
+        })
+    }
+
+    fn steps(&mut self, node: Node) -> Vec<Step> {
+        let description = node.description();
+        let Data::List(items) = node.data else {
+            self.decoder.at(&node.span, format!("\"do\" is a list of steps, not {description}"));
+            return Vec::new();
+        };
+        if items.is_empty() {
+            self.decoder.at(&node.span, "\"do\" has at least one step".to_owned());
+        }
+        items.into_iter().filter_map(|item| self.step(item)).collect()
+    }
+
+    fn step(&mut self, node: Node) -> Option<Step> {
+        let span = node.span.clone();
+        let map = map(self.decoder.source, node, "a step", self.decoder.problems)?;
+        let mut entries = map.into_iter();
+        let (Some((key, entry)), None) = (entries.next(), entries.next()) else {
+            let message = format!("a step is one of {}", STEPS.join(", "));
+            self.decoder.at(&span, message);
+            return None;
+        };
+        match key.as_str() {
+            "set" => self.set(entry.value),
+            "notify" => self.resource(entry.value).map(Step::Notify),
+            "run" => self.run(entry.value),
+            _ => {
+                self.decoder.unknown(&entry.key, &key, "a step", STEPS);
+                None
+            }
+        }
+    }
+
+    fn set(&mut self, node: Node) -> Option<Step> {
+        let span = node.span.clone();
+        let mut map = map(self.decoder.source, node, "\"set\"", self.decoder.problems)?;
+        let (path, value) = (map.shift_remove("path"), map.shift_remove("value"));
+        for (key, entry) in &map {
+            self.decoder.unknown(&entry.key, key, "\"set\"", &["path", "value"]);
+        }
+        let Some(path) = path else {
+            self.decoder.at(&span, "\"set\" has no \"path\"".to_owned());
+            return None;
+        };
+        self.check(&path.value);
+        let value = value.map(|entry| entry.value);
+        value.iter().for_each(|value| drop(self.check(value)));
+        Some(Step::Set { path: path.value, value })
+    }
+
+    fn run(&mut self, node: Node) -> Option<Step> {
+        let description = node.description();
+        let used = self.check(&node);
+        if let Some(secret) = used.secrets.first() {
+            let message =
+                format!("a command uses a secret, {secret}, and is seen by others on the machine");
+            self.decoder.wrong(&node.span, message, secret);
+        }
+        match &node.data {
+            Data::List(items) if !items.is_empty() => Some(Step::Run(node)),
+            _ => {
+                let message =
+                    format!("\"run\" is a program and its arguments as a list, not {description}");
+                self.decoder.at(&node.span, message);
+                None
+            }
+        }
+    }
+
+    /// Checks the expressions of a value.
+    fn check(&mut self, node: &Node) -> Used {
+        let usable = self.vars.usable(true, &self.place);
+        let used = check::check(self.decoder.source, node, &usable, self.decoder.problems);
+        self.used = std::mem::take(&mut self.used).and(used.clone());
+        used
+    }
+}
+
+/// What a rule of a manifest does.
+#[derive(Debug)]
+struct Does {
+    source: Arc<Source>,
+    globals: Arc<Globals>,
+    matches: Option<Node>,
+    steps: Vec<Step>,
+    /// What the expressions use.
+    used: Used,
+}
+
+#[derive(Debug, PartialEq)]
+enum Step {
+    Set { path: Node, value: Option<Node> },
+    Notify(String),
+    Run(Node),
+}
+
+impl Does {
+    fn new(source: &Arc<Source>, globals: &Arc<Globals>) -> Self {
+        let (source, globals) = (Arc::clone(source), Arc::clone(globals));
+        Self { source, globals, matches: None, steps: Vec::new(), used: Used::default() }
+    }
+
+    /// Evaluates a value, in which `item` is the cause.
+    fn value(&self, node: &Node, cause: &Cause) -> Result<Value, BoxError> {
+        let names = Names {
+            vars: Arc::clone(&self.globals.vars),
+            host: self.globals.host.clone(),
+            facts: self.globals.facts.clone(),
+            item: Some(from_json(&serde_json::to_value(cause)?)),
+            sensitive: Arc::clone(&self.globals.sensitive),
+            ..Names::default()
+        };
+        let mut budget = Budget::new();
+        let mut texts = Texts::new(&names, &mut budget);
+        let value = texts.node(node);
+        match texts.finish().troubles.into_iter().next() {
+            None => Ok(value),
+            Some(Trouble { span, text, failure }) => {
+                let offset = self.source.locate(&span, &text, failure.offset);
+                let help = failure.hint.help.map_or_else(String::new, |help| format!("; {help}"));
+                Err(format!("{}: {}{help}", self.source.place(offset), failure.message).into())
+            }
+        }
+    }
+
+    fn text(&self, node: &Node, cause: &Cause) -> Result<String, BoxError> {
+        match self.value(node, cause)? {
+            Value::String(text) => Ok(text),
+            Value::Number(number) => Ok(number.to_string()),
+            other => {
+                let place = self.source.place(node.span.start);
+                Err(format!("{place}: it is a text, not {other}").into())
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Handler for Does {
+    fn matches(&self, cause: &Cause) -> Result<bool, BoxError> {
+        let Some(node) = &self.matches else { return Ok(true) };
+        match self.value(node, cause)? {
+            Value::Bool(matches) => Ok(matches),
+            other => {
+                let place = self.source.place(node.span.start);
+                Err(format!("{place}: \"match\" is true or false, not {other}").into())
+            }
+        }
+    }
+
+    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+        for step in &self.steps {
+            match step {
+                Step::Set { path, value } => {
+                    let path = self.text(path, cause)?;
+                    let value = value.as_ref().map(|value| self.value(value, cause)).transpose()?;
+                    hands.set_fact(&path, value).await?;
+                }
+                Step::Notify(resource) => hands.notify(resource)?,
+                Step::Run(command) => {
+                    let Data::List(items) = &command.data else { continue };
+                    let argv = items.iter().map(|item| self.text(item, cause));
+                    hands.run(&argv.collect::<Result<Vec<_>, _>>()?, cause).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_equal(&self, other: &dyn Handler) -> bool {
+        let other: &dyn Any = other;
+        other.downcast_ref::<Self>().is_some_and(|other| {
+            self.matches == other.matches
+                && self.steps == other.steps
+                && self.used == other.used
+                && self.globals.is_alike(&other.globals, &self.used)
+        })
+    }
+}

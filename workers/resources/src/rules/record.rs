@@ -1,0 +1,99 @@
+//! What is known of a rule beyond the life of an agent.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crankcase_workers::{FileError, read_file, replace_file};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::BoxError;
+use crate::rules::cause::Cause;
+
+/// How many events wait for one rule at most; those beyond are counted and lost.
+const MOST_PENDING: usize = 1_000;
+
+/// How many causes that were given up are kept.
+const MOST_DEAD: usize = 20;
+
+/// How large a record may be, in bytes.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// What is on record of one rule.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Record {
+    /// The value that was handled last: none before the first, and a list that is empty if nothing was there.
+    pub(super) handled: Option<Vec<Value>>,
+    /// The events that were not handled yet.
+    pub(super) pending: VecDeque<Cause>,
+    /// How many events were lost because too many waited.
+    pub(super) lost: u64,
+    /// How often the first cause was tried.
+    pub(super) attempts: u32,
+    /// How many causes were handled well.
+    pub(super) fired: u64,
+    /// What was given up, the newest last.
+    pub(super) dead: VecDeque<Dead>,
+    /// Whether the last cause was given up.
+    pub(super) is_dead: bool,
+}
+
+/// A cause that was given up.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Dead {
+    pub(super) cause: Cause,
+    pub(super) attempts: u32,
+    pub(super) error: String,
+}
+
+impl Record {
+    /// Reads what an earlier agent has left. Blocks.
+    pub(super) fn read(folder: &Path, rule: &str) -> Result<Self, BoxError> {
+        let path = path(folder, rule);
+        match read_file(&path, LARGEST) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                format!("{} is no record of a rule: {error}", path.display()).into()
+            }),
+            Err(error) if error.is_missing() => Ok(Self::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts it on disk. Blocks.
+    pub(super) fn write(&self, folder: &Path, rule: &str) -> Result<(), BoxError> {
+        fs::create_dir_all(folder).map_err(FileError::io("make", folder))?;
+        Ok(replace_file(&path(folder, rule), &serde_json::to_vec(self)?, 0o600)?)
+    }
+
+    pub(super) fn push(&mut self, cause: Cause) {
+        if self.pending.len() < MOST_PENDING {
+            self.pending.push_back(cause);
+        } else {
+            self.lost += 1;
+        }
+    }
+
+    /// Notes that a cause is over.
+    pub(super) fn acknowledge(&mut self, cause: &Cause) {
+        self.attempts = 0;
+        if cause.happened.is_some() {
+            self.pending.pop_front();
+        } else {
+            self.handled = Some(cause.value.iter().cloned().collect());
+        }
+    }
+
+    /// Notes that a cause is given up.
+    pub(super) fn bury(&mut self, cause: &Cause, error: String) {
+        self.dead.push_back(Dead { cause: cause.clone(), attempts: self.attempts, error });
+        self.dead.drain(..self.dead.len().saturating_sub(MOST_DEAD));
+        self.is_dead = true;
+        self.acknowledge(cause);
+    }
+}
+
+fn path(folder: &Path, rule: &str) -> PathBuf {
+    folder.join(format!("{rule}.json"))
+}

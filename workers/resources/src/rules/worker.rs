@@ -1,0 +1,371 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::{Health, Latest, Outcome, Stop};
+use crankcase_workers::Ledger;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::account::Accounted;
+use crate::blocking::blocking;
+use crate::error::BoxError;
+use crate::observer::{Happened, Observer};
+use crate::reconcile::Board;
+use crate::rules::cause::{Cause, Trigger};
+use crate::rules::hands::Hands;
+use crate::rules::parameters::RuleParameters;
+use crate::rules::record::{Dead, Record};
+use crate::rules::{Handler, Rule};
+use crate::site::Site;
+use crate::world::World;
+
+/// How many events wait to be put on record; those beyond are lost, which is logged.
+const WAITING: usize = 10_000;
+
+/// The wait after a first attempt that has failed, and the longest one.
+const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// How many rules in trouble are named.
+const NAMED: usize = 10;
+
+/// What has happened to resources, for the one who follows their rules. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Happenings(Arc<Mutex<mpsc::Receiver<Happened>>>);
+
+/// Hands what happens to resources on to rules.
+#[derive(Debug)]
+pub struct RuleEvents {
+    inner: Option<Arc<dyn Observer>>,
+    sender: mpsc::Sender<Happened>,
+}
+
+impl RuleEvents {
+    /// Returns an observer that tells another one all that it sees, and what rules receive.
+    pub fn new(inner: Option<Arc<dyn Observer>>) -> (Self, Happenings) {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        (Self { inner, sender }, Happenings(Arc::new(receiver.into())))
+    }
+}
+
+impl Observer for RuleEvents {
+    fn said(&self, resource: &str, line: &str) {
+        self.inner.iter().for_each(|inner| inner.said(resource, line));
+    }
+
+    fn happened(&self, event: &Happened) {
+        self.inner.iter().for_each(|inner| inner.happened(event));
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(event.clone()) {
+            let Happened { resource, event, .. } = event;
+            tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");
+        }
+    }
+
+    fn accounted(&self, accounted: &Accounted) {
+        self.inner.iter().for_each(|inner| inner.accounted(accounted));
+    }
+}
+
+/// How rules do, for a report.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct RuleTally {
+    /// Whether it is switched on.
+    pub is_enabled: bool,
+    /// How many causes were handled well.
+    pub fired: u64,
+    /// How many events wait.
+    pub pending: usize,
+    /// How many events were lost because too many waited.
+    pub lost: u64,
+    /// How often the cause at hand was tried.
+    pub attempts: u32,
+    /// What was given up, the newest last: the cause in a few words, and the error.
+    pub given_up: Vec<(String, String)>,
+}
+
+/// Follows the rules of a site, and does what they say.
+///
+/// A rule that is new handles the fact or state that is there. A failure is tried again after 1 s, and then after waits
+/// that double up to 1 min. While the last cause of a rule was given up, the worker is degraded with the error.
+pub struct Rules {
+    /// The site whose rules they are.
+    pub site: Latest<Arc<Site>>,
+    /// What they read and write.
+    pub world: Arc<dyn World>,
+    /// The resources.
+    pub board: Board,
+    /// What happens to the resources, from [`RuleEvents`].
+    pub events: Happenings,
+    /// The folder with what is on record of rules.
+    pub folder: PathBuf,
+    /// Where commands are on record.
+    pub ledger: Option<Ledger>,
+    /// What is told how well the rules do.
+    pub health: Health,
+    /// What is told how each does.
+    pub tally: watch::Sender<BTreeMap<String, RuleTally>>,
+}
+
+impl fmt::Debug for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rules").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+/// A rule while it is followed.
+#[derive(Debug)]
+struct Life {
+    rule: Arc<Rule>,
+    parameters: RuleParameters,
+    record: Record,
+    /// When the cause at hand is handled.
+    due: Option<Instant>,
+    is_running: bool,
+}
+
+type Handled = (String, Cause, Duration, Result<bool, BoxError>);
+
+impl Rules {
+    /// Runs until it is told to stop.
+    ///
+    /// # Errors
+    ///
+    /// When what is on record of a rule cannot be read or written.
+    pub async fn run(mut self, stop: Stop) -> Outcome {
+        // Locked by the worker before this one until that is gone.
+        let events = self.events.0.clone();
+        let mut events = events.lock().await;
+        let mut lives = BTreeMap::new();
+        let mut handled: JoinSet<Handled> = JoinSet::new();
+        let mut activity = self.board.activity();
+        self.take_over(&mut lives).await?;
+        loop {
+            // Taken first, so that what changes during the look is seen by the next one.
+            let revision = self.world.revision();
+            activity.names();
+            let next = self.look(&mut lives, &mut handled, &stop).await?;
+            self.tell(&lives);
+            tokio::select! {
+                biased;
+                () = stop.wait() => return Ok(()),
+                changed = self.site.changed() => match changed {
+                    Ok(_) => self.take_over(&mut lives).await?,
+                    // The engine ends.
+                    Err(_) => std::future::pending().await,
+                },
+                Some(done) = handled.join_next() => if let Ok(done) = done {
+                    self.end(&mut lives, done).await?;
+                },
+                Some(happened) = events.recv() => self.note(&mut lives, &happened).await?,
+                () = self.world.changed(revision) => {}
+                () = activity.changed() => {}
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            }
+        }
+    }
+
+    /// Takes over the rules of the site, and forgets others. What is on record of these stays.
+    async fn take_over(&self, lives: &mut BTreeMap<String, Life>) -> Result<(), BoxError> {
+        let site = self.site.get();
+        let mut before = std::mem::take(lives);
+        for rule in site.rules() {
+            let name = rule.name.clone();
+            let life = match before.remove(&name) {
+                Some(life) => Life { rule: Arc::clone(rule), ..life },
+                None => {
+                    let (folder, of) = (self.folder.clone(), name.clone());
+                    let record = blocking(move || Record::read(&folder, &of)).await?;
+                    let parameters = rule.parameters.clone();
+                    Life {
+                        rule: Arc::clone(rule),
+                        parameters,
+                        record,
+                        due: None,
+                        is_running: false,
+                    }
+                }
+            };
+            lives.insert(name, life);
+        }
+        Ok(())
+    }
+
+    /// Looks for causes, and begins to handle those that are due. Returns when the next one is.
+    async fn look(
+        &self,
+        lives: &mut BTreeMap<String, Life>,
+        handled: &mut JoinSet<Handled>,
+        stop: &Stop,
+    ) -> Result<Option<Instant>, BoxError> {
+        let (now, mut next) = (Instant::now(), None::<Instant>);
+        for (name, life) in lives.iter_mut() {
+            let said = self.world.get(&pointer(&["rules", name])).ok().flatten();
+            life.parameters = life.rule.parameters.with(said.as_ref());
+            let cause = self.cause(life).filter(|_| life.parameters.is_enabled && !life.is_running);
+            let Some(cause) = cause else {
+                life.due = None;
+                continue;
+            };
+            let due = *life.due.get_or_insert(now + life.parameters.debounce);
+            if due > now {
+                next = Some(next.map_or(due, |next| next.min(due)));
+                continue;
+            }
+            life.record.attempts += 1;
+            self.write(name, &life.record).await?;
+            (life.is_running, life.due) = (true, None);
+            let hands = Hands {
+                rule: name.clone(),
+                world: Arc::clone(&self.world),
+                board: self.board.clone(),
+                ledger: self.ledger.clone(),
+                timeout: life.parameters.timeout,
+                stop: stop.clone(),
+            };
+            handled.spawn(handle(Arc::clone(&life.rule.handler), cause, hands));
+        }
+        Ok(next)
+    }
+
+    /// Returns what a rule has not handled yet.
+    fn cause(&self, life: &Life) -> Option<Cause> {
+        let (of, value) = match &life.rule.on {
+            Trigger::Event { .. } => return life.record.pending.front().cloned(),
+            Trigger::Fact(path) => (path, self.world.get(path).ok()?),
+            Trigger::State(name) => (name, Some(self.board.last_state(name)?.value().clone())),
+        };
+        let now: Vec<Value> = value.iter().cloned().collect();
+        let handled = life.record.handled.as_ref();
+        // What was never there is nothing new.
+        if handled.map_or(now.is_empty(), |handled| *handled == now) {
+            return None;
+        }
+        let before = handled.and_then(|handled| handled.first().cloned());
+        let rule = life.rule.name.clone();
+        Some(Cause { rule, of: of.clone(), before, value, happened: None })
+    }
+
+    /// Puts on record what has happened, for the rules that it is for.
+    async fn note(
+        &self,
+        lives: &mut BTreeMap<String, Life>,
+        happened: &Happened,
+    ) -> Result<(), BoxError> {
+        for (name, life) in lives.iter_mut() {
+            if !life.rule.on.is_for(happened) || !life.parameters.is_enabled {
+                continue;
+            }
+            life.record.push(Cause {
+                rule: name.clone(),
+                of: happened.resource.clone(),
+                before: None,
+                value: None,
+                happened: Some(happened.clone()),
+            });
+            self.write(name, &life.record).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts on record how an attempt has ended.
+    async fn end(
+        &self,
+        lives: &mut BTreeMap<String, Life>,
+        (name, cause, took, result): Handled,
+    ) -> Result<(), BoxError> {
+        // Its rule may have left meanwhile.
+        let Some(life) = lives.get_mut(&name) else { return Ok(()) };
+        life.is_running = false;
+        let attempt = life.record.attempts;
+        let (why, took_ms) = (cause.text(), took.as_millis());
+        let secrets = self.site.get().secrets().clone();
+        let result = result.map_err(|error| secrets.redact(&error.to_string()).into_owned());
+        match result {
+            Ok(false) => life.record.acknowledge(&cause),
+            Ok(true) => {
+                life.record.acknowledge(&cause);
+                (life.record.fired, life.record.is_dead) = (life.record.fired + 1, false);
+                tracing::info!(rule = name, why, took_ms, "a rule has fired");
+            }
+            Err(error) if attempt < life.parameters.attempts => {
+                let (first, longest) = WAITS;
+                let wait = first.saturating_mul(1 << (attempt - 1).min(16)).min(longest);
+                life.due = Some(Instant::now() + wait);
+                tracing::warn!(rule = name, why, attempt, %error, ?wait, "a rule has failed, and is tried again");
+            }
+            Err(error) => {
+                tracing::error!(rule = name, why, attempt, %error, "a rule has failed, and gives up");
+                life.record.bury(&cause, error);
+            }
+        }
+        self.write(&name, &life.record).await
+    }
+
+    async fn write(&self, rule: &str, record: &Record) -> Result<(), BoxError> {
+        let (folder, rule, record) = (self.folder.clone(), rule.to_owned(), record.clone());
+        blocking(move || record.write(&folder, &rule)).await
+    }
+
+    /// Tells how the rules do.
+    fn tell(&self, lives: &BTreeMap<String, Life>) {
+        let tally = |life: &Life| {
+            let Record { fired, pending, lost, attempts, dead, .. } = &life.record;
+            let given_up = dead.iter().map(|dead| (dead.cause.text(), dead.error.clone()));
+            RuleTally {
+                is_enabled: life.parameters.is_enabled,
+                fired: *fired,
+                pending: pending.len(),
+                lost: *lost,
+                attempts: *attempts,
+                given_up: given_up.collect(),
+            }
+        };
+        let tallies: BTreeMap<_, _> =
+            lives.iter().map(|(name, it)| (name.clone(), tally(it))).collect();
+        self.tally.send_if_modified(|before| {
+            let is_other = *before != tallies;
+            *before = tallies;
+            is_other
+        });
+        let dead = lives.iter().filter(|(_, life)| life.record.is_dead);
+        let dead = dead.filter_map(|(name, life)| Some((name, life.record.dead.back()?)));
+        let told: Vec<_> = dead
+            .take(NAMED)
+            .map(|(name, Dead { cause, attempts, error })| {
+                format!(
+                    "rule {name} has given up after {attempts} attempts: {}: {error}",
+                    cause.text()
+                )
+            })
+            .collect();
+        match told.is_empty() {
+            true => self.health.good(),
+            false => self.health.degraded(told.join("; ")),
+        }
+    }
+}
+
+async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handled {
+    let began = Instant::now();
+    let (rule, limit) = (hands.rule.clone(), hands.timeout);
+    let work = async {
+        if !handler.matches(&cause)? {
+            return Ok(false);
+        }
+        handler.handle(&cause, &hands).await.map(|()| true)
+    };
+    let result = timeout(limit, work).await;
+    let result = result.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}").into()));
+    (rule, cause, began.elapsed(), result)
+}
+
+/// Writes the path to a fact.
+fn pointer(names: &[&str]) -> String {
+    names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
+}
