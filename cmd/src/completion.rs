@@ -3,22 +3,11 @@
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use crankcase_facts::{Facts, Pointer, Sqlite};
 use crankcase_status::StateDir;
 
-use crate::cli::Cli;
 use crate::facts_store::file;
-
-/// What a shell sets when it asks.
-const ASKED: &str = "CRANKCASE_COMPLETE";
-
-/// Answers a shell that asks for completions, and ends the process then.
-pub(crate) fn answer() {
-    CompleteEnv::with_factory(Cli::command).var(ASKED).complete();
-}
 
 /// Completes the paths of facts.
 pub(crate) fn fact_path() -> ArgValueCompleter {

@@ -21,13 +21,17 @@ mod site_graph;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use clap_complete::CompleteEnv;
 
 use crate::cli::Cli;
 
+/// What a shell sets that asks for completions; the process answers and ends then.
+const ASKED: &str = "CRANKCASE_COMPLETE";
+
 fn main() -> ExitCode {
     crankcase_workers::launch();
-    completion::answer();
+    CompleteEnv::with_factory(Cli::command).var(ASKED).complete();
     let Cli { global, command } = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::after_parsing(&error),

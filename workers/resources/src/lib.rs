@@ -51,6 +51,7 @@ mod reconcile;
 mod released;
 mod resource;
 mod rules;
+mod ruling;
 mod seal;
 mod secrets;
 mod site;
@@ -113,9 +114,8 @@ pub use reconcile::{
 };
 pub use released::Released;
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
-pub use rules::{
-    Cause, Handler, Hands, Happenings, Rule, RuleEvents, RuleParameters, RuleTally, Rules, Trigger,
-};
+pub use rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
+pub use ruling::{Happenings, RuleEvents, RuleTally, Rules};
 pub use seal::{Grounds, Salt, Seal};
 pub use secrets::add_secret;
 #[doc(hidden)]

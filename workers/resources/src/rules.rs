@@ -1,16 +1,8 @@
 //! Rules: what is done when a fact, a state or a resource has changed.
-//!
-//! Invariants:
-//! 1. A rule handles one cause at a time. What changes meanwhile is handled after it, as one.
-//! 2. A cause is on record until it was handled well, or was given up. So one that was not handled when the agent was
-//!    killed is handled by the next one, and handlers have to be idempotent.
-//! 3. An attempt is on record before it begins. So a cause that kills the agent is given up too.
 
 mod cause;
 mod hands;
 mod parameters;
-mod record;
-mod worker;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +14,6 @@ use crate::error::BoxError;
 pub use self::cause::{Cause, Trigger};
 pub use self::hands::Hands;
 pub use self::parameters::RuleParameters;
-pub use self::worker::{Happenings, RuleEvents, RuleTally, Rules};
 
 /// A rule: when something has happened, something is done.
 #[derive(Debug, Clone)]

@@ -273,7 +273,9 @@ impl Reading<'_, '_> {
         }
         match &node.data {
             Data::List(items) if !items.is_empty() => Some(Step::Run(node)),
-            _ => {
+            data => {
+                let is_list = matches!(data, Data::List(_));
+                let description = if is_list { "nothing" } else { description };
                 let message =
                     format!("\"run\" is a program and its arguments as a list, not {description}");
                 self.decoder.at(&node.span, message);

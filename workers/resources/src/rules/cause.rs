@@ -23,7 +23,7 @@ pub enum Trigger {
 
 impl Trigger {
     /// Returns whether it is for what has happened.
-    pub(super) fn is_for(&self, happened: &Happened) -> bool {
+    pub(crate) fn is_for(&self, happened: &Happened) -> bool {
         match self {
             Self::Event { resource, event } => {
                 resource.as_ref().is_none_or(|name| *name == happened.resource)
@@ -55,7 +55,7 @@ pub struct Cause {
 
 impl Cause {
     /// Says it in a few words, without values.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match &self.happened {
             Some(happened) => format!("{} {}", self.of, happened.event.word()),
             None => format!("{} has changed", self.of),

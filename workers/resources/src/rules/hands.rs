@@ -17,12 +17,12 @@ const KEPT: usize = 2 * 1024;
 /// With what a rule does its work.
 #[derive(Debug, Clone)]
 pub struct Hands {
-    pub(super) rule: String,
-    pub(super) world: Arc<dyn World>,
-    pub(super) board: Board,
-    pub(super) ledger: Option<Ledger>,
-    pub(super) timeout: Duration,
-    pub(super) stop: Stop,
+    pub(crate) rule: String,
+    pub(crate) world: Arc<dyn World>,
+    pub(crate) board: Board,
+    pub(crate) ledger: Option<Ledger>,
+    pub(crate) timeout: Duration,
+    pub(crate) stop: Stop,
 }
 
 impl Hands {

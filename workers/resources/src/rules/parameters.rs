@@ -43,7 +43,7 @@ struct Said {
 impl RuleParameters {
     /// Returns these with what facts say otherwise. Those that cannot be read count as none: the schema keeps them
     /// from being stored.
-    pub(super) fn with(&self, facts: Option<&Value>) -> Self {
+    pub(crate) fn with(&self, facts: Option<&Value>) -> Self {
         let said = facts.and_then(|facts| Said::deserialize(facts).ok()).unwrap_or_default();
         Self {
             is_enabled: said.enabled.unwrap_or(self.is_enabled),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::BoxError;
-use crate::rules::cause::Cause;
+use crate::rules::Cause;
 
 /// How many events wait for one rule at most; those beyond are counted and lost.
 const MOST_PENDING: usize = 1_000;

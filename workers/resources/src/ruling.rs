@@ -1,3 +1,13 @@
+//! Follows the rules of a site.
+//!
+//! Invariants:
+//! 1. A rule handles one cause at a time. What changes meanwhile is handled after it, as one.
+//! 2. A cause is on record until it was handled well, or was given up. So one that was not handled when the agent was
+//!    killed is handled by the next one, and handlers have to be idempotent.
+//! 3. An attempt is on record before it begins. So a cause that kills the agent is given up too.
+
+mod record;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -17,13 +27,11 @@ use crate::blocking::blocking;
 use crate::error::BoxError;
 use crate::observer::{Happened, Observer};
 use crate::reconcile::Board;
-use crate::rules::cause::{Cause, Trigger};
-use crate::rules::hands::Hands;
-use crate::rules::parameters::RuleParameters;
-use crate::rules::record::{Dead, Record};
-use crate::rules::{Handler, Rule};
+use crate::rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
 use crate::site::Site;
 use crate::world::World;
+
+use self::record::{Dead, Record};
 
 /// How many events wait to be put on record; those beyond are lost, which is logged.
 const WAITING: usize = 10_000;
