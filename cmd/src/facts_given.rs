@@ -1,9 +1,11 @@
 //! What is said when facts are not changed.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use crankcase_facts::wire::{Refusal, RefusalCode, Wrong};
-use crankcase_manifest::{DataError, DataFiles};
+use crankcase_facts::{Change, Invalid, Schemas, Snapshot};
+use crankcase_manifest::{DataError, DataFiles, ManifestError};
 use crankcase_workers::Secrets;
 
 /// The facts were not changed, because of something that is there, or because the store cannot be used.
@@ -43,11 +45,31 @@ pub(crate) struct Given {
     pub(crate) within: String,
     /// What is secret in it.
     pub(crate) secrets: Secrets,
+    /// Whether there are secrets among the facts, so that no line is shown of which nobody knows what is on it.
+    has_secrets: bool,
 }
 
 impl Given {
-    pub(crate) fn new(files: DataFiles) -> Self {
-        Self { files, within: String::new(), secrets: Secrets::default() }
+    /// Reads some files, for facts that are stored as they are.
+    pub(crate) fn read(paths: &[PathBuf], stored: &Snapshot) -> Result<Self, ManifestError> {
+        Self::of(DataFiles::read(paths), stored)
+    }
+
+    /// Takes what was read.
+    pub(crate) fn of(
+        files: Result<DataFiles, ManifestError>,
+        stored: &Snapshot,
+    ) -> Result<Self, ManifestError> {
+        let has_secrets = stored.schemas().has_sensitive();
+        let files =
+            files.map_err(|error| if has_secrets { error.without_lines() } else { error })?;
+        Ok(Self { files, within: String::new(), secrets: Secrets::default(), has_secrets })
+    }
+
+    /// Notes the secrets of a change, so that no message shows them.
+    pub(crate) fn note_secrets(&self, change: &Change, stored: &Snapshot) {
+        let stored = (stored.facts(), stored.schemas());
+        change.secrets(stored, &mut |text| self.secrets.add(text));
     }
 
     /// Returns why it is refused, with places if it is wrong.
@@ -55,11 +77,13 @@ impl Given {
         if refusal.code != RefusalCode::Invalid {
             return Refused(refusal).into();
         }
-        let mut errors: Vec<_> = refusal.violations.iter().map(|wrong| self.error(wrong)).collect();
-        if refusal.omitted > 0 {
-            errors.push(DataError::new("", &format!("and {} more problems", refusal.omitted)));
-        }
-        self.files.refuse(errors, &self.secrets).into()
+        let errors: Vec<_> = refusal.violations.iter().map(|wrong| self.error(wrong)).collect();
+        self.files.refuse(errors, refusal.omitted, &self.secrets).into()
+    }
+
+    /// Returns why it cannot be read.
+    pub(crate) fn invalid(&self, invalid: Invalid) -> anyhow::Error {
+        self.refuse(Refusal::of(&invalid.into(), &Schemas::default()))
     }
 
     fn error(&self, wrong: &Wrong) -> DataError {
@@ -72,7 +96,8 @@ impl Given {
         let mut error = DataError::new(pointer, &message);
         error.value.clone_from(&wrong.value);
         error.help.clone_from(&wrong.help);
-        error.is_secret = wrong.is_secret;
+        // What is wrong with the document itself may stand beside anything.
+        error.is_secret = wrong.is_secret || self.has_secrets && wrong.path.is_none();
         error
     }
 }

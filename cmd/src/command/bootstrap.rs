@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use crankcase_facts::{Change, Facts, Load, Submission, Tree, wire::Refusal};
-use crankcase_manifest::DataFiles;
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
@@ -28,22 +27,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let given = Given::new(DataFiles::read(&args.facts)?);
+    let given = Given::read(&args.facts, &facts_store::current(global)?)?;
     // What was changed beside the document stays.
-    let load = Load::read(given.files.value(), true).map_err(|invalid| {
-        given.refuse(Refusal::of(&invalid.into(), &crankcase_facts::Schemas::default()))
-    })?;
+    let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
     if runtime::ask(is_running(global))? == exit::DONE {
         return runtime::ask(update(global, load, &given));
     }
     let facts = open_for_agent(global)?;
     if !is_loaded(&facts, &load)? {
-        let schemas = facts.current().schemas().clone();
+        let current = facts.current();
         let change = Change::Load(load);
-        change.secrets(&schemas, &mut |text| given.secrets.add(text));
-        let before = facts.current().version();
+        given.note_secrets(&change, &current);
+        let before = current.version();
         let outcome = facts.submit(&Submission::new(change, &user()), now());
-        let outcome = outcome.map_err(|error| given.refuse(Refusal::of(&error, &schemas)))?;
+        let outcome =
+            outcome.map_err(|error| given.refuse(Refusal::of(&error, current.schemas())))?;
         let changes = outcome.differences.len();
         tracing::info!(before, version = outcome.version, changes, "the facts are loaded");
     }
@@ -78,7 +76,7 @@ async fn update(global: &Global, load: Load, given: &Given) -> anyhow::Result<u8
     }
     let version = load.version.get();
     let change = Change::Load(load);
-    change.secrets(facts.current().schemas(), &mut |text| given.secrets.add(text));
+    given.note_secrets(&change, &facts.current());
     match facts_store::submit(global, Submission::new(change, &user())).await? {
         Ok(_) => tracing::info!(version, "the facts are loaded by the agent that runs"),
         Err(refusal) => return Err(given.refuse(refusal)),

@@ -294,6 +294,6 @@ async fn a_resource_keeps_a_fact_that_is_the_agents_own() -> TestResult {
     );
     let failed = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
     assert_eq!(failed.code, Some(1), "{failed:?}");
-    assert!(failed.stdout.contains("/seen/page/size is of a user"), "{failed:?}");
+    assert!(failed.stdout.contains("/seen/page is of a user"), "{failed:?}");
     Ok(())
 }

@@ -54,13 +54,13 @@ pub enum Change {
 }
 
 impl Change {
-    /// Calls `visit` with each text that these schemas say is a secret.
-    pub fn secrets(&self, schemas: &Schemas, visit: &mut impl FnMut(&str)) {
+    /// Calls `visit` with each text in it that is a secret, as the stored schemas say.
+    pub fn secrets(&self, (stored, schemas): (&Tree, &Schemas), visit: &mut impl FnMut(&str)) {
         match self {
             Self::Load(load) => schemas.secrets(&load.facts, visit),
             Self::Update(Update { operations, .. }) | Self::Own(operations) => {
                 for operation in operations {
-                    if let Some(facts) = operation.facts() {
+                    if let Some(facts) = operation.facts(stored) {
                         schemas.secrets(&facts, visit);
                     }
                 }

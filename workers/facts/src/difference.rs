@@ -25,6 +25,7 @@ pub struct Difference {
 pub fn difference(before: &Tree, after: &Tree) -> Vec<Difference> {
     let mut differences = Vec::new();
     compare(&Pointer::root(), Some(&before.0), Some(&after.0), &mut differences);
+    differences.sort_by(|one, other| one.path.cmp(&other.path));
     differences
 }
 

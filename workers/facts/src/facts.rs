@@ -15,7 +15,7 @@ use crate::tree::Tree;
 use crate::watching::Watches;
 
 /// How many entries of the history are read at a time.
-const PAGE: usize = 100;
+const PAGE: usize = 20;
 
 /// The facts of a store. Cheap to clone; clones are the same facts.
 ///
@@ -90,12 +90,23 @@ impl Facts {
     pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
         let mut backend = self.0.backend.lock();
         loop {
-            let mut past = OfBackend(&mut **backend);
-            let (outcome, commit) = change(&self.current(), submission, (&mut past, now))?;
-            let Some(commit) = commit.filter(|_| !submission.is_trial) else { return Ok(outcome) };
-            if backend.commit(&commit)? {
-                self.publish(commit);
-                return Ok(outcome);
+            let before = self.current();
+            let changed = change(&before, submission, (&mut OfBackend(&mut **backend), now));
+            let (changed, commit) = match changed {
+                Ok((outcome, commit)) => (Ok(outcome), commit.filter(|_| !submission.is_trial)),
+                Err(error) => (Err(error), None),
+            };
+            let is_current = match commit {
+                Some(commit) if backend.commit(&commit)? => {
+                    self.publish(commit);
+                    true
+                }
+                Some(_) => false,
+                // What is refused or tried may be otherwise by now.
+                None => backend.revision()? == before.revision(),
+            };
+            if is_current {
+                return changed;
             }
             // Another process has made a change.
             self.reload(&mut **backend)?;
@@ -126,7 +137,8 @@ impl Facts {
         let mut backend = self.0.backend.lock();
         let (mut found, mut before) = (Vec::new(), u64::MAX);
         while found.len() < most {
-            let entries = backend.log(before, PAGE)?;
+            let page = if path.is_none() { (most - found.len()).min(PAGE) } else { PAGE };
+            let entries = backend.log(before, page)?;
             let Some(last) = entries.last() else { break };
             before = last.revision;
             let is_meant = |entry: &Entry| {
@@ -136,6 +148,16 @@ impl Facts {
         }
         found.truncate(most);
         Ok(found)
+    }
+
+    /// Returns the entry of the history with this revision; none if there is none. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn entry(&self, revision: u64) -> Result<Option<Entry>, StoreError> {
+        let found = self.0.backend.lock().log(revision.saturating_add(1), 1)?;
+        Ok(found.into_iter().find(|entry| entry.revision == revision))
     }
 
     /// Returns all facts as they were at the end of a version. Blocks.
@@ -162,16 +184,18 @@ impl Facts {
         let before = self.current();
         let differences = crate::difference::difference(before.facts(), next.facts());
         let watches = self.0.watches.lock();
+        self.0.current.send_replace(next.clone());
         watches.tell(next.facts(), &differences);
-        self.0.current.send_replace(next);
         Ok(())
     }
 
     fn publish(&self, commit: Commit) {
         let Commit { stored, entry, .. } = commit;
+        let next: Snapshot = stored.into();
+        // Before the watchers are told: they look at all facts.
         let watches = self.0.watches.lock();
-        watches.tell(&stored.facts, &entry.differences);
-        self.0.current.send_replace(stored.into());
+        self.0.current.send_replace(next.clone());
+        watches.tell(next.facts(), &entry.differences);
     }
 }
 

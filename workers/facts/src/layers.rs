@@ -53,6 +53,19 @@ pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
     said.collect()
 }
 
+/// Returns where in the facts that is set which a host sees at a path: in the layer that counts most of those that
+/// have the most of the path.
+pub(crate) fn set_by(facts: &Tree, host: &str, path: &Pointer) -> Pointer {
+    let depth = |layer: &Layer| {
+        let said = layer.facts.as_ref();
+        let ends = (0..=path.parts().len()).rev();
+        ends.into_iter().find(|end| said.is_some_and(|said| said.at(&path.up_to(*end)).is_some()))
+    };
+    // Of equal ones the last.
+    let best = of_host(facts, Some(host)).into_iter().max_by_key(depth);
+    best.map_or_else(|| path.clone(), |layer| path.below(&layer.at))
+}
+
 /// Returns the hosts that have a layer of their own.
 pub(crate) fn hosts(facts: &Tree) -> Vec<String> {
     let hosts = facts.at(&layers().join("host"));

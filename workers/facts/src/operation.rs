@@ -1,5 +1,6 @@
 //! What an update does to the facts, one after the other.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,7 +10,7 @@ use crate::pointer::Pointer;
 use crate::tree::{Members, Node, Tree, index};
 
 /// One step of an update. What each does is in a table in the [documentation of facts](crate#operations).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
     /// Puts a value at a path, in the place of what is there.
@@ -30,6 +31,23 @@ pub enum Operation {
     Copy(Pointer, Pointer),
 }
 
+impl fmt::Debug for Operation {
+    /// Names it and its path, and not its value: that may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Set(..) => "Set",
+            Self::Insert(..) => "Insert",
+            Self::Delete(_) => "Delete",
+            Self::Test(..) => "Test",
+            Self::Add(..) => "Add",
+            Self::Replace(..) => "Replace",
+            Self::Move(..) => "Move",
+            Self::Copy(..) => "Copy",
+        };
+        write!(f, "{name}({})", self.path())
+    }
+}
+
 impl Operation {
     /// Returns the paths that it may change.
     pub(crate) fn touched(&self) -> impl Iterator<Item = &Pointer> {
@@ -40,8 +58,8 @@ impl Operation {
         from.into_iter().chain([self.path()])
     }
 
-    /// Returns the facts that it puts into others, with the maps that lead to them.
-    pub(crate) fn facts(&self) -> Option<Tree> {
+    /// Returns the facts that it puts into others, with what leads to them: maps, or a list where one is stored.
+    pub(crate) fn facts(&self, stored: &Tree) -> Option<Tree> {
         let (Self::Set(path, data)
         | Self::Insert(path, data)
         | Self::Test(path, data)
@@ -51,7 +69,21 @@ impl Operation {
             return None;
         };
         let mut facts = Tree::default();
-        facts.put(path, Tree::from_value(data.clone()).ok()?.0);
+        // A list is one value, so that what is put into it stands for all of it.
+        let leads_into_a_list = (0..path.parts().len())
+            .rev()
+            .map(|end| path.up_to(end))
+            .find(|above| stored.at(above).is_some_and(|above| !above.is_map()));
+        let (path, data) = match leads_into_a_list {
+            Some(list) => {
+                let rest = path.strip_prefix(&list).unwrap_or_default();
+                let inner = rest.segments().skip(1).collect::<Vec<_>>().into_iter().rev();
+                let item = inner.fold(data.clone(), |data, name| serde_json::json!({name: data}));
+                (list, Value::Array(vec![item]))
+            }
+            None => (path.clone(), data.clone()),
+        };
+        facts.put(&path, Tree::from_value(data).ok()?.0);
         Some(facts)
     }
 
@@ -177,8 +209,7 @@ fn put(
 
 /// Takes a value as what is at a path.
 fn node_at(path: &Pointer, data: Value) -> Result<Node, Undone> {
-    let tree =
-        Tree::from_value(data).map_err(|(within, why)| Undone::new(&within.below(path), why))?;
+    let tree = Tree::of_value_at(path, data).map_err(|(at, why)| Undone::new(&at, why))?;
     Ok(tree.0)
 }
 

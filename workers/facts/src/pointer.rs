@@ -67,6 +67,11 @@ impl Pointer {
         Some((Self(rest.to_vec()), last))
     }
 
+    /// Returns the path of the first segments.
+    pub(crate) fn up_to(&self, count: usize) -> Self {
+        Self(self.0[..count].to_vec())
+    }
+
     /// Returns whether it is the other path or leads to something in the subtree there.
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.starts_with(&other.0)
@@ -144,12 +149,13 @@ impl FromStr for Pointer {
             if segments.len() == DEEPEST {
                 return Err(wrong(at, "it has more than 64 segments"));
             }
-            if part.len() > LONGEST_SEGMENT {
+            let segment = decoded(part).map_err(|offset| {
+                wrong(at + offset, "\"~\" is written \"~0\", and \"/\" in a segment \"~1\"")
+            })?;
+            if segment.len() > LONGEST_SEGMENT {
                 return Err(wrong(at, "a segment is longer than 1,024 bytes"));
             }
-            segments.push(decoded(part).map_err(|offset| {
-                wrong(at + offset, "\"~\" is written \"~0\", and \"/\" in a segment \"~1\"")
-            })?);
+            segments.push(segment);
             at += part.len() + 1;
         }
         Ok(Self(segments))

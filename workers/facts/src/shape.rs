@@ -1,11 +1,10 @@
 //! A JSON Schema taken apart: which schema belongs to which part of the facts.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
 
 use jsonschema::{PatternOptions, Validator};
-use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::format::{FORMATS, STANDARD};
 use crate::pointer::Pointer;
@@ -14,8 +13,14 @@ use crate::violation::{Violation, did_you_mean};
 /// How often a regular expression may go back in one text.
 const BACKTRACKS: usize = 100_000;
 
+/// How many schemas one schema may be made of.
+const MOST_SHAPES: usize = 10_000;
+
+/// How many `$ref` may follow each other.
+const LONGEST_CHAIN: usize = 64;
+
 /// The keywords that judge each member of a map apart from the others, and the map itself by its names alone.
-const SEPARABLE: [&str; 19] = [
+const SEPARABLE: [&str; 17] = [
     "type",
     "properties",
     "patternProperties",
@@ -30,43 +35,58 @@ const SEPARABLE: [&str; 19] = [
     "examples",
     "$comment",
     "$schema",
-    "$defs",
-    "$id",
     "sensitive",
     "fixed",
     "references",
 ];
 
+/// The keywords with one schema for the same value, or for values in it that this module does not tell apart.
+const ALIKE: [&str; 4] = ["if", "then", "else", "not"];
+
+/// The keywords with a list of schemas for the same value.
+const CHOICES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
+
+/// The keywords with one schema for each item of a list.
+const ITEMS: [&str; 4] = ["items", "additionalItems", "unevaluatedItems", "contains"];
+
+/// The keywords whose meaning depends on the way that leads to them. Nothing could be told apart in such a schema.
+const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
+
 /// One schema in a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
-    /// The schema as a document of its own.
-    document: Value,
+    /// Where it is in the whole.
+    at: Pointer,
     validator: OnceLock<Option<Validator>>,
     properties: BTreeMap<String, usize>,
-    patterns: Vec<(Regex, usize)>,
-    additional: Option<usize>,
-    items: Option<usize>,
+    patterns: Vec<(Arc<Validator>, usize)>,
+    /// The schemas of members that neither `properties` nor a pattern names.
+    additional: Vec<usize>,
+    items: Vec<usize>,
     /// The schemas that the same value has to fit, or may.
     others: Vec<usize>,
+    /// The schemas of the names in a map.
+    names: Vec<usize>,
     /// Whether the members of a map are judged apart from each other.
     is_separable: bool,
+    /// Whether it does no more than refer to another one.
+    is_reference: bool,
     /// Whether it is a secret.
     pub(crate) is_sensitive: bool,
     /// Whether it stays as it was set at first.
     pub(crate) is_fixed: bool,
     /// Where the names are that its value is one of.
     pub(crate) references: Option<Pointer>,
-    /// Where the names are that each name in it is one of.
-    pub(crate) name_references: Option<Pointer>,
 }
 
 /// The schemas in a schema; the first one is the schema itself.
 #[derive(Debug)]
 pub(crate) struct Shapes {
+    schema: Arc<Value>,
     shapes: Vec<Shape>,
     pub(crate) has_fixed: bool,
     pub(crate) has_references: bool,
+    pub(crate) has_sensitive: bool,
 }
 
 impl Shapes {
@@ -75,39 +95,40 @@ impl Shapes {
     /// # Errors
     ///
     /// What is wrong with it, with places in it.
-    pub(crate) fn new(schema: &Value) -> Result<Self, Vec<Violation>> {
-        let is_whole = has_far_references(schema);
-        let mut builder = Builder {
-            schema,
-            is_whole,
-            shapes: Vec::new(),
-            known: HashMap::new(),
-            violations: Vec::new(),
-        };
-        builder.shape(&Pointer::root(), schema);
-        if builder.violations.is_empty()
+    pub(crate) fn new(schema: &Arc<Value>) -> Result<Self, Vec<Violation>> {
+        let mut builder = Builder::new(schema);
+        builder.run();
+        let mut violations = builder.violations;
+        if violations.is_empty()
             && let Err(violation) = options().build(schema).map_err(|error| refused(&error))
         {
-            builder.violations.push(violation);
+            violations.push(violation);
         }
-        let Builder { shapes, violations, .. } = builder;
         if !violations.is_empty() {
             return Err(violations);
         }
-        let has_fixed = shapes.iter().any(|shape| shape.is_fixed);
-        let is_reference =
-            |shape: &Shape| shape.references.is_some() || shape.name_references.is_some();
-        let has_references = shapes.iter().any(is_reference);
-        Ok(Self { shapes, has_fixed, has_references })
+        let shapes = builder.shapes;
+        let has = |is: fn(&Shape) -> bool| shapes.iter().any(is);
+        Ok(Self {
+            has_fixed: has(|shape| shape.is_fixed),
+            has_references: has(|shape| shape.references.is_some()),
+            has_sensitive: has(|shape| shape.is_sensitive),
+            schema: Arc::clone(schema),
+            shapes,
+        })
     }
 
     pub(crate) fn get(&self, index: usize) -> &Shape {
         &self.shapes[index]
     }
 
-    /// Returns the schemas that a value has to fit or may, if it has to fit or may fit this one.
-    pub(crate) fn with_others(&self, index: usize) -> Vec<usize> {
-        let mut all = vec![index];
+    /// Returns the schemas that the facts as a whole have to fit, or may.
+    pub(crate) fn root(&self) -> Vec<usize> {
+        self.with_others(vec![0])
+    }
+
+    /// Adds the schemas that a value has to fit, or may, if it has to fit or may fit these.
+    fn with_others(&self, mut all: Vec<usize>) -> Vec<usize> {
         let mut next = 0;
         while let Some(index) = all.get(next) {
             for other in &self.shapes[*index].others {
@@ -120,29 +141,47 @@ impl Shapes {
         all
     }
 
-    /// Returns the schemas of a member of a value with these schemas.
-    pub(crate) fn member(&self, of: &[usize], name: &str, is_list: bool) -> Vec<usize> {
-        let mut all = Vec::new();
-        for index in of {
-            let found = match is_list {
-                true => self.shapes[*index].items.into_iter().collect(),
-                false => self.shapes[*index].members(name),
-            };
-            for index in found.into_iter().flat_map(|index| self.with_others(index)) {
-                if !all.contains(&index) {
-                    all.push(index);
-                }
+    /// Returns the schemas of a member of a map with these schemas.
+    pub(crate) fn member(&self, of: &[usize], name: &str) -> Vec<usize> {
+        self.inner(of.iter().flat_map(|index| self.shapes[*index].members(name)))
+    }
+
+    /// Returns the schemas of an item of a list with these schemas.
+    pub(crate) fn item(&self, of: &[usize]) -> Vec<usize> {
+        self.inner(of.iter().flat_map(|index| self.shapes[*index].items.iter().copied()))
+    }
+
+    /// Returns the schemas of the names in a map with these schemas.
+    pub(crate) fn names(&self, of: &[usize]) -> Vec<usize> {
+        self.inner(of.iter().flat_map(|index| self.shapes[*index].names.iter().copied()))
+    }
+
+    fn inner(&self, found: impl Iterator<Item = usize>) -> Vec<usize> {
+        let mut all: Vec<_> = found.collect();
+        all.sort_unstable();
+        all.dedup();
+        self.with_others(all)
+    }
+
+    /// Returns the schemas at the end of a way, of which nobody knows where it leads into a list.
+    pub(crate) fn at(&self, way: &[smol_str::SmolStr]) -> Vec<usize> {
+        way.iter().fold(self.root(), |shapes, name| {
+            let mut all = self.member(&shapes, name);
+            if crate::tree::index(name).is_some() {
+                all.extend(self.item(&shapes));
             }
-        }
-        all
+            all
+        })
     }
 
     /// Returns the schema that alone judges a member, if whether the map fits apart from that depends on its
     /// names alone.
     pub(crate) fn apart(&self, index: usize, name: &str) -> Option<usize> {
         let shape = &self.shapes[index];
-        let members = if shape.is_separable { shape.members(name) } else { return None };
-        match members[..] {
+        if !shape.is_separable {
+            return None;
+        }
+        match shape.members(name)[..] {
             [member] => Some(self.alias(member)),
             _ => None,
         }
@@ -150,40 +189,59 @@ impl Shapes {
 
     /// Returns the schema that another one refers to, if it does no more than that.
     pub(crate) fn alias(&self, mut index: usize) -> usize {
-        for _ in 0..self.shapes.len() {
+        for _ in 0..LONGEST_CHAIN {
             let shape = &self.shapes[index];
-            let is_reference = shape.document.as_object().is_some_and(|map| {
-                map.contains_key("$ref") && map.keys().all(|key| matches!(&**key, "$ref" | "$defs"))
-            });
             match shape.others[..] {
-                [other] if is_reference => index = other,
+                [other] if shape.is_reference => index = other,
                 _ => break,
             }
         }
         index
+    }
+
+    /// Returns what judges the values of a schema alone; none if it can be judged as a part of the whole only.
+    pub(crate) fn validator(&self, index: usize) -> Option<&Validator> {
+        let shape = &self.shapes[index];
+        let build = || {
+            let part = part(&self.schema, &shape.at)?;
+            let mut part = part.clone();
+            if let (false, Some(map)) = (shape.at.is_root(), part.as_object_mut()) {
+                for key in ["$schema", "$defs"] {
+                    if let Some(value) = self.schema.get(key) {
+                        map.insert(key.to_owned(), value.clone());
+                    }
+                }
+            }
+            options().build(&part).ok()
+        };
+        shape.validator.get_or_init(build).as_ref()
     }
 }
 
 impl Shape {
     fn members(&self, name: &str) -> Vec<usize> {
         let named = self.properties.get(name).copied();
-        let patterns = self.patterns.iter().filter(|(pattern, _)| pattern.is_match(name));
+        let patterns = self.patterns.iter().filter(|(pattern, _)| pattern.is_valid(&name.into()));
         let mut all: Vec<_> = named.into_iter().chain(patterns.map(|(_, index)| *index)).collect();
         if all.is_empty() {
-            all.extend(self.additional);
+            all.extend(&self.additional);
         }
         all
     }
 
     /// Returns the names of the members that the schema has.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn known_names(&self) -> impl Iterator<Item = &str> {
         self.properties.keys().map(String::as_str)
     }
+}
 
-    /// Returns what judges values; none if the schema takes all.
-    pub(crate) fn validator(&self) -> Option<&Validator> {
-        self.validator.get_or_init(|| options().build(&self.document).ok()).as_ref()
-    }
+/// Returns what is at a path in a schema.
+fn part<'a>(schema: &'a Value, at: &Pointer) -> Option<&'a Value> {
+    at.segments().try_fold(schema, |schema, segment| match schema {
+        Value::Object(map) => map.get(segment),
+        Value::Array(items) => items.get(crate::tree::index(segment)?),
+        _ => None,
+    })
 }
 
 struct Builder<'a> {
@@ -193,68 +251,111 @@ struct Builder<'a> {
     shapes: Vec<Shape>,
     /// The schemas that were met, by their path in the whole.
     known: HashMap<Pointer, usize>,
+    /// Those that were not looked at yet.
+    waiting: VecDeque<(usize, &'a Value)>,
     violations: Vec<Violation>,
 }
 
 impl<'a> Builder<'a> {
-    fn shape(&mut self, at: &Pointer, schema: &'a Value) -> usize {
-        if let Some(index) = self.known.get(at) {
+    fn new(schema: &'a Value) -> Self {
+        let is_whole = means_more_in_the_whole(schema, true);
+        let (known, waiting) = (HashMap::new(), VecDeque::new());
+        Self { schema, is_whole, shapes: Vec::new(), known, waiting, violations: Vec::new() }
+    }
+
+    /// Looks at all schemas that are met. One after the other: a schema may nest as deep as it likes.
+    fn run(&mut self) {
+        self.shape(Pointer::root(), self.schema);
+        while let Some((index, schema)) = self.waiting.pop_front() {
+            if self.shapes.len() > MOST_SHAPES {
+                let message = format!("it is made of more than {MOST_SHAPES} schemas");
+                self.violations.push(Violation::of_document(&Pointer::root(), message));
+                return;
+            }
+            let at = self.shapes[index].at.clone();
+            if let Some(map) = schema.as_object() {
+                self.shapes[index] = self.read(at, map);
+            }
+        }
+        self.check_chains();
+    }
+
+    /// Returns the number of a schema, which is looked at later.
+    fn shape(&mut self, at: Pointer, schema: &'a Value) -> usize {
+        if let Some(index) = self.known.get(&at) {
             return *index;
         }
         let index = self.shapes.len();
         self.known.insert(at.clone(), index);
-        self.shapes.push(Shape { document: schema.clone(), ..Shape::default() });
-        let Some(map) = schema.as_object() else { return index };
-        let mut shape = Shape { document: self.alone(at, map), ..Shape::default() };
-        shape.is_separable =
-            !self.is_whole && map.keys().all(|key| SEPARABLE.contains(&key.as_str()));
-        shape.is_sensitive = self.flag(map, "sensitive", at);
-        shape.is_fixed = self.flag(map, "fixed", at);
-        shape.references = self.target(map, at);
-        self.check_format(map, at);
-        if let Some(Value::Object(names)) = map.get("propertyNames") {
-            shape.name_references = self.target(names, &at.join("propertyNames"));
-            self.check_format(names, &at.join("propertyNames"));
-        }
-        for (name, member) in members(map, "properties") {
-            let at = at.join("properties").join(name);
-            shape.properties.insert(name.clone(), self.shape(&at, member));
-        }
-        for (pattern, member) in members(map, "patternProperties") {
-            let at = at.join("patternProperties").join(pattern);
-            let member = self.shape(&at, member);
-            match Regex::new(pattern) {
-                Ok(pattern) => shape.patterns.push((pattern, member)),
-                Err(error) => self.violations.push(Violation::of_document(&at, error.to_string())),
-            }
-        }
-        let mut one = |key: &str| map.get(key).map(|schema| self.shape(&at.join(key), schema));
-        shape.additional = one("additionalProperties");
-        shape.items = one("items");
-        shape.others = ["if", "then", "else", "not"].into_iter().filter_map(&mut one).collect();
-        for key in ["allOf", "anyOf", "oneOf"] {
-            for (position, other) in
-                map.get(key).and_then(Value::as_array).into_iter().flatten().enumerate()
-            {
-                shape.others.push(self.shape(&at.join(key).join(&position.to_string()), other));
-            }
-        }
-        shape.others.extend(self.referred(map, at));
-        self.shapes[index] = shape;
+        self.shapes.push(Shape { at, ..Shape::default() });
+        self.waiting.push_back((index, schema));
         index
     }
 
-    /// Returns a part of the schema as a document of its own, with the definitions of the whole.
-    fn alone(&self, at: &Pointer, map: &Map<String, Value>) -> Value {
-        let mut map = map.clone();
-        if !at.is_root() {
-            for key in ["$schema", "$defs"] {
-                if let Some(value) = self.schema.get(key) {
-                    map.insert(key.to_owned(), value.clone());
+    fn read(&mut self, at: Pointer, map: &'a Map<String, Value>) -> Shape {
+        for key in DYNAMIC.iter().filter(|key| map.contains_key(**key)) {
+            let message =
+                format!("{key} is not understood; write out what it refers to, or use $ref");
+            self.violations.push(Violation::of_document(&at.join(key), message));
+        }
+        self.check_format(map, &at);
+        let is_of_root = |key: &str| at.is_root() && matches!(key, "$defs" | "$id");
+        let is_alone = |key: &String| SEPARABLE.contains(&key.as_str()) || is_of_root(key);
+        let mut shape = Shape {
+            is_separable: !self.is_whole && map.keys().all(is_alone),
+            is_reference: map.contains_key("$ref")
+                && map.keys().all(|key| matches!(&**key, "$ref" | "$defs" | "$schema")),
+            is_sensitive: self.flag(map, "sensitive", &at),
+            is_fixed: self.flag(map, "fixed", &at),
+            references: self.target(map, &at),
+            ..Shape::default()
+        };
+        for (name, member) in members(map, "properties") {
+            let at = at.join("properties").join(name);
+            shape.properties.insert(name.clone(), self.shape(at, member));
+        }
+        for (pattern, member) in members(map, "patternProperties") {
+            let at = at.join("patternProperties").join(pattern);
+            // The same engine as that of the validator, so that both find the same names.
+            match options().build(&json!({"pattern": pattern})) {
+                Ok(validator) => {
+                    let member = self.shape(at, member);
+                    shape.patterns.push((Arc::new(validator), member));
                 }
+                Err(error) => self.violations.push(Violation::of_document(&at, error.to_string())),
             }
         }
-        Value::Object(map)
+        shape.additional = self.each(map, &at, &["additionalProperties", "unevaluatedProperties"]);
+        shape.items = self.each(map, &at, &ITEMS);
+        shape.items.extend(self.lists(map, &at, &["prefixItems", "items"]));
+        shape.names = self.each(map, &at, &["propertyNames"]);
+        shape.others = self.each(map, &at, &ALIKE);
+        shape.others.extend(self.lists(map, &at, &CHOICES));
+        for (name, other) in members(map, "dependentSchemas") {
+            let at = at.join("dependentSchemas").join(name);
+            shape.others.push(self.shape(at, other));
+        }
+        shape.others.extend(self.referred(map, &at));
+        Shape { at, ..shape }
+    }
+
+    /// Returns the schemas under keywords that have one each.
+    fn each(&mut self, map: &'a Map<String, Value>, at: &Pointer, keys: &[&str]) -> Vec<usize> {
+        let schemas = keys.iter().filter_map(|key| Some((*key, map.get(*key)?)));
+        let schemas = schemas.filter(|(_, schema)| !schema.is_array());
+        schemas.map(|(key, schema)| self.shape(at.join(key), schema)).collect()
+    }
+
+    /// Returns the schemas under keywords that have a list each.
+    fn lists(&mut self, map: &'a Map<String, Value>, at: &Pointer, keys: &[&str]) -> Vec<usize> {
+        let mut all = Vec::new();
+        for key in keys {
+            let schemas = map.get(*key).and_then(Value::as_array).into_iter().flatten();
+            for (position, schema) in schemas.enumerate() {
+                all.push(self.shape(at.join(key).join(&position.to_string()), schema));
+            }
+        }
+        all
     }
 
     fn flag(&mut self, map: &Map<String, Value>, key: &str, at: &Pointer) -> bool {
@@ -262,9 +363,8 @@ impl<'a> Builder<'a> {
             None => false,
             Some(Value::Bool(flag)) => *flag,
             Some(_) => {
-                let violation =
-                    Violation::of_document(&at.join(key), format!("{key:?} is true or false"));
-                self.violations.push(violation);
+                let message = format!("{key:?} is true or false");
+                self.violations.push(Violation::of_document(&at.join(key), message));
                 false
             }
         }
@@ -290,8 +390,8 @@ impl<'a> Builder<'a> {
         if !names().any(|known| known == name) {
             let message = format!("there is no format {name:?}");
             let help = did_you_mean(name, names());
-            let help = help
-                .or_else(|| Some(format!("there are {}", names().collect::<Vec<_>>().join(", "))));
+            let all = || format!("there are {}", names().collect::<Vec<_>>().join(", "));
+            let help = Some(help.unwrap_or_else(all));
             self.violations.push(Violation::of_document(&at.join("format"), message).help(help));
         }
     }
@@ -299,22 +399,33 @@ impl<'a> Builder<'a> {
     /// Returns the schema that a `$ref` leads to.
     fn referred(&mut self, map: &Map<String, Value>, at: &Pointer) -> Option<usize> {
         let target = map.get("$ref")?.as_str()?;
-        let pointer = target.strip_prefix('#').and_then(|pointer| pointer.parse::<Pointer>().ok());
-        let found = pointer.and_then(|pointer| {
-            let found = pointer.segments().try_fold(self.schema, |schema, segment| match schema {
-                Value::Object(map) => map.get(segment),
-                Value::Array(items) => items.get(crate::tree::index(segment)?),
-                _ => None,
-            });
-            found.map(|schema| (pointer, schema))
-        });
+        let fragment = target.strip_prefix('#').and_then(unescaped);
+        let pointer = fragment.and_then(|pointer| pointer.parse::<Pointer>().ok());
+        let found = pointer.and_then(|pointer| Some((part(self.schema, &pointer)?, pointer)));
         match found {
-            Some((pointer, schema)) => Some(self.shape(&pointer, schema)),
+            Some((schema, pointer)) => Some(self.shape(pointer, schema)),
             None => {
                 let message =
                     format!("{target:?} leads to nothing in this schema, and no other is read");
                 self.violations.push(Violation::of_document(&at.join("$ref"), message));
                 None
+            }
+        }
+    }
+
+    /// Refuses chains of references that are long or lead nowhere: who follows them would go too deep.
+    fn check_chains(&mut self) {
+        for shape in &self.shapes {
+            let (mut last, mut length) = (shape, 0);
+            while let ([other], true) = (&last.others[..], last.is_reference) {
+                length += 1;
+                if length > LONGEST_CHAIN {
+                    let message =
+                        format!("more than {LONGEST_CHAIN} $ref follow each other from here");
+                    self.violations.push(Violation::of_document(&shape.at, message));
+                    return;
+                }
+                last = &self.shapes[*other];
             }
         }
     }
@@ -327,19 +438,34 @@ fn members<'a>(
     map.get(key).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Returns whether a schema refers to other parts of itself than its definitions, so that no part of it means
-/// the same alone.
-fn has_far_references(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => {
-            let far = |key: &str, value: &Value| match key {
-                "$ref" => !value.as_str().is_some_and(|target| target.starts_with("#/$defs/")),
-                "$anchor" | "$dynamicRef" | "$dynamicAnchor" => true,
-                _ => has_far_references(value),
-            };
-            map.iter().any(|(key, value)| far(key, value))
+/// Decodes the fragment of an address.
+fn unescaped(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
         }
-        Value::Array(items) => items.iter().any(has_far_references),
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Returns whether a part of a schema may mean something else alone than in the whole: it refers to other parts than
+/// the definitions at the root, or gives addresses or definitions of its own.
+fn means_more_in_the_whole(schema: &Value, is_root: bool) -> bool {
+    match schema {
+        Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {
+            "$ref" => !value.as_str().is_some_and(|target| target.starts_with("#/$defs/")),
+            "$anchor" => true,
+            "$id" | "$defs" if !is_root => true,
+            _ => means_more_in_the_whole(value, false),
+        }),
+        Value::Array(items) => items.iter().any(|item| means_more_in_the_whole(item, false)),
         _ => false,
     }
 }

@@ -5,7 +5,8 @@
 //! 2. Only its owner can read the file.
 //! 3. A file that cannot be understood is left as it is.
 
-use std::fs::{self, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -46,6 +47,9 @@ const STEPS: &[&str] = &["
     INSERT INTO state VALUES (1, 0, 0, '');
 "];
 
+/// What tells a store of facts from other SQLite files.
+const APPLICATION: i64 = 0x4372_6661;
+
 /// How long one who reads waits for one who writes, or the other way round.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -61,25 +65,36 @@ impl Sqlite {
     ///
     /// # Errors
     ///
-    /// When it cannot be made, is no store of facts, or was made by a later version of the program.
+    /// When it cannot be made, is no store of facts, or was made by a later version of the program: it is left as it
+    /// is then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         // SQLite gives its other files the mode of this one.
-        let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        // The umask may have taken some of it.
-        let made = options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
-        made.map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
+        make_private(path)?;
         Self::open_with(path, STEPS)
     }
 
-    /// Opens the file to read it; none if it is not there.
+    /// Opens the file to read it; none if it is not there, or nothing was ever put into it.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), and when it has an older format, which only `open` migrates.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        let exists = path.try_exists();
-        let exists = exists.map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
-        if exists { Self::open_with(path, STEPS).map(Some) } else { Ok(None) }
+        match fs::metadata(path) {
+            Ok(found) if found.len() == 0 => return Ok(None),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StoreError::Make { path: path.to_owned(), source }),
+        }
+        let store = Self { connection: connect(path)?, path: path.to_owned() };
+        let known = STEPS.len() as i64;
+        match store.format()? {
+            Some(format) if format == known => {
+                store.set()?;
+                Ok(Some(store))
+            }
+            Some(format) => Err(StoreError::Format { path: path.to_owned(), format, known }),
+            None => Ok(None),
+        }
     }
 
     /// Returns a store in memory, which is empty and is gone when it is dropped: for tests and trials.
@@ -99,23 +114,45 @@ impl Sqlite {
         let store = Self { connection: connect(path)?, path: path.to_owned() };
         let known = steps.len() as i64;
         match store.format()? {
-            0 => store.make(steps)?,
-            format if format == known => {}
-            format if (1..known).contains(&format) => {
+            None => {
+                store.set()?;
+                store.make(steps)?;
+            }
+            Some(format) if format == known => store.set()?,
+            Some(format) if (1..known).contains(&format) => {
+                migrate(&store, &steps[format as usize..], known)?;
                 drop(store);
-                migrate(path, &steps[format as usize..], known)?;
                 return Self::open_with(path, steps);
             }
-            format => return Err(StoreError::Format { path: path.to_owned(), format, known }),
+            Some(format) => {
+                return Err(StoreError::Format { path: path.to_owned(), format, known });
+            }
         }
         Ok(store)
     }
 
-    fn format(&self) -> Result<i64, StoreError> {
-        let version = "PRAGMA user_version";
-        self.connection
-            .query_row(version, [], |row| row.get(0))
-            .map_err(|source| self.wrong(source))
+    /// Returns the format of the file; none if it is empty. Changes nothing in it.
+    fn format(&self) -> Result<Option<i64>, StoreError> {
+        let read = |query: &str| -> Result<i64, StoreError> {
+            let read = self.connection.query_row(query, [], |row| row.get(0));
+            read.map_err(|source| self.wrong(source))
+        };
+        let (id, format) = (read("PRAGMA application_id")?, read("PRAGMA user_version")?);
+        if read("SELECT count(*) FROM sqlite_schema")? == 0 && (id, format) == (0, 0) {
+            return Ok(None);
+        }
+        if id != APPLICATION {
+            return Err(self.damaged("it is a database of something else"));
+        }
+        Ok(Some(format))
+    }
+
+    /// Sets how the file is written.
+    fn set(&self) -> Result<(), StoreError> {
+        let set = self.connection.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
+        );
+        set.map_err(|source| self.wrong(source))
     }
 
     /// Makes the tables, unless another process has meanwhile.
@@ -126,6 +163,7 @@ impl Sqlite {
             let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
             if format == 0 {
                 steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
+                transaction.pragma_update(None, "application_id", APPLICATION)?;
                 transaction.pragma_update(None, "user_version", steps.len() as i64)?;
             }
             transaction.commit()
@@ -160,7 +198,7 @@ impl Sqlite {
             .map_err(|error| self.damaged(format!("a value is no JSON: {error}")))
     }
 
-    fn read(&mut self) -> Result<Stored, StoreError> {
+    fn read(&self) -> Result<Stored, StoreError> {
         let state = "SELECT version, revision, digest FROM state";
         let (version, revision, digest): (i64, i64, String) = self
             .connection
@@ -337,14 +375,17 @@ impl Backend for Sqlite {
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let set = |connection: Connection| -> rusqlite::Result<Connection> {
-        connection.busy_timeout(PATIENCE)?;
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
-        )?;
-        Ok(connection)
-    };
-    Connection::open(path).and_then(set).map_err(|source| wrong(path, source))
+    let connection = Connection::open(path).map_err(|source| wrong(path, source))?;
+    connection.busy_timeout(PATIENCE).map_err(|source| wrong(path, source))?;
+    Ok(connection)
+}
+
+/// Makes a file that only its owner can read, if it is not there.
+fn make_private(path: &Path) -> Result<(), StoreError> {
+    let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
+    // The umask may have taken some of it.
+    let made = options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
+    made.map_err(|source| StoreError::Make { path: path.to_owned(), source })
 }
 
 fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
@@ -359,39 +400,35 @@ fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Makes a file of an older format one of the newest: on a copy, which takes the place of the file when all of it
-/// was read again. The old file stays beside it.
-fn migrate(path: &Path, steps: &[&str], known: i64) -> Result<(), StoreError> {
-    let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", path.display()));
-    let (copy, old) = (beside("migrating"), beside("before-migration"));
+/// Makes a file of an older format one of the newest, in one transaction. Before that a copy of it is put beside it,
+/// and read again.
+fn migrate(store: &Sqlite, steps: &[&str], known: i64) -> Result<(), StoreError> {
+    let copy = PathBuf::from(format!("{}.before-migration", store.path.display()));
     let make = |source| StoreError::Make { path: copy.clone(), source };
+    let behavior = TransactionBehavior::Immediate;
+    // Nobody else writes from here on.
+    let lock = connect(&store.path)?;
+    let transaction =
+        Transaction::new_unchecked(&lock, behavior).map_err(|source| store.wrong(source))?;
     if copy.exists() {
         fs::remove_file(&copy).map_err(make)?;
     }
-    let mut before = Sqlite { connection: connect(path)?, path: path.to_owned() };
-    let digest = before.load()?.digest;
-    let into =
-        |store: &Sqlite| store.connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
-    into(&before).map_err(|source| before.wrong(source))?;
-    let mut after = Sqlite { connection: connect(&copy)?, path: copy.clone() };
-    let step = |connection: &Connection| -> rusqlite::Result<()> {
-        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // What is put into an empty file leaves its mode as it is.
+    make_private(&copy)?;
+    let into = store.connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
+    into.map_err(|source| store.wrong(source))?;
+    File::open(&copy).and_then(|file| file.sync_all()).map_err(make)?;
+    let before = store.read()?;
+    let copied = Sqlite { connection: connect(&copy)?, path: copy.clone() };
+    if copied.read()? != before {
+        return Err(copied.damaged("the copy before the migration holds something else"));
+    }
+    let step = || -> rusqlite::Result<()> {
         steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
         transaction.pragma_update(None, "user_version", known)?;
-        transaction.commit()?;
-        connection.execute_batch("PRAGMA journal_mode = DELETE")
+        transaction.commit()
     };
-    step(&after.connection).map_err(|source| after.wrong(source))?;
-    if after.load()?.digest != digest {
-        return Err(after.damaged("the copy has other facts"));
-    }
-    drop(after);
-    // All of the old file is in itself, and not in its log.
-    let fold = |store: &Sqlite| store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-    fold(&before).map_err(|source| before.wrong(source))?;
-    drop(before);
-    fs::copy(path, &old).map_err(make)?;
-    fs::rename(&copy, path).map_err(make)
+    step().map_err(|source| store.wrong(source))
 }
 
 fn millis(at: SystemTime) -> i64 {
@@ -448,7 +485,7 @@ mod tests {
         let mut store = Sqlite::open_with(&path, &steps)?;
 
         assert_eq!(store.load()?.facts.to_value(), json!({"a": 1}));
-        assert_eq!((store.load()?.version, store.format()?), (3, steps.len() as i64));
+        assert_eq!((store.load()?.version, store.format()?), (3, Some(steps.len() as i64)));
         drop(store);
         let newer = Sqlite::open(&path).err();
         assert!(matches!(newer, Some(StoreError::Format { format: 2, known: 1, .. })), "{newer:?}");

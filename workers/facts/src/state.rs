@@ -1,6 +1,6 @@
 //! The facts at one moment, and what a change makes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -16,7 +16,7 @@ use crate::schema::Schemas;
 use crate::store::{Commit, Entry, StoreError, Stored};
 use crate::tree::Tree;
 use crate::update::{Update, Version, check_reason};
-use crate::violation::Violation;
+use crate::violation::{Sink, Violation};
 
 /// The facts at one moment. Cheap to clone. Two are equal if they are of the same commit.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +81,9 @@ impl Snapshot {
     }
 }
 
+/// How many values one update may copy.
+const MOST_VALUES: usize = 1_000_000;
+
 /// What the history is asked for.
 pub(crate) trait Past {
     /// Returns the entries with a revision below this one, newest first.
@@ -110,15 +113,19 @@ pub(crate) fn change(
             return Ok((outcome(stored, differences, Vec::new()), None));
         }
         Change::Own(operations) => {
-            own(&mut owned, (operations, &submission.who), &differences)?;
+            own(&mut owned, (operations, &submission.who), &stored.facts)?;
             Vec::new()
         }
         _ => overwrite(&mut owned, &differences, &submission.overwrites)?,
     };
-    let violations = judged((stored, &changed.facts), &changed.schemas, &differences);
-    if !violations.is_empty() {
-        let located = violations.into_iter().map(|it| located(it, &submission.change));
-        return Err(FactsError::Invalid(located.collect::<Vec<_>>().into()));
+    let mut sink = judged((stored, &changed.facts), &changed.schemas, &differences);
+    if !sink.is_empty() {
+        for violation in &mut sink.violations {
+            locate(violation, &submission.change);
+            let path = violation.path.as_ref();
+            violation.is_secret |= path.is_some_and(|path| changed.schemas.is_sensitive(path));
+        }
+        return Err(FactsError::Invalid(sink.into()));
     }
     let Changed { facts, version, schemas, kind, who, why, document } = changed;
     let (revision, digest) = (stored.revision + 1, stored.digest.after(&differences));
@@ -150,13 +157,13 @@ fn outcome(stored: &Stored, differences: Vec<Difference>, overwritten: Vec<Owned
 }
 
 /// Says where a violation was written, if the change has put it there.
-fn located(violation: Violation, change: &Change) -> Violation {
+fn locate(violation: &mut Violation, change: &Change) {
     let document = match (change, &violation.path) {
         (Change::Update(update), Some(path)) => update.place_of_fact(path),
         (Change::Load(_), Some(path)) => Some(path.below(&Pointer::root().join("facts"))),
         _ => None,
     };
-    violation.written_at(document)
+    violation.document = document.or(violation.document.take());
 }
 
 /// What a change makes of the facts before they are judged.
@@ -232,7 +239,14 @@ impl Changed {
         (to, stored): (u64, &Stored),
         past: &mut dyn Past,
     ) -> Result<Self, FactsError> {
-        let facts = facts_at(stored, to, past)?;
+        let mut facts = facts_at(stored, to, past)?;
+        // What the agent knows now it knows still.
+        for path in stored.owned.keys() {
+            match stored.facts.at(path) {
+                Some(fact) => facts.put(path, fact.0),
+                None => facts.remove(path),
+            }
+        }
         Ok(Self { facts, version: next(stored.version)?, kind: "restore", ..self })
     }
 }
@@ -286,8 +300,17 @@ fn done(
     lenience: Lenience,
     place_of: impl Fn(usize) -> Option<Pointer>,
 ) -> Result<Tree, FactsError> {
-    let mut facts = facts.clone();
+    let (mut facts, mut left) = (facts.clone(), MOST_VALUES);
     for (index, operation) in operations.iter().enumerate() {
+        if let Operation::Copy(from, path) = operation {
+            // Copies of copies grow without end.
+            let count = facts.at(from).map_or(0, |copied| copied.count());
+            left = left.checked_sub(count).ok_or_else(|| {
+                let message = format!("an update copies at most {MOST_VALUES} values");
+                let violation = Violation::of_fact(path, message).written_at(place_of(index));
+                FactsError::Invalid(violation.into())
+            })?;
+        }
         if let Err(Undone { path, why, is_test }) =
             operation::apply(&mut facts, operation, lenience)
         {
@@ -318,65 +341,75 @@ fn judged(
     (stored, facts): (&Stored, &Tree),
     schemas: &Schemas,
     differences: &[Difference],
-) -> Vec<Violation> {
-    let mut violations = layers::check(facts);
+) -> Sink {
+    let mut sink = Sink::default();
+    layers::check(facts).into_iter().for_each(|violation| sink.push(|| violation));
     let hosts = layers::hosts(facts);
-    let everything = |facts: &Tree| {
+    let whole = |facts: &Tree| {
         vec![Difference { path: Pointer::root(), before: None, after: Some(facts.clone()) }]
     };
     if hosts.is_empty() {
-        let is_same = *schemas == stored.schemas;
-        let all = if is_same { differences.to_vec() } else { everything(facts) };
-        violations.extend(schemas.check(facts, &all));
-        return violations;
+        // While there were hosts, nobody has looked at what the site alone says.
+        let is_same = *schemas == stored.schemas && layers::hosts(&stored.facts).is_empty();
+        let all = if is_same { differences.to_vec() } else { whole(facts) };
+        schemas.check(facts, &all, &mut sink);
+        if !is_same {
+            schemas.check_fixed(differences, &mut sink);
+        }
+        return sink;
     }
     // What the site leaves open, the layers of the hosts fill in.
+    let mut told = BTreeSet::new();
     for host in hosts {
         let seen = layers::effective(facts, Some(&host));
-        for mut violation in schemas.check(&seen, &everything(&seen)) {
-            if !violations.iter().any(|it: &Violation| it.path == violation.path) {
+        let mut of_host = Sink::default();
+        schemas.check(&seen, &whole(&seen), &mut of_host);
+        let before = layers::effective(&stored.facts, Some(&host));
+        schemas.check_fixed(&difference(&before, &seen), &mut of_host);
+        for mut violation in of_host.violations {
+            let path = violation.path.as_ref().map(|path| layers::set_by(facts, &host, path));
+            if told.insert((path.clone(), violation.message.clone())) {
                 violation.message = format!("as {host} sees it: {}", violation.message);
-                violations.push(violation);
+                violation.path = path;
+                sink.push(|| violation);
             }
         }
     }
-    violations.extend(schemas.check_fixed(differences));
-    violations
+    sink
 }
 
-/// Notes whose facts they are; refuses to write over those of others.
+/// Notes whose facts they are; refuses to write over those of others, and into them.
 fn own(
     owned: &mut BTreeMap<Pointer, String>,
     (operations, owner): (&[Operation], &str),
-    differences: &[Difference],
+    stored: &Tree,
 ) -> Result<(), FactsError> {
-    let is_own = |path: &Pointer| owned.iter().any(|(at, of)| of == owner && path.is_within(at));
-    let of =
-        |path: &Pointer| owned.iter().find(|(at, _)| path.touches(at)).map(|(_, of)| of.clone());
-    let others = differences.iter().filter(|it| it.before.is_some() && !is_own(&it.path));
-    let others: Vec<_> = others
-        .map(|it| Owned {
-            path: it.path.clone(),
-            owner: of(&it.path).unwrap_or_else(|| "a user".into()),
-        })
-        .collect();
-    if !others.is_empty() {
-        return Err(FactsError::Owned(others));
-    }
-    for operation in operations {
+    let writes = operations.iter().filter(|it| !matches!(it, Operation::Test(..)));
+    for operation in writes {
         let path = operation.path();
+        let other = owned.iter().find(|(at, of)| path.touches(at) && *of != owner);
+        let is_own = owned.iter().any(|(at, of)| of == owner && path.is_within(at));
+        let others = match other {
+            Some((at, of)) => Some(Owned { path: at.clone(), owner: of.clone() }),
+            // What is there and nobody of the agent has written is of a user, also if it is equal.
+            None if !is_own && stored.at(path).is_some() => {
+                Some(Owned { path: path.clone(), owner: "a user".to_owned() })
+            }
+            None => None,
+        };
+        if let Some(others) = others {
+            return Err(FactsError::Owned(vec![others]));
+        }
         match operation {
-            Operation::Test(..) => {}
             Operation::Delete(_) => owned.retain(|at, _| !at.is_within(path)),
-            _ if is_within_any(path, owned) => {}
-            _ => drop(owned.insert(path.clone(), owner.to_owned())),
+            _ if is_own => {}
+            _ => {
+                owned.retain(|at, _| !at.is_within(path));
+                owned.insert(path.clone(), owner.to_owned());
+            }
         }
     }
     Ok(())
-}
-
-fn is_within_any(path: &Pointer, owned: &BTreeMap<Pointer, String>) -> bool {
-    owned.keys().any(|at| path.is_within(at))
 }
 
 /// Takes the facts of the agent that a user overwrites from it; refuses those that were not named.

@@ -60,7 +60,7 @@ pub trait Backend: fmt::Debug + Send {
 }
 
 /// How many entries of the history are kept at least.
-pub const KEPT_ENTRIES: u64 = 10_000;
+pub const KEPT_ENTRIES: u64 = 100_000;
 
 /// All that a store keeps, but the history and the last document.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -51,10 +51,25 @@ impl Tree {
     /// The path of a value that is more than 64 levels deep, or whose name is empty or longer than 1,024 bytes,
     /// and why it is refused.
     pub fn from_value(value: Value) -> Result<Self, (Pointer, String)> {
-        let mut way = Vec::new();
+        Self::of_value_at(&Pointer::root(), value)
+    }
+
+    /// Takes a value as the facts at a path, which counts for how deep they are.
+    pub(crate) fn of_value_at(path: &Pointer, value: Value) -> Result<Self, (Pointer, String)> {
+        let mut way = path.parts().to_vec();
         match node_of(value, &mut way) {
             Ok(node) => Ok(Self(node)),
             Err(why) => Err((way.iter().map(SmolStr::as_str).collect(), why)),
+        }
+    }
+
+    /// Returns how many values and maps there are, those in lists included.
+    pub(crate) fn count(&self) -> usize {
+        match &self.0 {
+            Node::Leaf(value) => count(value),
+            Node::Map(members) => {
+                1 + members.values().map(|node| Self(node.clone()).count()).sum::<usize>()
+            }
         }
     }
 
@@ -198,30 +213,65 @@ pub(crate) fn index(segment: &str) -> Option<usize> {
 fn node_of(value: Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
     let Value::Object(map) = value else {
         let mut value = value;
-        if is_deeper(&value, DEEPEST - way.len()) {
-            return Err(format!("it is nested deeper than {DEEPEST} levels"));
+        if is_deeper(&value, DEEPEST.saturating_sub(way.len())) {
+            return Err(TOO_DEEP.to_owned());
         }
-        value.sort_all_objects();
+        make_normal(&mut value)?;
         return Ok(Node::Leaf(Arc::new(value)));
     };
-    if way.len() == DEEPEST {
-        return Err(format!("it is nested deeper than {DEEPEST} levels"));
+    if way.len() >= DEEPEST {
+        return Err(TOO_DEEP.to_owned());
     }
     let mut members = Members::new();
     for (name, value) in map {
-        let name = SmolStr::from(name);
-        way.push(name.clone());
-        if name.is_empty() || name.len() > LONGEST_SEGMENT {
-            return Err("the name of a fact has at least 1 byte and at most 1,024".to_owned());
-        }
-        members.insert(name, node_of(value, way)?);
+        way.push(SmolStr::from(name.as_str()));
+        check_name(&name)?;
+        members.insert(name.into(), node_of(value, way)?);
         way.pop();
     }
     Ok(Node::Map(Arc::new(members)))
 }
 
+/// What is said of values that are too deep.
+const TOO_DEEP: &str = "it is nested deeper than 64 levels";
+
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name.len() > LONGEST_SEGMENT {
+        return Err("the name of a fact has at least 1 byte and at most 1,024".to_owned());
+    }
+    Ok(())
+}
+
+/// Brings a value into the one form in which it is kept, so that equal values have equal texts.
+fn make_normal(value: &mut Value) -> Result<(), String> {
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) && number.is_f64() => {
+            // -0.0 is equal to 0.0, and written otherwise.
+            *value = 0.0.into();
+        }
+        Value::Array(items) => items.iter_mut().try_for_each(make_normal)?,
+        Value::Object(map) => {
+            map.sort_keys();
+            for (name, value) in map {
+                check_name(name)?;
+                make_normal(value)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
+        _ => 1,
+    }
+}
+
 /// Returns whether lists and maps nest deeper in a value than so many levels.
-fn is_deeper(value: &Value, levels: usize) -> bool {
+pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|it| is_deeper(it, levels - 1)),
         Value::Object(map) => levels == 0 || map.values().any(|it| is_deeper(it, levels - 1)),

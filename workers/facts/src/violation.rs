@@ -10,6 +10,12 @@ use crate::pointer::Pointer;
 /// How many violations are told; those beyond are counted.
 pub(crate) const MOST: usize = 1_000;
 
+/// How many names are compared with a wrong one to find the nearest.
+const MOST_COMPARED: usize = 1_000;
+
+/// How many names are listed.
+const MOST_LISTED: usize = 10;
+
 /// How long a value may be that is shown, in characters.
 const LONGEST: usize = 200;
 
@@ -86,11 +92,39 @@ pub struct Invalid {
     pub omitted: usize,
 }
 
-impl From<Vec<Violation>> for Invalid {
-    fn from(mut violations: Vec<Violation>) -> Self {
-        let omitted = violations.len().saturating_sub(MOST);
-        violations.truncate(MOST);
+/// Collects violations: the first are kept, and those beyond are counted.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    pub(crate) violations: Vec<Violation>,
+    omitted: usize,
+}
+
+impl Sink {
+    /// Adds a violation, which is made only if it is kept.
+    pub(crate) fn push(&mut self, violation: impl FnOnce() -> Violation) {
+        if self.violations.len() < MOST {
+            self.violations.push(violation());
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.violations.is_empty()
+    }
+}
+
+impl From<Sink> for Invalid {
+    fn from(Sink { violations, omitted }: Sink) -> Self {
         Self { violations, omitted }
+    }
+}
+
+impl From<Vec<Violation>> for Invalid {
+    fn from(violations: Vec<Violation>) -> Self {
+        let mut sink = Sink::default();
+        violations.into_iter().for_each(|violation| sink.push(|| violation));
+        sink.into()
     }
 }
 
@@ -134,8 +168,18 @@ pub(crate) fn did_you_mean<'a>(
         return None;
     }
     let furthest = (name.chars().count() + 1) / 3;
-    let distances = candidates.into_iter().take(1_000);
+    let distances = candidates.into_iter().take(MOST_COMPARED);
     let distances = distances.map(|candidate| (strsim::osa_distance(name, candidate), candidate));
     let nearest = distances.filter(|(distance, _)| *distance <= furthest).min()?.1;
     Some(format!("did you mean {nearest:?}?"))
+}
+
+/// Lists the first names, as a help; none if there are none.
+pub(crate) fn there_are(names: &[&str]) -> Option<String> {
+    let listed = names.iter().take(MOST_LISTED).copied().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0 => None,
+        1..=MOST_LISTED => Some(format!("there are {listed}")),
+        more => Some(format!("there are {listed} and {} more", more - MOST_LISTED)),
+    }
 }

@@ -1,5 +1,6 @@
 //! What passes between the one who asks for a change and the agent that makes it, as JSON.
 
+use std::fmt;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ pub struct Request {
 }
 
 /// What is to change.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Asked {
@@ -58,12 +59,21 @@ pub enum Asked {
     },
 }
 
+impl fmt::Debug for Asked {
+    /// Names what is to change, and no values: they may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Update(_) => f.write_str("Update"),
+            Self::Load(_) => f.write_str("Load"),
+            Self::Merge(_) => f.write_str("Merge"),
+            Self::Restore(version) => write!(f, "Restore({version})"),
+            Self::Register { path, .. } => write!(f, "Register({path})"),
+        }
+    }
+}
+
 impl Request {
-    /// Returns the request for a submission.
-    ///
-    /// # Errors
-    ///
-    /// Gives the submission back that only the agent itself makes, or that is a trial.
+    /// Returns the request for a submission; none for one that only the agent itself makes, and for a trial.
     pub fn of(submission: &Submission) -> Option<Self> {
         let Submission { change, who, why, expect_version, overwrites, is_trial } = submission;
         let document = |load: &change::Load| serde_json::json!({"version": load.version.get(), "facts": load.facts.to_value()});

@@ -1,9 +1,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crankcase_facts::wire::Refusal;
-use crankcase_facts::{Change, Pointer, Schema, Schemas, example, skeleton};
-use crankcase_manifest::DataFiles;
+use crankcase_facts::{Change, Pointer, Schema, example, skeleton};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -62,11 +60,9 @@ pub(super) async fn run(global: &Global, args: SchemaArgs) -> anyhow::Result<u8>
     let SchemaArgs { path, set, remove, example: is_example, change } = args;
     match (path, set) {
         (Some(path), Some(file)) => {
-            let given = Given::new(DataFiles::read(&[file])?);
+            let given = Given::read(&[file], &store::current(global)?)?;
             let schema = Schema::read(&user(), given.files.value().clone());
-            let schema = schema.map_err(|invalid| {
-                given.refuse(Refusal::of(&invalid.into(), &Schemas::default()))
-            })?;
+            let schema = schema.map_err(|invalid| given.invalid(invalid))?;
             // What the facts violate is in no file that was given.
             submit(global, Change::Register(path, Some(schema)), change, None).await
         }

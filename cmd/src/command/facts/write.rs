@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use crankcase_facts::wire::{Difference, Owned, Refusal};
 use crankcase_facts::{
-    Change, Facts, Invalid, Load, Operation, Pointer, Snapshot, Sqlite, Submission, Update,
+    Change, Facts, Load, Operation, Pointer, Snapshot, Sqlite, Submission, Update,
 };
 use crankcase_manifest::DataFiles;
 use serde::Serialize;
@@ -104,44 +104,39 @@ struct Done {
 pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     let SetArgs { path, value, file, delete, insert, create_parents, change } = args;
     let files = match (value, file) {
-        (Some(value), _) => DataFiles::of_text(Path::new("<value>"), &value)?,
-        (None, Some(file)) => DataFiles::read(&[file])?,
-        (None, None) => DataFiles::of_text(Path::new("<value>"), "null")?,
+        (Some(value), _) => DataFiles::of_text(Path::new("<value>"), &value),
+        (None, Some(file)) => DataFiles::read(&[file]),
+        (None, None) => DataFiles::of_text(Path::new("<value>"), "null"),
     };
-    let data = files.value().clone();
+    let mut given = Given::of(files, &store::current(global)?)?;
+    let data = given.files.value().clone();
     let operation = match (delete, insert) {
-        (true, _) => Operation::Delete(path.clone()),
-        (false, true) => Operation::Insert(path.clone(), data),
-        (false, false) => Operation::Set(path.clone(), data),
+        (true, _) => Operation::Delete(path),
+        (false, true) => Operation::Insert(path, data),
+        (false, false) => Operation::Set(path, data),
     };
     let mut update = Update::of(vec![operation]);
     update.creates_parents = create_parents;
-    let mut given = Given::new(files);
     // What is said of the path itself is said of the value.
     given.within = "/ops/0/2".to_owned();
     submit(global, Change::Update(update), change, Some(given)).await
 }
 
 pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {
-    let given = Given::new(DataFiles::read(&args.files)?);
-    let update =
-        Update::read(given.files.value()).map_err(|invalid| invalid_in(&given, invalid))?;
+    let given = Given::read(&args.files, &store::current(global)?)?;
+    let update = Update::read(given.files.value()).map_err(|invalid| given.invalid(invalid))?;
     submit(global, Change::Update(update), args.change, Some(given)).await
 }
 
 pub(super) async fn load(global: &Global, args: LoadArgs) -> anyhow::Result<u8> {
-    let given = Given::new(DataFiles::read(&args.files)?);
+    let given = Given::read(&args.files, &store::current(global)?)?;
     let load = Load::read(given.files.value(), args.merge);
-    let load = load.map_err(|invalid| invalid_in(&given, invalid))?;
+    let load = load.map_err(|invalid| given.invalid(invalid))?;
     submit(global, Change::Load(load), args.change, Some(given)).await
 }
 
 pub(super) async fn restore(global: &Global, args: RestoreArgs) -> anyhow::Result<u8> {
     submit(global, Change::Restore(args.version), args.change, None).await
-}
-
-fn invalid_in(given: &Given, invalid: Invalid) -> anyhow::Error {
-    given.refuse(Refusal::of(&invalid.into(), &crankcase_facts::Schemas::default()))
 }
 
 /// Makes a change, or a trial of it, and says what came of it.
@@ -158,7 +153,7 @@ pub(super) async fn submit(
     (submission.overwrites, submission.is_trial) = (overwrite, dry_run);
     let before = store::current(global)?;
     if let Some(given) = &given {
-        submission.change.secrets(before.schemas(), &mut |text| given.secrets.add(text));
+        given.note_secrets(&submission.change, &before);
     }
     let done = match dry_run {
         true => tried(global, &submission)?,
@@ -189,8 +184,7 @@ async fn made(
         Err(refusal) => return Ok(Err(refusal)),
     };
     let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
-    let (current, log) = (facts.current(), facts.log(None, usize::MAX)?);
-    let entry = log.into_iter().find(|entry| entry.revision == revision);
+    let (current, entry) = (facts.current(), facts.entry(revision)?);
     let Some(entry) = entry else { anyhow::bail!("the change is not in the history any more") };
     let is_gone = |path: &Pointer| !current.owned().contains_key(path);
     let overwritten = before.owned().iter().filter(|(path, _)| is_gone(path));

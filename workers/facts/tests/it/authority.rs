@@ -113,3 +113,38 @@ fn what_both_have_changed_is_a_conflict_and_data() -> TestResult {
     assert_eq!(world.facts.current(), before);
     Ok(())
 }
+
+#[test]
+fn the_agent_takes_nothing_that_is_there_and_is_not_its_own() -> TestResult {
+    let world = World::with(json!({"x": {"u": 1}}))?;
+
+    let taken = refused(world.own("watcher", "/x", json!({"u": 1, "a": 2})));
+
+    assert_eq!(taken, "facts of others would be overwritten: /x is of a user");
+    world.own("watcher", "/y/b", json!({"z": 1}))?;
+    let inside = refused(world.own("prober", "/y/b/c", json!(1)));
+    let around = refused(world.own("prober", "/y", json!({"b": {"z": 1}, "c": 2})));
+    assert_eq!(
+        (inside.as_str(), around.as_str()),
+        (
+            "facts of others would be overwritten: /y/b is of watcher",
+            "facts of others would be overwritten: /y/b is of watcher",
+        )
+    );
+    world.own("prober", "/y/d", json!(1))?;
+    Ok(())
+}
+
+#[test]
+fn a_restore_leaves_what_the_agent_knows() -> TestResult {
+    let world = World::with(json!({"u": 1}))?;
+    world.own("watcher", "/seen", json!(1))?;
+    world.ops(json!([["SET", "/u", 2]]))?;
+    world.own("watcher", "/seen", json!(2))?;
+
+    world.submit(Change::Restore(1))?;
+
+    assert_eq!(world.value(), json!({"u": 1, "seen": 2}));
+    world.own("watcher", "/seen", json!(3))?;
+    Ok(())
+}

@@ -137,3 +137,127 @@ fn a_folder_that_is_not_there_is_named() {
         .map_or_else(|it| it.to_string(), |it| format!("{it:?}"));
     assert_eq!(error, "cannot make or find /nowhere/facts.db");
 }
+
+#[test]
+fn a_file_of_something_else_is_left_as_it_is() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("facts.db");
+    let others = rusqlite::Connection::open(&path)?;
+    others.execute_batch("CREATE TABLE mine (id INTEGER)")?;
+    drop(others);
+    let before = fs::read(&path)?;
+
+    for opened in [Sqlite::open(&path).map(Some), Sqlite::find(&path)] {
+        assert!(matches!(opened, Err(StoreError::Damaged { .. })), "{opened:?}");
+    }
+
+    assert_eq!(fs::read(&path)?, before);
+    Ok(())
+}
+
+#[test]
+fn a_file_of_a_later_program_is_left_as_it_is() -> TestResult {
+    let world = World::with(json!({"a": 1}))?;
+    let World { facts, folder } = world;
+    drop(facts);
+    let path = folder.path().join("facts.db");
+    let connection = rusqlite::Connection::open(&path)?;
+    connection.execute_batch("PRAGMA user_version = 99; PRAGMA journal_mode = DELETE")?;
+    drop(connection);
+    let before = fs::read(&path)?;
+
+    let opened = Sqlite::open(&path);
+
+    assert!(matches!(opened, Err(StoreError::Format { format: 99, .. })), "{opened:?}");
+    assert_eq!(fs::read(&path)?, before);
+    Ok(())
+}
+
+#[test]
+fn what_is_at_the_bounds_is_read_again_and_what_is_beyond_is_refused() -> TestResult {
+    let slashes = "/".repeat(1024);
+    let deep = |path: usize, data: usize| {
+        let value = (0..data).fold(json!(1), |value, _| json!({"d": value}));
+        json!({"version": 100, "create_parents": true, "ops": [["SET", "/d".repeat(path), value]]})
+    };
+    let world = World::with(json!({slashes.clone(): 1, "z": 0.0}))?;
+    world.update(deep(40, 24))?;
+    let reopened = || open(&world.folder.path().join("facts.db"));
+    assert_eq!(reopened()?.current().facts(), world.facts.current().facts());
+
+    for (path, data) in [(40, 25), (64, 1), (1, 64)] {
+        let mut update = deep(path, data);
+        update["version"] = json!(200);
+        assert!(crate::support::refused(world.update(update)).contains("deeper than 64 levels"));
+    }
+    assert!(
+        crate::support::refused(world.load(300, json!({format!("{slashes}/"): 1})))
+            .contains("1,024")
+    );
+    assert!(crate::support::refused(world.load(300, json!({"l": [{"": 1}]}))).contains("1,024"));
+    world.update(json!({"version": 300, "ops": [["SET", "/z", -0.0], ["SET", "/l", [-0.0]]]}))?;
+    world.update(json!({"version": 301, "ops": [["SET", "/z", 1]]}))?;
+    assert_eq!(reopened()?.current().digest(), world.facts.current().digest());
+    Ok(())
+}
+
+#[test]
+fn copies_of_copies_end() -> TestResult {
+    let world = World::with(json!({"a": {"x": 1}}))?;
+    let copies = (0..40).map(|at| json!({"op": "copy", "from": "/a", "path": format!("/a/b{at}")}));
+    let copies: Vec<_> = copies.collect();
+
+    let error = crate::support::refused(world.update(json!({"version": 2, "patch": copies})));
+
+    assert!(error.contains("copies at most 1000000 values"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn of_two_that_write_at_a_time_neither_loses_anything() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("facts.db");
+    open(&path)?;
+    let write = |who: usize| {
+        let path = path.clone();
+        std::thread::spawn(move || -> Result<u64, String> {
+            let facts = open(&path).map_err(|error| error.to_string())?;
+            let world =
+                World { facts, folder: tempfile::tempdir().map_err(|error| error.to_string())? };
+            let mut refused = 0;
+            for round in 0..200 {
+                let op = json!([["SET", format!("/w{who}"), round]]);
+                // A version that the other one has taken meanwhile is stale.
+                while world.ops(op.clone()).is_err() {
+                    refused += 1;
+                    world.facts.refresh().map_err(|error| error.to_string())?;
+                }
+            }
+            Ok(refused)
+        })
+    };
+    let writers = [write(0), write(1)];
+    for writer in writers {
+        writer.join().map_err(|_| "a writer has panicked")??;
+    }
+
+    let current = open(&path)?.current();
+    assert_eq!(
+        (current.version(), current.facts().to_value()),
+        (400, json!({"w0": 199, "w1": 199}))
+    );
+    Ok(())
+}
+
+#[test]
+fn what_another_process_has_changed_is_known_before_anything_is_refused() -> TestResult {
+    let world = World::with(json!({"a": 1}))?;
+    let other =
+        World { facts: open(&world.folder.path().join("facts.db"))?, folder: tempfile::tempdir()? };
+    world.ops(json!([["SET", "/b", {}]]))?;
+
+    other.update(json!({"version": 9, "base_version": 2, "ops": [["SET", "/b/c", 1]]}))?;
+
+    assert_eq!(other.value(), json!({"a": 1, "b": {"c": 1}}));
+    Ok(())
+}

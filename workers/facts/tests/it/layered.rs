@@ -69,7 +69,10 @@ fn what_a_host_sees_has_to_fit_the_schema() -> TestResult {
     )?;
 
     let error = refused(world.ops(json!([["SET", "/layers/host/h1/facts/ntp/server", 5]])));
-    assert_eq!(error, "/ntp/server: as h1 sees it: the value is not of type \"string\"");
+    assert_eq!(
+        error,
+        "/layers/host/h1/facts/ntp/server: as h1 sees it: the value is not of type \"string\""
+    );
     Ok(())
 }
 
@@ -92,5 +95,55 @@ fn layers_that_are_none_are_refused() -> TestResult {
         let error = refused(world.load(1, json!({"layers": layers})));
         assert!(error.starts_with(with), "{error} without {with}");
     }
+    Ok(())
+}
+
+#[test]
+fn without_hosts_the_site_alone_has_to_fit() -> TestResult {
+    let world = World::with(
+        json!({"ntp": {}, "layers": {"host": {"h1": {"facts": {"ntp": {"server": "s"}}}}}}),
+    )?;
+    world.register("/ntp", json!({"required": ["server"]}))?;
+
+    let error = refused(world.ops(json!([["DELETE", "/layers"]])));
+
+    assert_eq!(error, "/ntp: \"server\" is a required property");
+    Ok(())
+}
+
+#[test]
+fn what_is_fixed_is_fixed_for_each_host() -> TestResult {
+    let host = |id: &str| json!({"facts": {"node": {"id": id}}});
+    let world = World::with(json!({"node": {}, "layers": {"host": {"h1": host("one")}}}))?;
+    world.register("/node", json!({"properties": {"id": {"fixed": true}}}))?;
+
+    let error = refused(world.ops(json!([["SET", "/layers/host/h1/facts/node/id", "two"]])));
+
+    assert!(
+        error.starts_with("/layers/host/h1/facts/node/id: as h1 sees it: it stays as it was"),
+        "{error}"
+    );
+    world.ops(json!([["SET", "/layers/host/h2", host("two")]]))?;
+    Ok(())
+}
+
+#[test]
+fn all_that_is_wrong_for_a_host_is_told_where_it_is_set() -> TestResult {
+    let world = World::with(json!({"r": {"a": 1}, "layers": {"host": {"h1": {}, "h2": {}}}}))?;
+    world.register("/r", json!({"properties": {"a": {"type": "integer"}}}))?;
+
+    let error =
+        refused(world.ops(
+            json!([["SET", "/r/a", "x"], ["SET", "/layers/host/h2/facts", {"r": {"a": true}}]]),
+        ));
+
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "/r/a: as h1 sees it: the value is not of type \"integer\"",
+            "/layers/host/h2/facts/r/a: as h2 sees it: the value is not of type \"integer\"",
+        ]
+    );
     Ok(())
 }

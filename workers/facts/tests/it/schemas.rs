@@ -1,6 +1,7 @@
 //! What facts have to fit.
 
 use crankcase_facts::{FactsError, Schema, wire};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::{TestResult, World, pointer, refused};
@@ -197,4 +198,219 @@ fn a_skeleton_has_all_that_the_schema_names() {
         (&json!(1), &json!("www"), &json!(["a"]))
     );
     assert_eq!(example["hosts"]["h1.example.com"]["on"], json!(false));
+}
+
+#[test]
+fn secrets_in_layers_and_in_lists_are_hidden_by_every_path() -> TestResult {
+    let user = json!({"properties": {"password": {"sensitive": true}}});
+    let world = World::with(json!({
+        "web": {"users": [{"password": "site-pass"}]},
+        "layers": {"role": {"r": {"web": {"users": [{"password": "role-pass"}]}}},
+                   "host": {"h1": {"roles": ["r"], "facts": {"web": {"users": [{"password": "host-pass"}]}}}}},
+    }))?;
+    world.register("/web", json!({"properties": {"users": {"items": user}}}))?;
+    let current = world.facts.current();
+
+    for path in [
+        "/",
+        "/web",
+        "/web/users",
+        "/web/users/0",
+        "/layers",
+        "/layers/role",
+        "/layers/role/r",
+        "/layers/host/h1",
+        "/layers/host/h1/facts",
+        "/layers/host/h1/facts/web/users/0/password",
+    ] {
+        let shown = current.redacted(&pointer(path)).unwrap_or_default().to_string();
+        assert!(shown.contains("(sensitive)") && !shown.contains("-pass"), "{path}: {shown}");
+    }
+    let paths = current.schemas().secret_paths(current.facts());
+    assert_eq!(paths.len(), 3, "{paths:?}");
+    Ok(())
+}
+
+#[test]
+fn what_one_schema_hides_another_does_not_show() -> TestResult {
+    let world = World::with(json!({"web": {"password": "short-pass"}}))?;
+    world.register("/web", json!({"properties": {"password": {"sensitive": true}}}))?;
+
+    let long = json!({"properties": {"web": {"properties": {"password": {"minLength": 20}}}}});
+    let Err(FactsError::Invalid(invalid)) = world.register("/", long) else {
+        return Err("it fits".into());
+    };
+
+    assert_eq!(
+        (invalid.violations[0].value.as_deref(), invalid.violations[0].is_secret),
+        (None, true)
+    );
+    Ok(())
+}
+
+#[test]
+fn secrets_are_found_below_all_keywords() -> TestResult {
+    let secret = json!({"sensitive": true});
+    for (schema, facts) in [
+        (json!({"prefixItems": [{}, secret]}), json!([1, "the-pass"])),
+        (json!({"contains": secret}), json!(["the-pass"])),
+        (
+            json!({"dependentSchemas": {"a": {"properties": {"b": secret}}}}),
+            json!({"a": 1, "b": "the-pass"}),
+        ),
+        (json!({"unevaluatedProperties": secret}), json!({"a": "the-pass"})),
+        (
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}], "additionalItems": secret}),
+            json!([1, "the-pass"]),
+        ),
+        (json!({"if": {}, "then": {"properties": {"b": secret}}}), json!({"b": "the-pass"})),
+        (
+            json!({"$ref": "#/$defs/a%20b", "$defs": {"a b": {"patternProperties": {"^(?=b)": secret}}}}),
+            json!({"b": "the-pass"}),
+        ),
+    ] {
+        let world = World::with(json!({"x": facts}))?;
+        world.register("/x", schema.clone())?;
+        let shown = world.facts.current().redacted(&pointer("/")).unwrap_or_default().to_string();
+        assert!(!shown.contains("the-pass"), "{schema}: {shown}");
+    }
+    for key in ["$dynamicRef", "$recursiveRef"] {
+        let error = Schema::read("ada", json!({"items": {key: "#"}}))
+            .map_or_else(|it| it.to_string(), |_| String::new());
+        assert!(error.contains("is not understood"), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_that_may_hold_a_secret_is_shown_for_debugging() -> TestResult {
+    let world = World::with(json!({"a": "the-pass"}))?;
+    let update =
+        crankcase_facts::Update::read(&json!({"version": 2, "ops": [["SET", "/a", "the-pass"]]}))?;
+    let submission =
+        crankcase_facts::Submission::new(crankcase_facts::Change::Update(update), "ada");
+
+    let shown = format!("{:?} {submission:?} {:?}", world.facts, wire::Request::of(&submission));
+
+    assert!(!shown.contains("the-pass"), "{shown}");
+    Ok(())
+}
+
+#[test]
+fn a_hostile_schema_is_refused_or_costs_little() {
+    let chain: serde_json::Map<String, Value> = (0..3000)
+        .map(|at| (format!("d{at}"), json!({"$ref": format!("#/$defs/d{}", at + 1)})))
+        .collect();
+    let mut chain = json!({"$ref": "#/$defs/d0", "$defs": chain});
+    chain["$defs"]["d3000"] = json!({});
+    let error =
+        Schema::read("ada", chain).map_or_else(|it| it.to_string(), |_| "it was read".into());
+    assert!(error.contains("$ref follow each other"), "{error}");
+
+    let many: serde_json::Map<String, Value> =
+        (0..12).map(|at| (format!("p{at}"), json!({"$ref": "#"}))).collect();
+    let example = crankcase_facts::example(&json!({"type": "object", "properties": many}));
+    assert!(example.is_object());
+}
+
+#[test]
+fn violations_beyond_the_bound_are_counted() -> TestResult {
+    let world = World::with(json!({"known": {}}))?;
+    world.register("/n", json!({"additionalProperties": {"type": "integer"}}))?;
+    world.register("/u", json!({"additionalProperties": false, "properties": {"a": {}}}))?;
+    let many = |value: Value| -> Value {
+        (0..3000)
+            .map(|at| (format!("x{at}"), value.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    };
+
+    let Err(FactsError::Invalid(invalid)) =
+        world.ops(json!([["SET", "/n", many(json!("x"))], ["SET", "/u", many(json!(1))]]))
+    else {
+        return Err("it fits".into());
+    };
+
+    assert_eq!((invalid.violations.len(), invalid.omitted), (1000, 5000));
+    Ok(())
+}
+
+/// A schema with most of what can be judged apart, and some that cannot.
+fn rich() -> Value {
+    json!({
+        "type": "object",
+        "propertyNames": {"maxLength": 2},
+        "properties": {
+            "a": {"type": "object", "required": ["a"], "additionalProperties": {"type": "integer", "minimum": 0}},
+            "b": {"$ref": "#/$defs/b"},
+            "c": {"type": "object", "minProperties": 1, "patternProperties": {"^\\d+$": {"type": "integer"}},
+                  "additionalProperties": {"type": ["string", "object"]}},
+        },
+        "additionalProperties": {"anyOf": [{"type": "integer"}, {"required": ["b"]}]},
+        "$defs": {"b": {"type": "object", "properties": {"b": {"$ref": "#/$defs/b"}, "a": {"enum": [1, "x"]}},
+                        "additionalProperties": false, "maxProperties": 2}},
+    })
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(0)),
+        Just(json!(1)),
+        Just(json!(-1)),
+        Just(json!("x")),
+        Just(json!({}))
+    ];
+    let name =
+        prop_oneof![Just("a"), Just("b"), Just("c"), Just("1"), Just("\u{663}"), Just("abc")];
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        proptest::collection::btree_map(name.clone(), inner, 0..3).prop_map(|map| {
+            map.into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect::<serde_json::Map<_, _>>()
+                .into()
+        })
+    })
+}
+
+fn any_operation() -> impl Strategy<Value = Value> {
+    let name =
+        prop_oneof![Just("a"), Just("b"), Just("c"), Just("1"), Just("\u{663}"), Just("abc")];
+    let path =
+        proptest::collection::vec(name, 1..4).prop_map(|names| format!("/x/{}", names.join("/")));
+    prop_oneof![
+        3 => (path.clone(), any_value()).prop_map(|(path, value)| json!(["SET", path, value])),
+        1 => path.prop_map(|path| json!(["DELETE", path])),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// What is judged after a change is what would be judged of all facts.
+    #[test]
+    fn a_change_is_judged_as_all_facts_would_be(updates in proptest::collection::vec(any_operation(), 1..12)) {
+        let judged = World::new().map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let free = World::new().map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let start = json!([["SET", "/x", {}]]);
+        for world in [&judged, &free] {
+            world.ops(start.clone()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        }
+        judged.register("/x", rich()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        for operation in updates {
+            let before = free.facts.current();
+            let is_done = free.ops(json!([operation])).is_ok();
+            // The whole of the facts against the whole of the schema.
+            let fits = is_done && {
+                let whole = World::with(free.value()).map_err(|error| TestCaseError::fail(error.to_string()))?;
+                whole.register("/x", rich()).is_ok()
+            };
+            let is_accepted = judged.ops(json!([operation])).is_ok();
+            prop_assert_eq!(is_accepted, fits, "{}", operation);
+            if is_done && !fits {
+                let version = free.facts.current().version() + 1;
+                let back = free.load(version, before.facts().to_value());
+                prop_assert!(back.is_ok());
+            }
+        }
+    }
 }

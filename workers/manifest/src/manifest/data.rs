@@ -25,7 +25,7 @@ use crate::manifest::yaml;
 /// std::fs::write(&file, "racks:\n  0: {hosts: {}}\n")?;
 /// let files = DataFiles::read(&[file])?;
 /// assert_eq!(files.value(), &serde_json::json!({"racks": {"0": {"hosts": {}}}}));
-/// let error = files.refuse([DataError::new("/racks/0", "there is no such rack")], &Default::default());
+/// let error = files.refuse([DataError::new("/racks/0", "there is no such rack")], 0, &Default::default());
 /// assert!(error.to_string().contains("facts.yaml:2:3: there is no such rack"));
 /// # Ok(()) }
 /// ```
@@ -125,10 +125,12 @@ impl DataFiles {
         &self.value
     }
 
-    /// Returns what is wrong with the values as an error with places, in which no secret is shown.
+    /// Returns what is wrong with the values as an error with places, in which no secret is shown. `omitted` is how
+    /// much more is wrong than is told.
     pub fn refuse(
         &self,
         errors: impl IntoIterator<Item = DataError>,
+        omitted: usize,
         secrets: &Secrets,
     ) -> ManifestError {
         let mut problems = Problems::default();
@@ -142,6 +144,7 @@ impl DataFiles {
                 None => problems.note_with_hint(message, hint),
             }
         }
+        problems.omit(omitted);
         if problems.count() == 0 {
             problems.note("it is refused");
         }

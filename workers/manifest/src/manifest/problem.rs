@@ -56,6 +56,13 @@ impl ManifestError {
         &self.beside
     }
 
+    /// Returns the same without the lines at the places, which may hold secrets.
+    #[must_use]
+    pub fn without_lines(mut self) -> Self {
+        self.problems.iter_mut().for_each(|problem| problem.line = None);
+        self
+    }
+
     /// Returns whether nothing is wrong with the manifest itself: the machine lacks what its types need,
     /// such as an image or what runs it.
     pub fn is_of_machine(&self) -> bool {
@@ -217,6 +224,11 @@ impl Problems {
     /// Notes that an expression uses a variable.
     pub(crate) fn used(&mut self, variable: &str) {
         self.unused.retain(|unused| unused != variable);
+    }
+
+    /// Counts problems of which nothing is known but that there are so many.
+    pub(crate) fn omit(&mut self, count: usize) {
+        self.omitted += count;
     }
 
     /// Notes that an expression uses all variables.
