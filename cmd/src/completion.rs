@@ -26,7 +26,14 @@ fn candidates(current: &OsStr) -> Option<Vec<CompletionCandidate>> {
         let has_more = found.at(&Pointer::root().join(name)).is_some_and(|it| it.is_map());
         if has_more { format!("{path}/") } else { path.to_string() }
     });
-    Some(paths.filter(|path| path.starts_with(current)).map(CompletionCandidate::new).collect())
+    // A shell puts it on the line as it is: what may mean something to it is left out.
+    let paths = paths.filter(|path| path.starts_with(current) && path.chars().all(is_plain));
+    Some(paths.map(CompletionCandidate::new).collect())
+}
+
+/// Returns whether a character means nothing to a shell.
+fn is_plain(character: char) -> bool {
+    character.is_alphanumeric() || "._:@~+/-".contains(character)
 }
 
 /// Returns the state folder that the command line names, or the user's.

@@ -3,26 +3,17 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crankcase_facts::wire::{Refusal, RefusalCode, Wrong};
+use crankcase_facts::wire::{Conflict, Refusal, RefusalCode, Wrong};
 use crankcase_facts::{Change, Invalid, Schemas, Snapshot};
 use crankcase_manifest::{DataError, DataFiles, ManifestError};
 use crankcase_workers::Secrets;
 
+use crate::command::facts::short;
+use crate::print::one_line;
+
 /// The facts were not changed, because of something that is there, or because the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) struct Refused(pub(crate) Refusal);
-
-impl Refused {
-    /// Returns whether it stands against something else, and not against the disk.
-    pub(crate) fn is_conflict(&self) -> bool {
-        self.0.code == RefusalCode::Conflict
-    }
-
-    /// Returns whether what was given is wrong.
-    pub(crate) fn is_invalid(&self) -> bool {
-        self.0.code == RefusalCode::Invalid
-    }
-}
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,9 +22,25 @@ impl fmt::Display for Refused {
             f.write_str("; name what is to be overwritten with --overwrite PATH")?;
         }
         if !self.0.conflicts.is_empty() {
-            f.write_str("; take over in the document what is to stay, or load it without --merge")?;
+            self.0.conflicts.iter().try_for_each(|it| write!(f, "{}", Shown(it)))?;
+            f.write_str("; take over in the document what is to stay, or put it in the place of all with \"facts load\"")?;
         }
         Ok(())
+    }
+}
+
+/// What a conflict is about, for people.
+struct Shown<'a>(&'a Conflict);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Conflict { path, base, document, stored, .. } = self.0;
+        let sides =
+            [("the last document says", base), ("the new one", document), ("the store", stored)];
+        let sides = sides.map(|(who, value)| {
+            format!("{who} {}", value.as_ref().map_or_else(|| "nothing".to_owned(), short))
+        });
+        write!(f, "; {}: {}", one_line(path), sides.join(", "))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use crankcase_engine::Name;
@@ -12,11 +13,18 @@ use crankcase_facts::{
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
 use crankcase_resources::{RuleParameters, Tunings};
-use crankcase_status::{Client, ClientError, StateDir};
+use crankcase_status::{Client, ClientError, StateDir, StateError};
+use tokio::time::{Instant, sleep};
 
 use crate::facts_given::Refused;
 use crate::global::Global;
 use crate::observing::now;
+
+/// How long a change waits for another one that is made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it looks meanwhile. Nobody is told when a lock is released.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// The name of the facts in the agent.
 pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
@@ -107,19 +115,26 @@ pub(crate) type Changed = Result<u64, Refusal>;
 pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::Result<Changed> {
     let state_dir = global.state_dir()?;
     let request = Request::of(&submission).context("it cannot be sent")?;
-    match Client::connect(state_dir.path()).await {
-        Ok(client) => {
-            return Ok(match client.extension(manifolds::TARGET, &request).await? {
-                Answer::Committed { revision } => Ok(revision),
-                Answer::Refused(refusal) => Err(*refusal),
-                other => anyhow::bail!("the agent did what this version does not know: {other:?}"),
-            });
+    let latest = Instant::now() + PATIENCE;
+    let lock = loop {
+        match Client::connect(state_dir.path()).await {
+            Ok(client) => {
+                return Ok(match client.extension(manifolds::TARGET, &request).await? {
+                    Answer::Committed { revision } => Ok(revision),
+                    Answer::Refused(refusal) => Err(*refusal),
+                    other => anyhow::bail!("the agent answers what is not known here: {other:?}"),
+                });
+            }
+            Err(ClientError::NoAgent { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
-        Err(ClientError::NoAgent { .. }) => {}
-        Err(error) => return Err(error.into()),
-    }
-    let lock = state_dir.lock()?;
-    let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
+        match state_dir.lock() {
+            // Another change, or an agent that does not answer yet.
+            Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
+            lock => break lock?,
+        }
+    };
+    let facts = open(&state_dir)?;
     let outcome = facts.submit(&submission, now());
     drop(lock);
     Ok(outcome.map(|outcome| outcome.revision).map_err(|error| refusal(&error, &facts.current())))

@@ -3,12 +3,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use crankcase_facts::wire::RefusalCode;
 use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
 use crankcase_resources::SelectionError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
+use crate::command::bootstrap::{IsAnother, IsReadTwice};
 use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
 use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
@@ -68,18 +70,23 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         return INVALID;
     }
     if let Some(refused) = error.downcast_ref::<Refused>() {
-        return match (refused.is_invalid(), refused.is_conflict()) {
-            (true, _) => INVALID,
-            (_, true) => CONFLICT,
+        return match refused.0.code {
+            RefusalCode::Invalid => INVALID,
+            RefusalCode::Conflict => CONFLICT,
             _ => FAILED,
         };
     }
-    if error.is::<OutOfDate>() {
+    if error.is::<OutOfDate>() || error.is::<IsAnother>() {
         return CONFLICT;
     }
     let is_unsaved = error.is::<IsPiped>() || error.is::<HasSecret>();
     let is_usage = error.is::<HasVars>() || error.is::<SelectionError>();
-    if is_unsaved || is_usage || error.is::<BadReason>() || error.is::<NoTerminal>() {
+    if is_unsaved
+        || is_usage
+        || error.is::<IsReadTwice>()
+        || error.is::<BadReason>()
+        || error.is::<NoTerminal>()
+    {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

@@ -6,6 +6,7 @@ use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
 use crankcase_facts::{Facts, Pointer, Snapshot, Tree};
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 pub use self::answering::{TARGET, answering};
 #[cfg(feature = "manifest")]
@@ -65,7 +66,12 @@ mod world;
 /// ```
 pub fn manifold(facts: Facts) -> Manifold {
     Manifold::builder()
-        .start_with(facts, |facts, (), _ctx| async move { Ok(Offered { facts }) })
+        .start_with(facts, |facts, (), _ctx| async move {
+            // Another process may have changed them since they were opened.
+            let refreshed = facts.clone();
+            spawn_blocking(move || refreshed.refresh()).await??;
+            Ok(Offered { facts })
+        })
         .output(|offered| offered.facts.clone())
         .changing(|offered| offered.facts.follow())
         .report(|offered| {

@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
-use crate::facts_store::open;
+use crate::facts_store::{host_name, open};
 use crate::global::{Format, Global};
 use crate::observing::Observing;
 use crate::saved_plan::{HasVars, SavedPlan};
@@ -160,7 +160,7 @@ struct End {
 /// Returns what the resources are given, in a state folder that is held.
 fn facilities(state_dir: StateDir, observing: Arc<Observing>) -> anyhow::Result<Facilities> {
     let facilities = Facilities::open(state_dir.path())?.observed_by(observing);
-    Ok(facilities.in_world(world(move || Ok(open(&state_dir)?))))
+    Ok(facilities.in_world(world(host_name(), move || Ok(open(&state_dir)?))))
 }
 
 /// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the

@@ -2,17 +2,17 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
-use crankcase_facts::{Change, Facts, Load, Submission, Tree, wire::Refusal};
+use crankcase_facts::{Change, Document, Facts, FactsError, Load, Submission, wire::Refusal};
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
 use crate::command::{run, runtime};
 use crate::exit;
 use crate::facts_given::Given;
-use crate::facts_store::{self, open_for_agent};
+use crate::facts_store;
 use crate::global::Global;
 use crate::observing::now;
+use crate::site_args::SiteArgs;
 
 /// Which facts are loaded, and which site is kept.
 #[derive(Debug, clap::Args)]
@@ -27,36 +27,106 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let given = Given::read(&args.facts, &facts_store::current(global)?)?;
+    if args.facts.iter().chain(&args.run.site.paths).filter(|it| it.as_os_str() == "-").count() > 1
+    {
+        return Err(IsReadTwice.into());
+    }
+    let found = facts_store::find_or_none(global)?;
+    let given = Given::read(&args.facts, &found.current())?;
     // What was changed beside the document stays.
     let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
+    // The site is read with the new facts before they are stored.
+    let trial = found.trial()?;
+    let bootstrap = Bootstrap { given, load };
+    bootstrap.load(&trial)?;
     if runtime::ask(is_running(global))? == exit::DONE {
-        return runtime::ask(update(global, load, &given));
+        let seen = facts_store::seen_of(&trial);
+        SiteArgs::loaded(&args.run.site.files_of_agent(global, Some(seen)))?;
+        return runtime::ask(bootstrap.update(global, &found));
     }
-    let facts = open_for_agent(global)?;
-    if !is_loaded(&facts, &load)? {
-        let current = facts.current();
-        let change = Change::Load(load);
-        given.note_secrets(&change, &current);
-        let before = current.version();
-        let outcome = facts.submit(&Submission::new(change, &user()), now());
-        let outcome =
-            outcome.map_err(|error| given.refuse(Refusal::of(&error, current.schemas())))?;
-        let changes = outcome.differences.len();
-        tracing::info!(before, version = outcome.version, changes, "the facts are loaded");
-    }
-    run::run_with(global, &args.run, Some(facts))
+    let open = || {
+        let state_dir = global.state_dir()?;
+        let _lock = state_dir.lock()?;
+        let facts = facts_store::open(&state_dir)?;
+        bootstrap.load(&facts)?.tell();
+        Ok(facts)
+    };
+    run::run_with(global, &args.run, (Some(&trial), open))
 }
 
-/// Returns whether the facts of a document are loaded already, and says so.
-fn is_loaded(facts: &Facts, load: &Load) -> anyhow::Result<bool> {
-    let is_same = facts.current().version() == load.version.get();
-    let document: Option<Tree> = if is_same { facts.document()? } else { None };
-    let is_loaded = document.is_some_and(|document| document == load.facts);
-    if is_loaded {
-        tracing::info!(version = load.version.get(), "the facts are loaded already");
+/// Standard input is to be two things.
+#[derive(Debug, thiserror::Error)]
+#[error("standard input (-) can be read only once; give the facts or the site as a file")]
+pub(crate) struct IsReadTwice;
+
+/// A document that is loaded.
+struct Bootstrap {
+    given: Given,
+    load: Load,
+}
+
+/// What came of it.
+enum Loaded {
+    Already { version: u64 },
+    Now { before: u64, version: u64, changes: usize },
+}
+
+impl Loaded {
+    fn tell(&self) {
+        match self {
+            Self::Already { version } => tracing::info!(version, "the facts are loaded already"),
+            Self::Now { before, version, changes } => {
+                tracing::info!(before, version, changes, "the facts are loaded");
+            }
+        }
     }
-    Ok(is_loaded)
+}
+
+impl Bootstrap {
+    /// Loads the document, unless it is the one that was loaded last.
+    fn load(&self, facts: &Facts) -> anyhow::Result<Loaded> {
+        let Load { version, facts: stated, .. } = &self.load;
+        let document = Document { version: version.get(), facts: stated.clone() };
+        let last = facts.document()?;
+        if last.as_ref() == Some(&document) {
+            return Ok(Loaded::Already { version: document.version });
+        }
+        if last.is_some_and(|last| last.version == document.version) {
+            return Err(IsAnother { version: document.version }.into());
+        }
+        let current = facts.current();
+        let submission = self.submission();
+        self.given.note_secrets(&submission.change, &current);
+        let outcome = facts.submit(&submission, now());
+        let refuse = |error: FactsError| self.given.refuse(Refusal::of(&error, current.schemas()));
+        let outcome = outcome.map_err(refuse)?;
+        let (version, changes) = (outcome.version, outcome.differences.len());
+        Ok(Loaded::Now { before: current.version(), version, changes })
+    }
+
+    fn submission(&self) -> Submission {
+        Submission::new(Change::Load(self.load.clone()), &user())
+    }
+
+    /// Hands the facts to the agent that runs.
+    async fn update(self, global: &Global, stored: &Facts) -> anyhow::Result<u8> {
+        let loaded = self.load(&stored.trial()?)?;
+        if let Loaded::Now { .. } = loaded
+            && let Err(refusal) = facts_store::submit(global, self.submission()).await?
+        {
+            return Err(self.given.refuse(refusal));
+        }
+        loaded.tell();
+        tracing::info!("an agent runs already, and keeps its own site with these facts");
+        Ok(exit::DONE)
+    }
+}
+
+/// A version was loaded before, and said something else.
+#[derive(Debug, thiserror::Error)]
+#[error("version {version} was loaded with other facts; a changed document needs a higher version")]
+pub(crate) struct IsAnother {
+    version: u64,
 }
 
 /// Looks whether an agent runs.
@@ -66,20 +136,4 @@ async fn is_running(global: &Global) -> anyhow::Result<u8> {
         Err(ClientError::NoAgent { .. }) => Ok(exit::NO_AGENT),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Hands the facts to the agent that runs.
-async fn update(global: &Global, load: Load, given: &Given) -> anyhow::Result<u8> {
-    let facts = facts_store::find(global)?.context("the agent that runs has no facts")?;
-    if is_loaded(&facts, &load)? {
-        return Ok(exit::DONE);
-    }
-    let version = load.version.get();
-    let change = Change::Load(load);
-    given.note_secrets(&change, &facts.current());
-    match facts_store::submit(global, Submission::new(change, &user())).await? {
-        Ok(_) => tracing::info!(version, "the facts are loaded by the agent that runs"),
-        Err(refusal) => return Err(given.refuse(refusal)),
-    }
-    Ok(exit::DONE)
 }

@@ -1,5 +1,7 @@
 //! The commands that read and change facts.
 
+pub(crate) use self::show::short;
+
 mod explain;
 mod read;
 mod schema;
@@ -69,5 +71,7 @@ pub(crate) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
 
 /// Reads a path to a fact.
 fn path(text: &str) -> Result<Pointer, String> {
+    // As a shell completes the path of a map.
+    let text = text.strip_suffix('/').filter(|it| !it.is_empty()).unwrap_or(text);
     text.parse().map_err(|error: crankcase_facts::PointerError| error.to_string())
 }

@@ -6,7 +6,7 @@ use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
-use crate::facts_store::find_or_none;
+use crate::facts_store::{find_or_none, host_name};
 use crate::global::Global;
 use crate::saved_plan::{HasSecret, IsPiped, SavedPlan};
 use crate::site_args::{SiteArgs, WorkArgs};
@@ -81,5 +81,5 @@ fn facilities(global: &Global) -> Facilities {
         Facilities::default()
     });
     let global = global.clone();
-    opened.in_world(world(move || Ok(find_or_none(&global)?)))
+    opened.in_world(world(host_name(), move || Ok(find_or_none(&global)?)))
 }

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
-use crate::facts_store::{FACTS, open_for_agent, seen, seen_of};
+use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
 use crate::global::{Format, Global};
 use crate::observing::{Observing, RUN};
 use crate::site_args::SiteArgs;
@@ -47,22 +47,25 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    run_with(global, args, None)
+    run_with(global, args, (None, || open_for_agent(global)))
 }
 
-/// Runs an agent with facts that are open already, or with those of its state folder, which are opened when the
-/// site was found valid.
-pub(crate) fn run_with(global: &Global, args: &Args, facts: Option<Facts>) -> anyhow::Result<u8> {
+/// Runs an agent. Its site is read with the first facts, or with those of its state folder; those that it works
+/// with are opened when the site was found valid.
+pub(crate) fn run_with(
+    global: &Global,
+    args: &Args,
+    (first, open): (Option<&Facts>, impl FnOnce() -> anyhow::Result<Facts>),
+) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let seen = facts.as_ref().map(seen_of).map_or_else(|| seen(global), |it| Ok(Some(it)))?;
+        let seen = first.map(seen_of).map_or_else(|| seen(global), |it| Ok(Some(it)))?;
         let files = args.site.files_of_agent(global, seen);
         let loaded = runtime.block_on(load(files, signals.clone())).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
-        let facts = facts.map_or_else(|| open_for_agent(global), Ok)?;
-        keep(global, args, (site, &facts), signals)
+        keep(global, args, (site, &open()?), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -138,7 +141,7 @@ fn keep(
 
 /// Returns the world of the resources of an agent with these facts.
 fn world(facts: Facts) -> Arc<dyn World> {
-    facts::world(move || Ok(facts.clone()))
+    facts::world(host_name(), move || Ok(facts.clone()))
 }
 
 /// Ends the record of a run, unless it never began.

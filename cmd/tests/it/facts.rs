@@ -4,8 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, within};
 use crate::world::{Error, Ran, TestResult, program, ran};
 
 const NO_SITE: &str = "resources: {}\n";
@@ -156,6 +157,9 @@ async fn secrets_are_in_no_output() -> TestResult {
     )?;
     facts(&machine, &["set", "/door", "{pin: swordfish, n: 1}"]).await?;
     facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+    let layers =
+        "{role: {r: {door: {pin: perch-fish}}}, host: {h: {facts: {door: {pin: bass-fish}}}}}";
+    facts(&machine, &["set", "/layers", layers]).await?;
     machine.write("bad.yaml", "version: 50\nfacts:\n  door: {pin: trout-fish, n: many}\n")?;
     machine.write("worse.yaml", "version: 50\nfacts:\n  door:\n    pin: [carp-fish]\n")?;
     let mut said = String::new();
@@ -166,6 +170,10 @@ async fn secrets_are_in_no_output() -> TestResult {
         &["log"],
         &["diff", "0"],
         &["explain", "/door/pin"],
+        &["get", "/layers/host/h/facts/door/pin"],
+        &["get", "/door", "--host", "h"],
+        &["explain", "/door/pin", "--host", "h"],
+        &["set", "/layers/role/r/door/pin", "cod-fish"],
         &["load", "bad.yaml"],
         &["load", "worse.yaml"],
         &["set", "/door/pin", "[herring-fish]"],
@@ -217,6 +225,7 @@ async fn of_many_at_once_each_is_made_or_refused() -> TestResult {
     for child in children {
         let ran = machine.ended(child).await?;
         assert!(matches!(ran.code, Some(0 | 75)), "{ran:?}");
+        assert!(!ran.stderr.contains("is held by process"), "each waits for the others: {ran:?}");
         made += usize::from(ran.code == Some(0));
     }
     let value = json_of(&machine, &["get", "/all"]).await?;
@@ -249,10 +258,18 @@ async fn a_shell_completes_the_paths_of_facts() -> TestResult {
     let machine = Machine::new(NO_SITE)?;
     facts(&machine, &["set", "/web", "{port: 80, path: /srv}"]).await?;
     facts(&machine, &["set", "/width", "8"]).await?;
+    machine.write(
+        "hostile.json",
+        "{\"port\": 80, \"path\": \"/srv\", \"z$(id)\": 1, \"\u{7f}\": 1, \"a b\": 1}",
+    )?;
+    facts(&machine, &["set", "/web", "--file", "hostile.json"]).await?;
     let state = machine.path("state");
-    for (typed, completed) in
-        [("/", "/web/\u{b}/width"), ("/wi", "/width"), ("/web/p", "/web/path\u{b}/web/port")]
-    {
+    for (typed, completed) in [
+        ("/", "/web/\u{b}/width"),
+        ("/wi", "/width"),
+        ("/web/p", "/web/path\u{b}/web/port"),
+        ("/web/", "/web/path\u{b}/web/port"),
+    ] {
         let mut shell = program(&["--", "crankcase", "--state-dir"]);
         shell.arg(&state).args(["facts", "get", typed]);
         shell
@@ -261,5 +278,91 @@ async fn a_shell_completes_the_paths_of_facts() -> TestResult {
             .env("_CLAP_IFS", "\u{b}");
         assert_eq!(ran(shell).await?.stdout, completed, "{typed}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_text_is_taken_as_it_is() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    for text in ["sword #fish", "two\nlines\n", "@sw0rd", "12345678", "", "- a\n"] {
+        machine.write("text", text)?;
+        let set = facts(&machine, &["set", "/door", "--text", "--file", "text"]).await?;
+        assert_eq!(set.code, Some(0), "{set:?}");
+        assert_eq!(json_of(&machine, &["get", "/door"]).await?["value"], json!(text));
+        facts(&machine, &["set", "/door", "--text", "--", text]).await?;
+        assert_eq!(json_of(&machine, &["get", "/door"]).await?["value"], json!(text));
+    }
+    facts(&machine, &["set", "/door", "--text", "two\nlines"]).await?;
+    assert_eq!(facts(&machine, &["get", "/door/"]).await?.stdout, "two\nlines\n");
+    facts(&machine, &["set", "/n", "-5"]).await?;
+    assert_eq!(json_of(&machine, &["get", "/n"]).await?["value"], json!(-5));
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_change_at_a_path_is_followed() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/", "{a: {x: 1}, b: 1}"]).await?;
+    let mut watching = machine.begin(&["facts", "watch", "/a"])?;
+    let mut said = BufReader::new(watching.stderr.take().ok_or("no stderr")?).lines();
+    let first = within(said.next_line()).await??;
+    assert_eq!(first.as_deref(), Some("following the facts from version 1"));
+
+    for (path, value) in [("/a/x", "9"), ("/b", "2"), ("/a/x", "1")] {
+        facts(&machine, &["set", path, value, "--reason", "try"]).await?;
+    }
+
+    let mut told = BufReader::new(watching.stdout.take().ok_or("no stdout")?).lines();
+    let mut lines = Vec::new();
+    for _ in 0..4 {
+        lines.push(within(told.next_line()).await??.ok_or("it ended")?);
+    }
+    assert!(lines[0].starts_with("version 2  ") && lines[0].ends_with("update by ada: try"));
+    assert!(lines[2].starts_with("version 4  "), "{lines:?}");
+    assert_eq!((&*lines[1], &*lines[3]), ("  ~ /a/x: 1 -> 9", "  ~ /a/x: 9 -> 1"));
+    watching.kill().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_layer_hides_is_explained() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    let all = "{ntp: {opts: {x: 1}}, layers: {host: {h1: {facts: {ntp: {opts: no}}}}}}";
+    facts(&machine, &["set", "/", all]).await?;
+
+    let explained = facts(&machine, &["explain", "/ntp/opts/x", "--host", "h1"]).await?;
+
+    let effects: Vec<_> = explained.stdout.lines().map(|it| &it[..6]).collect();
+    assert!(effects.contains(&"hides ") && effects.contains(&"hidden"), "{explained:?}");
+    assert!(explained.stdout.contains("(/layers/host/h1/facts/ntp/opts)"), "{explained:?}");
+    let got = facts(&machine, &["get", "/ntp/opts/x", "--host", "h1"]).await?;
+    assert_eq!(got.code, Some(1));
+    assert!(got.stderr.contains("nothing is in /ntp/opts"), "{got:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn versions_are_compared_at_a_path_that_comes_or_goes() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/a", "{b: {c: 1}}"]).await?;
+    facts(&machine, &["set", "/a", "--delete"]).await?;
+
+    let diff = facts(&machine, &["diff", "0", "1", "--at", "/a/b/c"]).await?;
+    assert_eq!(diff.stdout, "  + /a/b/c: 1\n");
+    let gone = facts(&machine, &["diff", "1", "2", "--at", "/a/b"]).await?;
+    assert_eq!(gone.stdout, "  - /a/b: {\"c\":1}\n");
+    for arguments in [["diff", "1", "99"], ["restore", "99", "--dry-run"]] {
+        let missing = facts(&machine, &arguments).await?;
+        assert_eq!(missing.code, Some(1), "{missing:?}");
+    }
+    let conflict = "version: 9\nfacts: {a: 1}\n";
+    machine.write("one.yaml", conflict)?;
+    facts(&machine, &["load", "one.yaml"]).await?;
+    facts(&machine, &["set", "/a", "2"]).await?;
+    machine.write("one.yaml", &conflict.replace('9', "19").replace("a: 1", "a: 3"))?;
+    let both = facts(&machine, &["load", "--merge", "one.yaml"]).await?;
+    assert_eq!(both.code, Some(75), "{both:?}");
+    let values = "/a: the last document says 1, the new one 3, the store 2";
+    assert!(both.stderr.contains(values), "{both:?}");
     Ok(())
 }

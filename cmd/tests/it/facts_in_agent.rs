@@ -109,9 +109,18 @@ async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
     facts(&machine, &["set", "/motd", "hi"]).await?;
     machine.until("motd", |text| text == "hi, 2 of you\n").await?;
 
+    let again = machine.run(bootstrap).await?;
+    assert_eq!(again.code, Some(0), "what was set beside the document changes nothing: {again:?}");
+    assert!(again.stderr.contains("the facts are loaded already; version: 1"), "{again:?}");
+    machine.write("facts.yaml", &FACTS.replace("80", "8080"))?;
+    let another = machine.run(bootstrap).await?;
+    assert_eq!(another.code, Some(75), "{another:?}");
+    assert!(another.stderr.contains("version 1 was loaded with other facts"), "{another:?}");
+    machine
+        .write("facts.yaml", &FACTS.replace("version: 1", "version: 2").replace("80", "8080"))?;
     let older = machine.run(bootstrap).await?;
     assert_eq!(older.code, Some(75), "{older:?}");
-    assert!(older.stderr.contains("stale facts version 1: the store is at 2"), "{older:?}");
+    assert!(older.stderr.contains("stale facts version 2: the store is at 2"), "{older:?}");
     machine
         .write("facts.yaml", &FACTS.replace("version: 1", "version: 5").replace("80", "8080"))?;
     let newer = machine.run(bootstrap).await?;
@@ -124,6 +133,66 @@ async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
     );
     agent.signal(Signal::TERM)?;
     assert_eq!(agent.ended(&machine).await?.code, Some(0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn bootstrap_stores_no_facts_for_a_site_that_cannot_be_loaded() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    machine.write("facts.yaml", "version: 1\nfacts: {web: {prot: 80}}\n")?;
+    for (site, with) in [("site.yaml", "facts.web has no \"port\""), ("-", "can be read only once")]
+    {
+        let facts_from = if site == "-" { "-" } else { "facts.yaml" };
+        let refused = machine.run(&["bootstrap", "-f", facts_from, site]).await?;
+        assert!(matches!(refused.code, Some(64 | 65)), "{refused:?}");
+        assert!(refused.stderr.contains(with), "{refused:?}");
+        assert!(!machine.path("state/facts.db").exists(), "nothing was stored");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_puts_its_fact_back_and_no_secret_into_it() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  seen: {type: fact, config: {path: /seen/x, value: 1}}
+  told: {type: fact, config: {path: /told, value: {pin: "{{ facts.door.pin }}"}}}
+"#,
+    )?;
+    machine.write("schema.yaml", "properties: {pin: {sensitive: true}}\n")?;
+    facts(&machine, &["set", "/door", "{pin: swordfish}"]).await?;
+    facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["/told: a secret would be shown to everybody who reads facts"]).await?;
+    let got = facts(&machine, &["get", "/"]).await?;
+    assert_eq!(got.stdout, "door:\n  pin: (sensitive)\nseen:\n  x: 1\n");
+
+    facts(&machine, &["schema", "/told", "--set", "schema.yaml"]).await?;
+    facts(&machine, &["set", "/seen", "--delete", "--overwrite", "/seen"]).await?;
+
+    // Nothing but the watch of the resource has it looked at so soon.
+    while facts(&machine, &["get", "/seen/x"]).await?.stdout != "1\n" {}
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_fact_that_is_made_of_itself_is_refused() -> TestResult {
+    for (value, other) in [
+        ("{{ (facts.n | default(0)) + 1 }}", "{{ 1 }}"),
+        ("{{ facts.m }}", "{{ facts.n }}"),
+        ("{{ count }}", "{{ 1 }}"),
+    ] {
+        let machine = Machine::new(&format!(
+            "vars: {{count: \"{{{{ facts.n | default(0) }}}}\"}}\nresources:\n  \
+             n: {{type: fact, config: {{path: /n, value: \"{value}\"}}}}\n  \
+             m: {{type: fact, config: {{path: /m, value: \"{other}\"}}}}\n  \
+             c: {{type: print, config: {{message: \"{{{{ count }}}}\"}}}}\n"
+        ))?;
+        facts(&machine, &["set", "/", "{n: 1, m: 2}"]).await?;
+        let refused = machine.run(&["check", "site.yaml"]).await?;
+        assert_eq!(refused.code, Some(65), "{value}: {refused:?}");
+        assert!(refused.stderr.contains("this fact is made of itself"), "{value}: {refused:?}");
+    }
     Ok(())
 }
 

@@ -47,9 +47,14 @@ impl Extension for Answering {
 
 #[expect(clippy::disallowed_methods, reason = "the history has the time of the day")]
 fn answer(facts: &Facts, request: Request) -> Answer {
+    let (who, why) = (request.who.clone(), request.why.clone());
     let outcome = request.submission().and_then(|it| facts.submit(&it, SystemTime::now()));
     match outcome {
-        Ok(outcome) => Answer::Committed { revision: outcome.revision },
+        Ok(outcome) => {
+            let (version, changes) = (outcome.version, outcome.differences.len());
+            tracing::info!(version, changes, who, why, "the facts were changed");
+            Answer::Committed { revision: outcome.revision }
+        }
         Err(error) => {
             if let FactsError::Store(error) = &error {
                 tracing::error!(

@@ -4,23 +4,26 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use crankcase_facts::{Change, Facts, Operation, Pointer, Submission};
+use crankcase_facts::{Change, Facts, Operation, Pointer, Snapshot, Submission, Tree, effective};
 use crankcase_resources::{BoxError, World};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Returns the world of resources that may read facts, and write their own. The facts are opened when they are
-/// needed first.
-pub fn world<O>(open: O) -> Arc<dyn World>
+/// Returns the world of resources that may read the facts that a host sees, and write their own. The facts are
+/// opened when they are needed first.
+pub fn world<O>(host: Option<String>, open: O) -> Arc<dyn World>
 where
     O: Fn() -> Result<Facts, BoxError> + Send + Sync + 'static,
 {
-    Arc::new(OfFacts { open, facts: Mutex::default() })
+    Arc::new(OfFacts { open, host, facts: Mutex::default(), seen: Mutex::default() })
 }
 
 struct OfFacts<O> {
     open: O,
+    host: Option<String>,
     facts: Mutex<Option<Facts>>,
+    /// What the host sees of the newest facts.
+    seen: Mutex<(Snapshot, Tree)>,
 }
 
 impl<O> fmt::Debug for OfFacts<O> {
@@ -43,7 +46,19 @@ impl<O: Fn() -> Result<Facts, BoxError>> OfFacts<O> {
 impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
     fn get(&self, path: &str) -> Result<Option<Value>, BoxError> {
         let path: Pointer = path.parse()?;
-        Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
+        let current = self.facts()?.current();
+        let mut seen = self.seen.lock();
+        if seen.0 != current {
+            let facts = effective(current.facts(), self.host.as_deref());
+            *seen = (current, facts);
+        }
+        Ok(seen.1.at(&path).map(|fact| fact.to_value()))
+    }
+
+    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError> {
+        let path: Pointer = path.parse()?;
+        let tree = Tree::from_value(value.clone()).map_err(|(_, why)| why)?;
+        Ok(self.facts()?.current().schemas().redacted(&path, &tree))
     }
 
     fn revision(&self) -> u64 {

@@ -57,6 +57,26 @@ async fn a_changed_path_moves_exactly_its_users() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn what_others_have_changed_before_it_starts_is_seen() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let open = || {
+        Ok::<_, Box<dyn std::error::Error>>(Facts::open(Box::new(Sqlite::open(
+            &folder.path().join("facts.db"),
+        )?))?)
+    };
+    let (store, other) = (open()?, open()?);
+    set(&other, "/a", json!(1))?;
+    assert_eq!(store.current().revision(), 0);
+
+    let engine = engine(&store).await?;
+
+    let seen = engine.output(FACTS).await?;
+    assert_eq!(seen.revision(), 1);
+    engine.stop().await?;
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_value_under_which_a_worker_fails_gives_way_to_the_last_good_one() -> TestResult {
     let store = Facts::open(Box::new(Sqlite::in_memory()?))?;

@@ -10,8 +10,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crankcase_facts::{
-    Backend, Change, Commit, Entry, Facts, Load, Pointer, Schema, Sqlite, StoreError, Stored,
-    Submission, Tree, Update,
+    Backend, Change, Commit, Document, Entry, Facts, Load, Pointer, Schema, Sqlite, StoreError,
+    Stored, Submission, Tree, Update,
 };
 use peak_alloc::PeakAlloc;
 use rusqlite::Connection;
@@ -183,7 +183,7 @@ impl Backend for Nowhere {
         Ok(Vec::new())
     }
 
-    fn document(&mut self) -> Result<Option<Tree>, StoreError> {
+    fn document(&mut self) -> Result<Option<Document>, StoreError> {
         Ok(None)
     }
 }

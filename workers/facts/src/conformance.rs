@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::{
-    Backend, Change, Facts, FactsError, Load, Operation, Pointer, Schema, Submission, Update,
-    Version,
+    Backend, Change, Document, Facts, FactsError, Load, Operation, Pointer, Schema, Submission,
+    Update, Version,
 };
 
 type Checked = Result<(), Box<dyn Error>>;
@@ -107,7 +107,8 @@ fn keeps_all_kinds(facts: &Facts, reopened: &dyn Fn() -> Result<Facts, Box<dyn E
     )?;
     require(current.schemas() == facts.current().schemas(), "a schema is lost")?;
     require(current.schemas().iter().count() == 1, "a schema is lost")?;
-    require(after.document()?.as_ref() == Some(&tree), "the document is lost")?;
+    let document = Document { version: version.get(), facts: tree };
+    require(after.document()? == Some(document), "the document is lost")?;
     require(current.version() == version.get(), "the version of the document is lost")?;
     after.submit(&Submission::new(Change::Register(path, None), "ada"), noon())?;
     require(reopened()?.current().schemas().iter().next().is_none(), "a schema comes back")

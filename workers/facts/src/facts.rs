@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::change::{FactsError, Outcome, Submission};
 use crate::pointer::Pointer;
 use crate::state::{Past, Snapshot, change};
-use crate::store::{Backend, Commit, Entry, StoreError};
+use crate::store::{Backend, Commit, Document, Entry, StoreError, Stored};
 use crate::tree::Tree;
 use crate::watching::Watches;
 
@@ -170,13 +170,39 @@ impl Facts {
         self.current().facts_at(version, &mut OfBackend(&mut **backend))
     }
 
-    /// Returns the facts of the last document that a user has loaded; none if none was. Blocks.
+    /// Returns the last document that a user has loaded; none if none was. Blocks.
     ///
     /// # Errors
     ///
     /// When the store cannot be read.
-    pub fn document(&self) -> Result<Option<Tree>, StoreError> {
+    pub fn document(&self) -> Result<Option<Document>, StoreError> {
         self.0.backend.lock().document()
+    }
+
+    /// Returns the same facts in memory: what is changed in them is on no disk, and they have no history.
+    /// Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn trial(&self) -> Result<Self, StoreError> {
+        let mut backend = self.0.backend.lock();
+        let (stored, document) = (backend.load()?, backend.document()?);
+        drop(backend);
+        Self::open(Box::new(InMemory { stored, document }))
+    }
+
+    /// Returns the entries of the history after this revision, oldest first. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn since(&self, revision: u64) -> Result<Vec<Entry>, StoreError> {
+        let newer = self.current().revision().saturating_sub(revision);
+        let mut entries = self.log(None, usize::try_from(newer).unwrap_or(usize::MAX))?;
+        entries.retain(|entry| entry.revision > revision);
+        entries.reverse();
+        Ok(entries)
     }
 
     fn reload(&self, backend: &mut dyn Backend) -> Result<(), StoreError> {
@@ -199,6 +225,37 @@ impl Facts {
     }
 }
 
+/// Facts on no disk, without a history.
+#[derive(Debug)]
+struct InMemory {
+    stored: Stored,
+    document: Option<Document>,
+}
+
+impl Backend for InMemory {
+    fn load(&mut self) -> Result<Stored, StoreError> {
+        Ok(self.stored.clone())
+    }
+
+    fn revision(&mut self) -> Result<u64, StoreError> {
+        Ok(self.stored.revision)
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError> {
+        self.stored = commit.stored.clone();
+        self.document = commit.document.clone().or(self.document.take());
+        Ok(true)
+    }
+
+    fn log(&mut self, _before: u64, _most: usize) -> Result<Vec<Entry>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn document(&mut self) -> Result<Option<Document>, StoreError> {
+        Ok(self.document.clone())
+    }
+}
+
 struct OfBackend<'a>(&'a mut dyn Backend);
 
 impl Past for OfBackend<'_> {
@@ -206,7 +263,7 @@ impl Past for OfBackend<'_> {
         self.0.log(before, PAGE)
     }
 
-    fn document(&mut self) -> Result<Option<Tree>, StoreError> {
+    fn document(&mut self) -> Result<Option<Document>, StoreError> {
         self.0.document()
     }
 }

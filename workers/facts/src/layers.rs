@@ -21,6 +21,8 @@ pub struct Layer {
     pub at: Pointer,
     /// What it says; none if nothing.
     pub facts: Option<Tree>,
+    /// Whether that is a value above the path: nothing is at the path for who sees it.
+    pub is_above: bool,
 }
 
 /// Returns the facts that a host sees: those of the site, over them those of its roles in their order, and over
@@ -46,9 +48,16 @@ pub fn effective(facts: &Tree, host: Option<&str>) -> Tree {
 pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
     let layers = of_host(facts, host).into_iter();
     let said = layers.map(|layer| {
-        let said = layer.facts.and_then(|facts| facts.at(path));
         let is_layers = layer.at.is_root() && path.segments().next() == Some(LAYERS);
-        Layer { facts: said.filter(|_| !is_layers), at: path.below(&layer.at), ..layer }
+        let facts = layer.facts.filter(|_| !is_layers).unwrap_or_default();
+        // What is on the way to the path and no map, or else what is at the path.
+        let way = (1..path.parts().len()).map(|end| path.up_to(end));
+        let above = way.into_iter().find(|at| facts.at(at).is_some_and(|it| !it.is_map()));
+        let (at, is_above) = match above {
+            Some(above) => (above, true),
+            None => (path.clone(), false),
+        };
+        Layer { facts: facts.at(&at), at: at.below(&layer.at), is_above, ..layer }
     });
     said.collect()
 }
@@ -135,7 +144,8 @@ fn layers() -> Pointer {
 
 /// Returns the layers of a host, the one that counts least first.
 fn of_host(facts: &Tree, host: Option<&str>) -> Vec<Layer> {
-    let layer = |name: String, at: Pointer| Layer { name, facts: facts.at(&at), at };
+    let layer =
+        |name: String, at: Pointer| Layer { name, facts: facts.at(&at), at, is_above: false };
     let mut all = vec![layer("site".to_owned(), Pointer::root())];
     let Some(host) = host else { return all };
     let at = layers().join("host").join(host);

@@ -286,8 +286,9 @@ fn delete(tree: &mut Tree, path: &Pointer, lenience: Lenience) -> Result<(), Und
 fn holder<'a>(tree: &'a mut Tree, path: &Pointer) -> Result<Holder<'a>, Undone> {
     if tree.at(path).is_none() {
         let Undone { path, why, .. } = missing(tree, path);
-        let why =
-            format!("{why} to put it into; \"create_parents\" makes the maps that lead to it");
+        let why = format!(
+            "{why} to put it into; \"create_parents\" (--create-parents) makes the maps that lead to it"
+        );
         return Err(Undone { path, why, is_test: false });
     }
     held(&mut tree.0, path.parts()).ok_or_else(|| Undone::new(path, format!("there is no {path}")))

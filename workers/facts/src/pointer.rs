@@ -78,7 +78,7 @@ impl Pointer {
     }
 
     /// Returns whether one of the two paths is within the other.
-    pub(crate) fn touches(&self, other: &Self) -> bool {
+    pub fn touches(&self, other: &Self) -> bool {
         self.is_within(other) || other.is_within(self)
     }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schema;
-use crate::store::{Backend, Commit, Entry, KEPT_ENTRIES, StoreError, Stored};
+use crate::store::{Backend, Commit, Document, Entry, KEPT_ENTRIES, StoreError, Stored};
 use crate::tree::Tree;
 
 /// What leads from each format of the file to the next one; the last is the format that is written.
@@ -33,7 +33,11 @@ const STEPS: &[&str] = &["
     CREATE TABLE fact (path TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE owned (path TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE schema (path TEXT PRIMARY KEY, owner TEXT NOT NULL, schema TEXT NOT NULL) STRICT;
-    CREATE TABLE document (id INTEGER PRIMARY KEY CHECK (id = 1), facts TEXT NOT NULL) STRICT;
+    CREATE TABLE document (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        version INTEGER NOT NULL,
+        facts TEXT NOT NULL
+    ) STRICT;
     CREATE TABLE entry (
         revision INTEGER PRIMARY KEY,
         version INTEGER NOT NULL,
@@ -271,9 +275,9 @@ impl Sqlite {
                 transaction.execute("INSERT INTO schema VALUES (?1, ?2, ?3)", row)?;
             }
         }
-        if let Some(document) = document {
-            let text = document.to_value().to_string();
-            transaction.execute("INSERT OR REPLACE INTO document VALUES (1, ?1)", [text])?;
+        if let Some(Document { version, facts }) = document {
+            let row = params![*version as i64, facts.to_value().to_string()];
+            transaction.execute("INSERT OR REPLACE INTO document VALUES (1, ?1, ?2)", row)?;
         }
         let mut insert = transaction
             .prepare_cached("INSERT INTO entry VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
@@ -361,16 +365,17 @@ impl Backend for Sqlite {
         entries.into_iter().map(read).collect()
     }
 
-    fn document(&mut self) -> Result<Option<Tree>, StoreError> {
-        let facts = "SELECT facts FROM document";
-        let text: Option<String> = self
+    fn document(&mut self) -> Result<Option<Document>, StoreError> {
+        let found: Option<(i64, String)> = self
             .connection
-            .query_row(facts, [], |row| row.get(0))
+            .query_row("SELECT version, facts FROM document", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()
             .map_err(|source| self.wrong(source))?;
-        let Some(text) = text else { return Ok(None) };
-        let tree = Tree::from_value(self.json(&text)?).map_err(|(_, why)| self.damaged(why))?;
-        Ok(Some(tree))
+        let Some((version, text)) = found else { return Ok(None) };
+        let facts = Tree::from_value(self.json(&text)?).map_err(|(_, why)| self.damaged(why))?;
+        Ok(Some(Document { version: version as u64, facts }))
     }
 }
 

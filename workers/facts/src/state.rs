@@ -13,7 +13,7 @@ use crate::merge::merge;
 use crate::operation::{self, Lenience, Operation, Undone};
 use crate::pointer::Pointer;
 use crate::schema::Schemas;
-use crate::store::{Commit, Entry, StoreError, Stored};
+use crate::store::{Commit, Document, Entry, StoreError, Stored};
 use crate::tree::Tree;
 use crate::update::{Update, Version, check_reason};
 use crate::violation::{Sink, Violation};
@@ -90,7 +90,7 @@ pub(crate) trait Past {
     fn entries(&mut self, before: u64) -> Result<Vec<Entry>, StoreError>;
 
     /// Returns the last document.
-    fn document(&mut self) -> Result<Option<Tree>, StoreError>;
+    fn document(&mut self) -> Result<Option<Document>, StoreError>;
 }
 
 /// Returns what comes of a change, and what has to be committed for it; nothing if nothing changes.
@@ -174,7 +174,7 @@ struct Changed {
     kind: &'static str,
     who: String,
     why: Option<String>,
-    document: Option<Tree>,
+    document: Option<Document>,
 }
 
 impl Changed {
@@ -218,18 +218,22 @@ impl Changed {
         };
         let place_of = |operation| Some(update.place_of(operation));
         let facts = done(&self.facts, &update.operations, update.lenience(), place_of)?;
-        let who = update.author.clone().unwrap_or(self.who);
+        // Who asks is known; who has written it is only said.
+        let who = match &update.author {
+            Some(author) if *author != self.who => format!("{author}, by {}", self.who),
+            _ => self.who,
+        };
         let why = update.reason.clone().or(self.why);
         Ok(Self { facts, version, kind: "update", who, why, ..self })
     }
 
     fn loaded(self, load: &Load, past: &mut dyn Past) -> Result<Self, FactsError> {
         let version = newer(load.version, self.version)?;
-        let document = Some(load.facts.clone());
+        let document = Some(Document { version, facts: load.facts.clone() });
         if !load.merges {
             return Ok(Self { facts: load.facts.clone(), version, kind: "load", document, ..self });
         }
-        let base = past.document()?.unwrap_or_default();
+        let base = past.document()?.unwrap_or_default().facts;
         let facts = merge(&base, &load.facts, &self.facts).map_err(FactsError::Conflicts)?;
         Ok(Self { facts, version, kind: "merge", document, ..self })
     }

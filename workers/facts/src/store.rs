@@ -51,12 +51,21 @@ pub trait Backend: fmt::Debug + Send {
     /// When they cannot be read.
     fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError>;
 
-    /// Reads the facts of the last document that a user has loaded; none if none was.
+    /// Reads the last document that a user has loaded; none if none was.
     ///
     /// # Errors
     ///
     /// When it cannot be read.
-    fn document(&mut self) -> Result<Option<Tree>, StoreError>;
+    fn document(&mut self) -> Result<Option<Document>, StoreError>;
+}
+
+/// A document of facts, as a user has loaded it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Document {
+    /// Its version.
+    pub version: u64,
+    /// Its facts.
+    pub facts: Tree,
 }
 
 /// How many entries of the history are kept at least.
@@ -90,8 +99,8 @@ pub struct Commit {
     pub changes_owned: bool,
     /// The path of the schema that is another than before.
     pub changes_schema: Option<Pointer>,
-    /// The facts of the document, if it is one.
-    pub document: Option<Tree>,
+    /// The document, if it is one.
+    pub document: Option<Document>,
 }
 
 impl Commit {

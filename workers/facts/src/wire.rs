@@ -282,6 +282,8 @@ pub enum RefusalCode {
     Invalid,
     /// Something else was there first: a version, a fact of others, what a TEST says.
     Conflict,
+    /// What it names is not there.
+    Missing,
     /// The store cannot be used.
     Store,
 }
@@ -353,7 +355,8 @@ impl Refusal {
             FactsError::Conflicts(conflicts) => {
                 refusal.conflicts = conflicts.iter().map(|it| Conflict::of(it, schemas)).collect();
             }
-            FactsError::Test { .. } | FactsError::NoVersion(_) => {}
+            FactsError::Test { .. } => {}
+            FactsError::NoVersion(_) => refusal.code = RefusalCode::Missing,
             FactsError::Store(error) => {
                 refusal.code = RefusalCode::Store;
                 let mut source = std::error::Error::source(error);

@@ -1,11 +1,13 @@
 use crankcase_resources::{
     Actions, BoxError, Check, Claim, Claimed, Context, Half, Params, Resource, Stale, Unfinished,
+    Watch,
 };
 use serde_json::Value;
 
 /// keeps a fact as declared, which is the agent's own: what it has found out or decided, for others to use
 ///
-/// It writes over no fact of a user, and a user overwrites it only deliberately. Its state is its config.
+/// It writes over no fact of a user, and a user overwrites it only deliberately. It writes no secret where everybody
+/// would be shown it. Its state is its config.
 #[derive(Debug, Clone, PartialEq, Params)]
 pub struct Fact {
     /// where it is: a JSON pointer, such as /seen/web
@@ -42,6 +44,10 @@ impl Resource for Fact {
         let stale = Stale::absent().differs("value", found.unwrap_or_default(), self.value.clone());
         let write = Do::Write { path: self.path.clone(), value: self.value.clone() };
         Ok(stale.act(write).after(self.clone()).into())
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(Watch::never().fact(context.watch_fact(&self.path)?))
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {

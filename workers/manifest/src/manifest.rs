@@ -4,6 +4,7 @@ mod at_load;
 mod beside;
 mod bounds;
 mod check;
+mod circles;
 mod config;
 mod data;
 mod document;
@@ -172,7 +173,8 @@ impl Manifest {
             Order::default()
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
-        tune(&mut declarations, facts, &mut problems);
+        circles::check_circles((&declarations, &placed), &vars.facts, &mut problems);
+        tune(&mut declarations, facts);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
@@ -234,14 +236,21 @@ impl Manifest {
 /// Where facts say how resources are kept.
 const TUNINGS: [&str; 2] = ["agent", "resources"];
 
-/// Sets how resources are kept, as far as the facts say.
-fn tune(declarations: &mut [Declaration], facts: &SeenFacts, problems: &mut Problems) {
+/// Sets how resources are kept, as far as the facts say. Facts that say it wrongly are told and say nothing: a site
+/// runs on without them.
+fn tune(declarations: &mut [Declaration], facts: &SeenFacts) {
     let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
     match said.map_or_else(|| Ok(Tunings::default()), Tunings::read) {
-        Ok(tunings) => declarations.iter_mut().for_each(|it| tunings.tune(it)),
-        Err(error) => {
-            problems.note(format_args!("the facts at /{}: {error}", TUNINGS.join("/")));
+        Ok(tunings) => {
+            for name in tunings.unknown(declarations) {
+                tracing::warn!(name, "the facts at /agent/resources name no resource");
+            }
+            declarations.iter_mut().for_each(|it| tunings.tune(it));
         }
+        Err(error) => tracing::warn!(
+            %error,
+            "the facts at /agent/resources are wrong; resources are kept as the manifest says"
+        ),
     }
 }
 

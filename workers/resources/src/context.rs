@@ -16,7 +16,7 @@ use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
 use crate::foresight::{Foreseen, Foresight};
 use crate::log::Log;
-use crate::world::World;
+use crate::world::{FactWatch, World};
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
 #[derive(Debug, Clone)]
@@ -165,6 +165,15 @@ impl Context {
         self.world()?.get(path)
     }
 
+    /// Returns what tells when a fact is another one, for [`Watch::fact`](crate::Watch::fact).
+    ///
+    /// # Errors
+    ///
+    /// When the path is none, or there are no facts here.
+    pub fn watch_fact(&self, path: &str) -> Result<FactWatch, BoxError> {
+        FactWatch::new(Arc::clone(self.world()?), path)
+    }
+
     /// Writes a fact, which is the resource's own from then on; none removes it. The resource writes over nothing
     /// that is not its own, and a user overwrites it only deliberately.
     ///
@@ -177,8 +186,15 @@ impl Context {
     ///
     /// A write that was begun is made as a whole or not at all.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
-        let owner = format!("resource {}", self.about.name);
-        self.world()?.set(&owner, path, value).await
+        let (owner, world) = (format!("resource {}", self.about.name), self.world()?);
+        if let Some(value) = &value
+            && holds_secret(&world.shown(path, value)?, self.secrets())
+        {
+            let why = "a secret would be shown to everybody who reads facts";
+            let help = "a schema makes it \"sensitive\" there: see \"crankcase facts schema\"";
+            return Err(format!("{path}: {why}; {help}").into());
+        }
+        world.set(&owner, path, value).await
     }
 
     fn world(&self) -> Result<&Arc<dyn World>, BoxError> {
@@ -356,3 +372,19 @@ impl Context {
 /// What a resource remembers. Cheap to clone; clones are the same.
 #[derive(Debug, Clone, Default)]
 struct Memory(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
+
+/// Returns whether a secret is somewhere in a value.
+fn holds_secret(value: &Value, secrets: &Secrets) -> bool {
+    match value {
+        Value::String(text) => secrets.redact(text) != *text,
+        Value::Number(number) => {
+            let text = number.to_string();
+            secrets.redact(&text) != text
+        }
+        Value::Array(items) => items.iter().any(|item| holds_secret(item, secrets)),
+        Value::Object(map) => map
+            .iter()
+            .any(|(name, value)| secrets.redact(name) != *name || holds_secret(value, secrets)),
+        Value::Null | Value::Bool(_) => false,
+    }
+}

@@ -35,7 +35,7 @@ use crate::meta::{Meta, duration};
 pub struct Tunings {
     /// What holds for all resources.
     pub all: Tuning,
-    /// What holds for single ones.
+    /// What holds for single ones: `NAME`, and for one of a `for_each` `NAME["ITEM"]`, or `NAME` for all of them.
     pub by_name: BTreeMap<String, Tuning>,
 }
 
@@ -132,17 +132,29 @@ impl Tunings {
     /// Sets how a declared resource is kept.
     pub fn tune(&self, declaration: &mut Declaration) {
         let Self { all, by_name } = self;
-        let own = by_name.get(&declaration.name);
-        let own = |get: fn(&Tuning) -> Option<Duration>| own.and_then(get);
+        // All of a `for_each` have its name before that of their item.
+        let group = declaration.name.split_once('[').map(|(group, _)| group);
+        let by_name = |name: &str| by_name.get(name);
+        let tuning = by_name(&declaration.name).or_else(|| by_name(group?));
+        let own = |get: fn(&Tuning) -> Option<Duration>| tuning.and_then(get);
         declaration.poll = own(|it| it.poll).or(declaration.poll).or(all.poll);
         declaration.timeout = own(|it| it.timeout).or(declaration.timeout).or(all.timeout);
-        let own = by_name.get(&declaration.name);
-        let noop = own.and_then(|it| it.noop);
+        let noop = tuning.and_then(|it| it.noop);
         declaration.noop = noop.unwrap_or(declaration.noop || all.noop == Some(true));
         // What is only read is never changed.
         declaration.noop |= declaration.readonly;
-        let backoff = own.and_then(|it| it.backoff.as_ref()).or(all.backoff.as_ref());
+        let backoff = tuning.and_then(|it| it.backoff.as_ref()).or(all.backoff.as_ref());
         declaration.backoff = backoff.map(|backoff| Arc::new(backoff.whole()));
+    }
+
+    /// Returns the names that are those of no resource.
+    pub fn unknown<'a>(&'a self, declarations: &'a [Declaration]) -> impl Iterator<Item = &'a str> {
+        let is_of = |name: &str, declaration: &Declaration| {
+            let rest = declaration.name.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+        };
+        let names = self.by_name.keys().map(String::as_str);
+        names.filter(move |name| !declarations.iter().any(|it| is_of(name, it)))
     }
 
     fn named(&self) -> impl Iterator<Item = (&str, &Tuning)> {
@@ -153,6 +165,7 @@ impl Tunings {
 
 /// Returns the JSON Schema of a duration.
 pub(crate) fn time_schema() -> Value {
-    let part = "[0-9]+(ms|s|m|min|h|d)";
-    json!({"type": "string", "pattern": format!("^{part}( {part})*$"), "examples": ["30s"]})
+    let unit = "(ms|s|m|min|h|d)";
+    let pattern = format!("^[1-9][0-9]{{0,5}}{unit}( ?[0-9]{{1,6}}{unit})*$");
+    json!({"type": "string", "maxLength": 40, "pattern": pattern, "examples": ["30s"]})
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 use crate::error::BoxError;
+use crate::world::FactWatch;
 
 /// How to learn that a resource's state may have changed: any of these, or several.
 ///
@@ -35,6 +36,7 @@ pub struct Watch {
     pub(crate) every: Option<Duration>,
     pub(crate) instants: Vec<Instants>,
     pub(crate) signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
+    pub(crate) facts: Vec<FactWatch>,
 }
 
 /// Returns the first instant after this one.
@@ -84,6 +86,12 @@ impl Watch {
         self.signals.push(signals);
         self
     }
+
+    /// Has it looked at again when a fact is another one.
+    pub fn fact(mut self, fact: FactWatch) -> Self {
+        self.facts.push(fact);
+        self
+    }
 }
 
 impl fmt::Debug for Watch {
@@ -91,6 +99,7 @@ impl fmt::Debug for Watch {
         let mut shown = f.debug_struct("Watch");
         shown.field("paths", &self.paths).field("every", &self.every);
         shown.field("instants", &self.instants.len()).field("signals", &self.signals.len());
+        shown.field("facts", &self.facts);
         shown.finish()
     }
 }

@@ -1,6 +1,7 @@
 //! What resources know and tell beyond their own machine part: facts.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -20,6 +21,13 @@ pub trait World: fmt::Debug + Send + Sync {
     /// When the path is none.
     fn get(&self, path: &str) -> Result<Option<Value>, BoxError>;
 
+    /// Returns a value as it is shown where it is put at a path, without what is secret there.
+    ///
+    /// # Errors
+    ///
+    /// When the path is none.
+    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError>;
+
     /// Returns a number that is another one after each change.
     fn revision(&self) -> u64;
 
@@ -37,4 +45,35 @@ pub trait World: fmt::Debug + Send + Sync {
     ///
     /// A write that was begun is made as a whole or not at all.
     async fn set(&self, owner: &str, path: &str, value: Option<Value>) -> Result<(), BoxError>;
+}
+
+/// Tells when a fact is another one. See [`Context::watch_fact`](crate::Context::watch_fact).
+#[derive(Debug)]
+pub struct FactWatch {
+    world: Arc<dyn World>,
+    path: String,
+    revision: u64,
+    /// What was there when it was looked at last.
+    before: Option<Value>,
+}
+
+impl FactWatch {
+    pub(crate) fn new(world: Arc<dyn World>, path: &str) -> Result<Self, BoxError> {
+        let (revision, before) = (world.revision(), world.get(path)?);
+        Ok(Self { world, path: path.to_owned(), revision, before })
+    }
+
+    /// Waits until the fact is another one than when it was waited for last. Cancel safe.
+    pub(crate) async fn changed(&mut self) {
+        loop {
+            self.world.changed(self.revision).await;
+            self.revision = self.world.revision();
+            // The path was read before, and is one.
+            let now = self.world.get(&self.path).unwrap_or_default();
+            if now != self.before {
+                self.before = now;
+                return;
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crankcase_facts::wire::Entry;
-use crankcase_facts::{Pointer, explain};
+use crankcase_facts::{Pointer, Tree, effective, explain};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -52,27 +52,29 @@ struct Said {
 pub(super) fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<u8> {
     let ExplainArgs { path, host } = args;
     let Some(facts) = store::find(global)? else {
-        return Err(no_fact(&crankcase_facts::Snapshot::default(), path));
+        return Err(no_fact(&Tree::default(), path));
     };
     let current = facts.current();
     let host = host.clone().or_else(store::host_name).unwrap_or_default();
     let mut layers = Vec::new();
-    let mut is_hidden = false;
+    let (mut is_hidden, mut is_there) = (false, false);
     for layer in explain(current.facts(), Some(&host), path).into_iter().rev() {
         let Some(said) = layer.facts else { continue };
         let effect = match (is_hidden, said.is_map()) {
             (true, _) => "hidden",
             (false, true) => "merged",
+            (false, false) if layer.is_above => "hides",
             (false, false) => "counts",
         };
+        is_there |= !layer.is_above;
         is_hidden |= !said.is_map();
         let set = facts.log(Some(&layer.at), 1)?;
         let set = set.first().map(|entry| Entry::of(entry, current.schemas()));
-        let value = current.schemas().redacted(path, &said);
+        let value = current.schemas().redacted(&layer.at, &said);
         layers.push(Said { layer: layer.name, path: layer.at.to_string(), value, effect, set });
     }
-    if layers.is_empty() {
-        return Err(no_fact(&current, path));
+    if !is_there {
+        return Err(no_fact(&effective(current.facts(), Some(&host)), path));
     }
     let owner = current.owned().iter().find(|(at, _)| path.is_within(at));
     let schemas = current.schemas().iter().filter(|(at, _)| path.is_within(at));

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crankcase_facts::wire::{Difference, Entry};
-use crankcase_facts::{Facts, Pointer, Snapshot, difference, effective};
+use crankcase_facts::{Facts, Pointer, Snapshot, Tree, difference, effective};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -82,20 +82,20 @@ struct NoFact {
 }
 
 /// Says that nothing is at a path, and what is nearest to it.
-pub(super) fn no_fact(current: &Snapshot, path: &Pointer) -> anyhow::Error {
-    if current.facts().names().next().is_none() {
+pub(super) fn no_fact(facts: &Tree, path: &Pointer) -> anyhow::Error {
+    if facts.names().next().is_none() {
         let help = "no facts are stored; load some with \"facts load\" or \"bootstrap\"".to_owned();
         return NoFact { path: path.to_string(), help }.into();
     }
     let mut above = Pointer::root();
     for segment in path.segments() {
         let next = above.join(segment);
-        if current.at(&next).is_none() {
+        if facts.at(&next).is_none() {
             break;
         }
         above = next;
     }
-    let found = current.at(&above).unwrap_or_default();
+    let found = facts.at(&above).unwrap_or_default();
     let names: Vec<_> = found.names().take(10).collect();
     let help = match names.is_empty() {
         true => format!("nothing is in {above}"),
@@ -106,11 +106,11 @@ pub(super) fn no_fact(current: &Snapshot, path: &Pointer) -> anyhow::Error {
 
 pub(super) fn get(global: &Global, args: &GetArgs) -> anyhow::Result<u8> {
     let current = store::current(global)?;
-    let found = match &args.host {
-        None => current.at(&args.path),
-        Some(host) => effective(current.facts(), Some(host)).at(&args.path),
+    let facts = match &args.host {
+        None => current.facts().clone(),
+        Some(host) => effective(current.facts(), Some(host)),
     };
-    let Some(found) = found else { return Err(no_fact(&current, &args.path)) };
+    let Some(found) = facts.at(&args.path) else { return Err(no_fact(&facts, &args.path)) };
     let value = current.schemas().redacted(&args.path, &found);
     let (version, revision) = (current.version(), current.revision());
     let shown = Shown { path: args.path.to_string(), version, revision, value };
@@ -141,14 +141,15 @@ fn write_log(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
     if entries.is_empty() {
         return writeln!(out, "nothing is on record");
     }
-    entries.iter().try_for_each(|entry| {
-        let Entry { version, at, who, why, kind, differences, .. } = entry;
-        let who = print::one_line(who);
-        let why =
-            why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));
-        writeln!(out, "version {version}  {at}  {kind} by {who}{why}")?;
-        show::differences(differences, out)
-    })
+    entries.iter().try_for_each(|entry| write_entry(entry, out))
+}
+
+pub(super) fn write_entry(entry: &Entry, out: &mut dyn Write) -> io::Result<()> {
+    let Entry { version, at, who, why, kind, differences, .. } = entry;
+    let who = print::one_line(who);
+    let why = why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));
+    writeln!(out, "version {version}  {at}  {kind} by {who}{why}")?;
+    show::differences(differences, out)
 }
 
 pub(super) fn diff(global: &Global, args: &DiffArgs) -> anyhow::Result<u8> {
@@ -164,9 +165,18 @@ pub(super) fn diff(global: &Global, args: &DiffArgs) -> anyhow::Result<u8> {
         _ => Ok(current.facts().clone()),
     };
     let (before, after) = (at(Some(args.from))?, at(args.to)?);
-    let differences = difference(&before, &after);
-    let differences = differences.iter().filter(|it| it.path.is_within(&args.at));
-    let differences = differences.map(|it| Difference::of(it, current.schemas())).collect();
+    let differences = match (before.at(&args.at), after.at(&args.at)) {
+        (Some(before), Some(after)) => difference(&before, &after),
+        (None, None) => Vec::new(),
+        (before, after) => {
+            vec![crankcase_facts::Difference { path: Pointer::root(), before, after }]
+        }
+    };
+    let differences = differences.into_iter().map(|it| {
+        let it = crankcase_facts::Difference { path: it.path.below(&args.at), ..it };
+        Difference::of(&it, current.schemas())
+    });
+    let differences = differences.collect();
     let diff = Diff { from: args.from, to: args.to.unwrap_or(current.version()), differences };
     print::data(global.output, &diff, |diff, out| match diff.differences.is_empty() {
         true => writeln!(out, "nothing differs"),

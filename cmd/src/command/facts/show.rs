@@ -13,7 +13,9 @@ const LONGEST: usize = 100;
 /// Writes a value as YAML, or alone if it is a text.
 pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     match value {
-        Value::String(text) => writeln!(out, "{}", print::one_line(text)),
+        Value::String(text) => {
+            text.split('\n').try_for_each(|line| writeln!(out, "{}", print::one_line(line)))
+        }
         value => {
             let text = serde_saphyr::to_string(value).map_err(io::Error::other)?;
             text.lines().try_for_each(|line| writeln!(out, "{}", print::one_line(line)))
@@ -38,7 +40,7 @@ pub(super) fn differences(differences: &[Difference], out: &mut dyn Write) -> io
 }
 
 /// Returns a value on one line of bounded length.
-pub(super) fn short(value: &Value) -> String {
+pub(crate) fn short(value: &Value) -> String {
     let text = value.to_string();
     let text = print::one_line(&text);
     match text.char_indices().nth(LONGEST) {

@@ -1,12 +1,11 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use crankcase_facts::wire::Difference;
-use crankcase_facts::{Facts, Pointer, Snapshot, difference};
-use serde::Serialize;
+use crankcase_facts::wire::Entry;
+use crankcase_facts::{Facts, Pointer, Snapshot};
 use tokio::time::sleep;
 
-use super::{path, show};
+use super::{path, read};
 use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;
@@ -23,21 +22,14 @@ pub(crate) struct WatchArgs {
     path: Pointer,
 }
 
-/// What has changed at a path.
-#[derive(Debug, Serialize)]
-struct Changed {
-    version: u64,
-    revision: u64,
-    differences: Vec<Difference>,
-}
-
 pub(super) async fn run(global: &Global, args: WatchArgs) -> anyhow::Result<u8> {
     let path = &args.path;
     let mut facts = store::find(global)?;
-    let mut before = facts.as_ref().map_or_else(Snapshot::default, Facts::current);
+    let first = facts.as_ref().map_or_else(Snapshot::default, Facts::current);
+    let mut seen = first.revision();
     if !global.quiet {
         // Nobody can be told when stderr is closed.
-        drop(writeln!(anstream::stderr(), "following the facts from version {}", before.version()));
+        drop(writeln!(anstream::stderr(), "following the facts from version {}", first.version()));
     }
     loop {
         sleep(EVERY).await;
@@ -45,26 +37,21 @@ pub(super) async fn run(global: &Global, args: WatchArgs) -> anyhow::Result<u8> 
             Some(facts) => drop(facts.refresh()?),
             None => facts = store::find(global)?,
         }
-        let now = facts.as_ref().map_or_else(Snapshot::default, Facts::current);
-        if now == before {
-            continue;
-        }
-        let changed = difference(before.facts(), now.facts());
-        let changed =
-            changed.iter().filter(|it| it.path.is_within(path) || path.is_within(&it.path));
-        let differences: Vec<_> = changed.map(|it| Difference::of(it, now.schemas())).collect();
-        if !differences.is_empty() {
-            let (version, revision) = (now.version(), now.revision());
-            let changed = Changed { version, revision, differences };
-            let printed = print::line(global.output, &changed, |changed, out| {
-                writeln!(out, "version {}", changed.version)?;
-                show::differences(&changed.differences, out)
-            });
-            match printed {
+        let Some(facts) = &facts else { continue };
+        for entry in facts.since(seen)? {
+            seen = entry.revision;
+            let Some(entry) = of_path(entry, path) else { continue };
+            let entry = Entry::of(&entry, facts.current().schemas());
+            match print::line(global.output, &entry, read::write_entry) {
                 Err(error) if print::is_broken_pipe(&error) => return Ok(exit::DONE),
                 printed => printed?,
             }
         }
-        before = now;
     }
+}
+
+/// Returns what a change has changed at a path; none if nothing.
+fn of_path(mut entry: crankcase_facts::Entry, path: &Pointer) -> Option<crankcase_facts::Entry> {
+    entry.differences.retain(|it| it.path.touches(path));
+    (!entry.differences.is_empty()).then_some(entry)
 }

@@ -1,6 +1,8 @@
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use crankcase_facts::wire::{Difference, Owned, Refusal};
 use crankcase_facts::{
     Change, Facts, Load, Operation, Pointer, Snapshot, Sqlite, Submission, Update,
@@ -16,6 +18,9 @@ use crate::facts_store as store;
 use crate::global::Global;
 use crate::observing::now;
 use crate::{exit, print};
+
+/// How long a text may be, in bytes.
+const MAX_TEXT: u64 = 16 * 1024 * 1024;
 
 /// What every change takes.
 #[derive(Debug, clap::Args)]
@@ -41,8 +46,15 @@ pub(crate) struct SetArgs {
     #[arg(value_parser = path, add = fact_path())]
     path: Pointer,
     /// The value, as YAML or JSON: 8, true, a text, {a: 1}, [1, 2]
-    #[arg(required_unless_present_any = ["delete", "file"], conflicts_with_all = ["delete", "file"])]
+    #[arg(
+        required_unless_present_any = ["delete", "file"],
+        conflicts_with_all = ["delete", "file"],
+        allow_negative_numbers = true
+    )]
     value: Option<String>,
+    /// Take the value as a text as it is, and not as YAML, such as a key or a password
+    #[arg(long, conflicts_with = "delete")]
+    text: bool,
     /// Read the value from a file, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "delete")]
     file: Option<PathBuf>,
@@ -102,24 +114,47 @@ struct Done {
 }
 
 pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
-    let SetArgs { path, value, file, delete, insert, create_parents, change } = args;
+    let SetArgs { path, value, text, file, delete, insert, create_parents, change } = args;
+    if delete {
+        let update = Update::of(vec![Operation::Delete(path)]);
+        return submit(global, Change::Update(update), change, None).await;
+    }
+    let name = Path::new("<value>");
     let files = match (value, file) {
-        (Some(value), _) => DataFiles::of_text(Path::new("<value>"), &value),
-        (None, Some(file)) => DataFiles::read(&[file]),
-        (None, None) => DataFiles::of_text(Path::new("<value>"), "null"),
+        (Some(value), _) if text => DataFiles::of_text(name, &quoted(&value)),
+        (Some(value), _) => DataFiles::of_text(name, &value),
+        (None, Some(file)) if text => DataFiles::of_text(&file, &quoted(&read_text(&file)?)),
+        (None, file) => DataFiles::read(file.as_slice()),
     };
     let mut given = Given::of(files, &store::current(global)?)?;
     let data = given.files.value().clone();
-    let operation = match (delete, insert) {
-        (true, _) => Operation::Delete(path),
-        (false, true) => Operation::Insert(path, data),
-        (false, false) => Operation::Set(path, data),
+    let operation = match insert {
+        true => Operation::Insert(path, data),
+        false => Operation::Set(path, data),
     };
     let mut update = Update::of(vec![operation]);
     update.creates_parents = create_parents;
     // What is said of the path itself is said of the value.
     given.within = "/ops/0/2".to_owned();
     submit(global, Change::Update(update), change, Some(given)).await
+}
+
+/// Returns a text as JSON, which is YAML as well.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Reads a text as it is, from a file or standard input.
+fn read_text(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let most = MAX_TEXT + 1;
+    let read = match file.as_os_str() == "-" {
+        true => io::stdin().lock().take(most).read_to_string(&mut text),
+        false => File::open(file).and_then(|opened| opened.take(most).read_to_string(&mut text)),
+    };
+    let read = read.with_context(|| format!("cannot read {} as a text", file.display()))?;
+    anyhow::ensure!(read as u64 <= MAX_TEXT, "{} is larger than 16 MiB", file.display());
+    Ok(text)
 }
 
 pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {

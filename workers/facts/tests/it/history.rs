@@ -16,7 +16,7 @@ fn each_change_says_who_when_why_and_what_both_ways() -> TestResult {
     let log = world.facts.log(None, 10)?;
     let newest = serde_json::to_value(wire::Entry::of(&log[0], world.facts.current().schemas()))?;
     let expected = json!({
-        "revision": 2, "version": 2, "at": "2027-01-15T08:00:00.000Z", "who": "brian", "why": "more room",
+        "revision": 2, "version": 2, "at": "2027-01-15T08:00:00.000Z", "who": "brian, by ada", "why": "more room",
         "kind": "update", "digest": world.facts.current().digest().to_string(),
         "differences": [{"path": "/a/b", "before": 1, "after": 5}, {"path": "/c", "before": 2},
                         {"path": "/d", "after": {"e": []}}],

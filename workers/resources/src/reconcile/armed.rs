@@ -14,6 +14,7 @@ use crate::opened::Opened;
 use crate::reconcile::watching::{Signal, Watching};
 use crate::text::chain;
 use crate::watch::{Instants, Watch};
+use crate::world::FactWatch;
 
 /// How often to look at the wall clock, which somebody may set.
 const CLOCK: Duration = Duration::from_secs(60);
@@ -29,6 +30,7 @@ pub(super) struct Armed {
     pub(super) every: Option<Duration>,
     instants: Vec<Due>,
     signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
+    facts: Vec<FactWatch>,
     /// The folder of the manifest for which the kind was asked; none if it is to be asked.
     asked_in: Option<PathBuf>,
     since: Instant,
@@ -54,6 +56,7 @@ impl Armed {
             every: None,
             instants: Vec::new(),
             signals: Vec::new(),
+            facts: Vec::new(),
             asked_in: None,
             since: Instant::now(),
             failed: None,
@@ -93,7 +96,8 @@ impl Armed {
     }
 
     fn exchange(&mut self, watch: Watch) {
-        let Watch { paths, every, instants, signals } = watch;
+        let Watch { paths, every, instants, signals, facts } = watch;
+        self.facts = facts;
         let now = wall_clock();
         self.files.exchange(paths);
         (self.every, self.signals, self.since) = (every, signals, Instant::now());
@@ -106,9 +110,10 @@ impl Armed {
             // It is to be asked for anew, after the backoff.
             return Vec::new();
         }
-        let Self { files, instants, signals, failed, .. } = self;
+        let Self { files, instants, signals, facts, failed, .. } = self;
         let mut told = files.signals();
         told.extend(instants.iter_mut().map(|due| -> Signal<'_> { Box::pin(due.wait()) }));
+        told.extend(facts.iter_mut().map(|fact| -> Signal<'_> { Box::pin(fact.changed()) }));
         if !signals.is_empty() {
             told.push(Box::pin(poll_fn(|context| poll(signals, failed, context))));
         }

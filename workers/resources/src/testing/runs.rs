@@ -271,7 +271,10 @@ fn ask<T>(
 fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
     let watch = ask(trial, async |unit, context| unit.watch(context).await);
     let Some(watch) = trial.take("watching it", watch) else { return };
-    let is_more = watch.every.is_some() || !watch.instants.is_empty() || !watch.signals.is_empty();
+    let is_more = watch.every.is_some()
+        || !watch.instants.is_empty()
+        || !watch.signals.is_empty()
+        || !watch.facts.is_empty();
     if watch.paths.is_empty() || is_more {
         return;
     }
