@@ -8,8 +8,7 @@ use crankcase_facts::{Change, Invalid, Schemas, Snapshot};
 use crankcase_manifest::{DataError, DataFiles, ManifestError};
 use crankcase_workers::Secrets;
 
-use crate::command::facts::short;
-use crate::print::one_line;
+use crate::print::{one_line, short};
 
 /// The facts were not changed, because of something that is there, or because the store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -94,13 +93,14 @@ impl Given {
     }
 
     fn error(&self, wrong: &Wrong) -> DataError {
-        let document = wrong.document.as_deref().unwrap_or_default();
-        let pointer = document.strip_prefix(&self.within).unwrap_or_default();
+        let document = wrong.document.as_deref();
+        let pointer = document.map(|it| it.strip_prefix(&self.within).unwrap_or_default());
         let message = match &wrong.path {
             Some(path) => format!("{path}: {}", wrong.message),
             None => wrong.message.clone(),
         };
-        let mut error = DataError::new(pointer, &message);
+        let mut error = DataError::new("", &message);
+        error.pointer = pointer.map(str::to_owned);
         error.value.clone_from(&wrong.value);
         error.help.clone_from(&wrong.help);
         // What is wrong with the document itself may stand beside anything.

@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use anyhow::Context;
 use crankcase_workers::is_unprintable;
 use serde::Serialize;
+use serde_json::Value;
 
 pub(crate) use dot::{dot, site_dot};
 pub(crate) use filter::Filter;
@@ -27,6 +28,9 @@ use crate::global::Format;
 /// The version of all data that is printed. It is another one when something that was there is gone, or
 /// means something else.
 const FORMAT: u32 = 1;
+
+/// How long a value may be that is shown on a line, in characters.
+const LONGEST: usize = 100;
 
 /// Data with the version of its format.
 #[derive(Debug, Serialize)]
@@ -128,6 +132,16 @@ pub(crate) fn first_line(text: &str) -> String {
 pub(crate) fn indented(text: &str, indent: usize) -> String {
     let lines: Vec<_> = text.lines().map(one_line).collect();
     lines.join(&format!("\n{:indent$}", ""))
+}
+
+/// Returns a value on one line of bounded length.
+pub(crate) fn short(value: &Value) -> String {
+    let text = value.to_string();
+    let text = one_line(&text);
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
+    }
 }
 
 #[cfg(test)]

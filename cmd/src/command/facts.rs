@@ -1,7 +1,5 @@
 //! The commands that read and change facts.
 
-pub(crate) use self::show::short;
-
 mod explain;
 mod read;
 mod schema;

@@ -282,6 +282,22 @@ async fn a_shell_completes_the_paths_of_facts() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_is_wrong_elsewhere_is_told_without_a_place() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/", "{hosts: {h1: 1}, refs: {r: h1}}"]).await?;
+    machine.write("schema.yaml", "additionalProperties: {references: /hosts/*}\n")?;
+    facts(&machine, &["schema", "/refs", "--set", "schema.yaml"]).await?;
+    machine.write("update.yaml", "version: 9\nops:\n  - [DELETE, /hosts/h1]\n")?;
+    for arguments in [&["set", "/hosts/h1", "--delete"][..], &["push", "update.yaml"]] {
+        let refused = facts(&machine, arguments).await?;
+        assert_eq!(refused.code, Some(65), "{refused:?}");
+        let said = refused.stderr.trim_start_matches("crankcase: ");
+        assert_eq!(said, "/refs/r: there is no \"h1\" at /hosts/*\n", "{arguments:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_text_is_taken_as_it_is() -> TestResult {
     let machine = Machine::new(NO_SITE)?;
     for text in ["sword #fish", "two\nlines\n", "@sw0rd", "12345678", "", "- a\n"] {

@@ -225,7 +225,7 @@ async fn a_line_that_would_look_otherwise_than_it_is_is_not_shown() -> TestResul
 
     let ran = machine.run(&["check", "site.yaml"]).await?;
 
-    let expected = "site.yaml:2:13: unknown type \"nope\"\n  help: there are exec, file, noop, print, \
+    let expected = "site.yaml:2:13: unknown type \"nope\"\n  help: there are exec, fact, file, noop, print, \
                     process\n";
     assert_eq!((ran.code, &*ran.stderr), (Some(65), expected), "{ran:?}");
     Ok(())

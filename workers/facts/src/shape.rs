@@ -40,6 +40,9 @@ const SEPARABLE: [&str; 17] = [
     "references",
 ];
 
+/// The keywords that JSON Schema does not have.
+const OWN: [&str; 3] = ["sensitive", "fixed", "references"];
+
 /// The keywords with one schema for the same value, or for values in it that this module does not tell apart.
 const ALIKE: [&str; 4] = ["if", "then", "else", "not"];
 
@@ -297,6 +300,14 @@ impl<'a> Builder<'a> {
             let message =
                 format!("{key} is not understood; write out what it refers to, or use $ref");
             self.violations.push(Violation::of_document(&at.join(key), message));
+        }
+        for key in map.keys().filter(|key| !OWN.contains(&key.as_str())) {
+            // JSON Schema lets unknown keywords be, and a misspelt one would be a secret that is shown.
+            let help = did_you_mean(key, OWN);
+            if help.is_some() {
+                let message = format!("there is no keyword {key:?}");
+                self.violations.push(Violation::of_document(&at.join(key), message).help(help));
+            }
         }
         self.check_format(map, &at);
         let is_of_root = |key: &str| at.is_root() && matches!(key, "$defs" | "$id");

@@ -28,6 +28,8 @@ const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in
 
 const PIPED: &str = "the manifest came from a pipe, which can be read only once; it stays as it is";
 
+const PIPED_FACTS: &str = "the facts have changed; the manifest came from a pipe, and stays as it was with the facts before";
+
 const REFUSED_SAME: &str = "the manifest was loaded again; it is rejected for the same reasons";
 
 /// What loading a site again has found.
@@ -218,15 +220,22 @@ impl SiteSource {
         }
     }
 
-    /// Keeps the site as it is, and says so at SIGHUP.
-    async fn keep(self, stop: Stop, mut hangups: u64) -> Outcome {
+    /// Keeps the site as it is, and says so at SIGHUP and when the facts change.
+    async fn keep(mut self, stop: Stop, mut hangups: u64) -> Outcome {
+        self.facts = self.files.facts.current().revision;
         loop {
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+                hangup = next_hangup(&self.signals, hangups) => {
+                    hangups = hangup;
+                    tracing::info!("{PIPED}");
+                }
+                () = self.files.facts.changed(self.facts) => {
+                    self.facts = self.files.facts.current().revision;
+                    tracing::info!("{PIPED_FACTS}");
+                }
             }
-            tracing::info!("{PIPED}");
         }
     }
 

@@ -5,8 +5,8 @@ use crankcase_facts::{Pointer, Tree, effective, explain};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::path;
 use super::read::no_fact;
-use super::{path, show};
 use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;
@@ -88,7 +88,7 @@ pub(super) fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<u8> {
 fn write(explained: &Explained, out: &mut dyn Write) -> io::Result<()> {
     for Said { layer, path, value, effect, set } in &explained.layers {
         let (layer, path) = (print::one_line(layer), print::one_line(path));
-        writeln!(out, "{effect:<6}  {layer}: {}  ({path})", show::short(value))?;
+        writeln!(out, "{effect:<6}  {layer}: {}  ({path})", print::short(value))?;
         if let Some(Entry { version, at, who, why, .. }) = set {
             let why =
                 why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));

@@ -7,9 +7,6 @@ use serde_json::Value;
 
 use crate::print;
 
-/// How long a value may be that is shown on a line, in characters.
-const LONGEST: usize = 100;
-
 /// Writes a value as YAML, or alone if it is a text.
 pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     match value {
@@ -28,23 +25,13 @@ pub(super) fn differences(differences: &[Difference], out: &mut dyn Write) -> io
     differences.iter().try_for_each(|Difference { path, before, after, .. }| {
         let path = print::one_line(path);
         match (before, after) {
-            (None, Some(after)) => writeln!(out, "  + {path}: {}", short(after)),
-            (Some(before), None) => writeln!(out, "  - {path}: {}", short(before)),
+            (None, Some(after)) => writeln!(out, "  + {path}: {}", print::short(after)),
+            (Some(before), None) => writeln!(out, "  - {path}: {}", print::short(before)),
             (before, after) => {
                 let [before, after] =
-                    [before, after].map(|it| it.as_ref().map_or_else(String::new, short));
+                    [before, after].map(|it| it.as_ref().map_or_else(String::new, print::short));
                 writeln!(out, "  ~ {path}: {before} -> {after}")
             }
         }
     })
-}
-
-/// Returns a value on one line of bounded length.
-pub(crate) fn short(value: &Value) -> String {
-    let text = value.to_string();
-    let text = print::one_line(&text);
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.into_owned(),
-    }
 }

@@ -86,6 +86,10 @@ fn a_schema_that_is_none_is_refused_with_the_place_in_it() {
             json!({"$ref": "https://example.com/x"}),
             "/$ref: \"https://example.com/x\" leads to nothing",
         ),
+        (
+            json!({"properties": {"fixd": {"sensetive": true}}}),
+            "/properties/fixd/sensetive: there is no keyword \"sensetive\"; did you mean \"sensitive\"?",
+        ),
         (json!({"format": "fqnd"}), "/format: there is no format \"fqnd\"; did you mean \"fqdn\"?"),
         (json!({"items": {"sensitive": 1}}), "/items/sensitive: \"sensitive\" is true or false"),
         (

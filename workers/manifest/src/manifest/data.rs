@@ -39,8 +39,9 @@ pub struct DataFiles {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DataError {
-    /// Where it is in the value: a JSON pointer. What is not there is taken as what would hold it.
-    pub pointer: String,
+    /// Where it is in the value: a JSON pointer. What is not there is taken as what would hold it. None if it is
+    /// about no place in the value.
+    pub pointer: Option<String>,
     /// What is wrong.
     pub message: String,
     /// The value at fault, as JSON. Default none.
@@ -54,7 +55,7 @@ pub struct DataError {
 impl DataError {
     /// Returns what is wrong at a JSON pointer.
     pub fn new(pointer: &str, message: &str) -> Self {
-        let (pointer, message) = (pointer.to_owned(), message.to_owned());
+        let (pointer, message) = (Some(pointer.to_owned()), message.to_owned());
         Self { pointer, message, value: None, help: None, is_secret: false }
     }
 }
@@ -136,7 +137,7 @@ impl DataFiles {
         let mut problems = Problems::default();
         for DataError { pointer, message, value, help, is_secret } in errors {
             let hint = Hint { value, help, suggestion: None };
-            match place(&self.documents, &pointer) {
+            match pointer.and_then(|pointer| place(&self.documents, &pointer)) {
                 Some((source, offset)) if is_secret => {
                     problems.without_line(source, offset, message, hint);
                 }
