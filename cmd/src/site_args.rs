@@ -155,11 +155,15 @@ impl SiteArgs {
 
     /// Loads a site.
     pub(crate) fn loaded(files: &SiteFiles) -> anyhow::Result<Site> {
-        files.load().map_err(|error| match IsSavedPlan::among(error.problems()) {
+        let loaded = files.load().map_err(|error| match IsSavedPlan::among(error.problems()) {
             // Its keys are those of no manifest, and to say so of each would hide what it is.
             Some(plan) => plan.into(),
-            None => error.into(),
-        })
+            None => anyhow::Error::from(error),
+        });
+        if let Ok(site) = &loaded {
+            site.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        loaded
     }
 }
 

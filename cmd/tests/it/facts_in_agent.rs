@@ -197,6 +197,20 @@ async fn a_fact_that_is_made_of_itself_is_refused() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_fact_is_kept_at_a_path() -> TestResult {
+    for path in ["seen/x", "/", "", "/a//b", "/a~2"] {
+        let machine = Machine::new(&format!(
+            "resources:\n  n: {{type: fact, config: {{path: \"{path}\", value: 1}}}}\n"
+        ))?;
+        let refused = machine.run(&["check", "site.yaml"]).await?;
+        assert_eq!(refused.code, Some(65), "{refused:?}");
+        let expected = format!("site.yaml:2:28: path: \"{path}\" is no path to a fact");
+        assert!(refused.stderr.contains(&expected), "{refused:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn secret_facts_are_hidden_in_plans() -> TestResult {
     let machine = Machine::new(
         "resources:\n  key: {type: file, config: {path: \"@/key\", content: \"pin {{ facts.door.pin }}\"}}\n",
@@ -253,6 +267,16 @@ async fn how_resources_are_kept_is_set_by_facts_while_the_agent_runs() -> TestRe
         wrong.stderr.contains("/agent/resources/all/noop: the value is not of type \"boolean\""),
         "{wrong:?}"
     );
+    for (wrong, with) in [
+        ("{all: {backoff: {initial: 1h}}}", "the facts at /agent/resources are wrong"),
+        ("{by_name: {pgae: {noop: true}}}", "there is no resource \"pgae\""),
+    ] {
+        let set = facts(&machine, &["set", "/agent", &format!("{{resources: {wrong}}}")]).await?;
+        assert_eq!(set.code, Some(0), "{set:?}");
+        agent.until_logged(&["a worker is degraded", with]).await?;
+        let plan = machine.run(&["plan", "site.yaml"]).await?;
+        assert!(plan.code == Some(0) && plan.stderr.contains(with), "{plan:?}");
+    }
     let hands_off = "{resources: {by_name: {page: {noop: true}}}}";
     let set = facts(&machine, &["set", "/agent", hands_off]).await?;
     assert_eq!(set.code, Some(0), "{set:?}");

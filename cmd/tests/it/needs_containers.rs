@@ -269,7 +269,7 @@ async fn what_was_left_while_types_were_asked_is_ended_by_the_next_agent() -> Te
     let script = r#"#!/bin/sh
 cat >/dev/null
 case ${1-init} in
-init) [ -e hang ] && sleep 1000; echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}}}' ;;
+init) [ -e hang ] && { echo hangs >&2; sleep 1000; }; echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}}}' ;;
 check) echo '{"status": "VALID", "state": {}}' ;;
 esac
 "#;
@@ -290,6 +290,13 @@ esac
     for _ in 0..3 {
         within(started.next_line()).await??.ok_or("nothing has started")?;
     }
+    // A container starts before its program does.
+    let hangs = ship.containers().await?;
+    let mut logs = Command::new("docker");
+    logs.args(["logs", "--follow", hangs.trim()]).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut logs = logs.spawn()?;
+    let mut said = BufReader::new(logs.stderr.take().ok_or("no logs")?).lines();
+    assert_eq!(within(said.next_line()).await??.as_deref(), Some("hangs"));
 
     // Those of an agent that is there are left alone, and so is what it asks.
     fs::remove_file(machine.path("hang"))?;

@@ -1,6 +1,6 @@
 use crankcase_resources::{
-    Actions, BoxError, Check, Claim, Claimed, Context, Half, Params, Resource, Stale, Unfinished,
-    Watch,
+    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Stale, Type,
+    Unfinished, Watch, Wrong,
 };
 use serde_json::Value;
 
@@ -12,9 +12,44 @@ use serde_json::Value;
 pub struct Fact {
     /// where it is: a JSON pointer, such as /seen/web
     #[param(declared)]
-    pub path: String,
+    pub path: FactPath,
     /// the value
     pub value: Value,
+}
+
+/// Where a fact is: a JSON pointer (RFC 6901) to something below the root.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FactPath(String);
+
+impl AsRef<str> for FactPath {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Field for FactPath {
+    fn ty() -> Type {
+        Type::Text
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let text = String::take(value)?;
+        let is_segment = |segment: &str| {
+            !segment.is_empty() && !segment.replace("~0", "").replace("~1", "").contains('~')
+        };
+        match text.strip_prefix('/') {
+            Some(names) if names.split('/').all(is_segment) => Ok(Self(text)),
+            _ => {
+                let right =
+                    "it begins with /, as /seen/web does, no name in it is empty, and ~ is ~0";
+                Err(format!("{text:?} is no path to a fact: {right}").into())
+            }
+        }
+    }
+
+    fn give(&self) -> Value {
+        self.0.clone().into()
+    }
 }
 
 /// What is done to a `fact`.
@@ -31,23 +66,23 @@ impl Resource for Fact {
 
     fn claims(half: &FactHalf) -> Claimed {
         match &half.path {
-            Half::Given(path) => Claimed::of(vec![Claim::keeps("fact", path)]),
+            Half::Given(path) => Claimed::of(vec![Claim::keeps("fact", path.as_ref())]),
             _ => Claimed::unknown(),
         }
     }
 
     async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
-        let found = context.fact(&self.path)?;
+        let found = context.fact(self.path.as_ref())?;
         if found.as_ref() == Some(&self.value) {
             return Ok(Check::valid(self.clone()));
         }
         let stale = Stale::absent().differs("value", found.unwrap_or_default(), self.value.clone());
-        let write = Do::Write { path: self.path.clone(), value: self.value.clone() };
+        let write = Do::Write { path: self.path.0.clone(), value: self.value.clone() };
         Ok(stale.act(write).after(self.clone()).into())
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
-        Ok(Watch::never().fact(context.watch_fact(&self.path)?))
+        Ok(Watch::never().fact(context.watch_fact(self.path.as_ref())?))
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {

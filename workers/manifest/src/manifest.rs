@@ -76,6 +76,8 @@ pub struct Manifest {
     /// The variables that hold secrets.
     secret_vars: BTreeSet<String>,
     rules: Vec<Rule>,
+    /// What is wrong with the facts that are for it, and does not keep it from being loaded.
+    warnings: Vec<String>,
 }
 
 /// What a manifest is loaded with beside its files.
@@ -174,23 +176,23 @@ impl Manifest {
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
         circles::check_circles((&declarations, &placed), &vars.facts, &mut problems);
-        tune(&mut declarations, facts);
+        let warnings = tune(&mut declarations, facts);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
         tell_wanted(&mut declarations, &placed);
-        let digest = digest(&placed);
         let secret_vars = vars.sensitive.vars();
         let (secrets, secret_files) = (secrets.clone(), vars.files);
         Ok(Self {
             declarations,
             order,
-            digest,
+            digest: digest(&placed),
             is_piped,
             secrets,
             secret_files,
             secret_vars,
             rules,
+            warnings,
         })
     }
 
@@ -228,7 +230,8 @@ impl Manifest {
         }
         let site = Site::new(self.declarations, kinds, self.digest);
         let site = site.expect("the resources of a manifest have been ordered");
-        let site = site.hiding(self.secrets, self.secret_vars).ruled(self.rules);
+        let site =
+            site.hiding(self.secrets, self.secret_vars).ruled(self.rules).warned(self.warnings);
         if self.is_piped { site.piped() } else { site }
     }
 }
@@ -236,21 +239,24 @@ impl Manifest {
 /// Where facts say how resources are kept.
 const TUNINGS: [&str; 2] = ["agent", "resources"];
 
-/// Sets how resources are kept, as far as the facts say. Facts that say it wrongly are told and say nothing: a site
-/// runs on without them.
-fn tune(declarations: &mut [Declaration], facts: &SeenFacts) {
+/// Sets how resources are kept, as far as the facts say. Returns what they say wrongly, which then counts for nothing.
+fn tune(declarations: &mut [Declaration], facts: &SeenFacts) -> Vec<String> {
     let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
+    let at = TUNINGS.join("/");
     match said.map_or_else(|| Ok(Tunings::default()), Tunings::read) {
         Ok(tunings) => {
-            for name in tunings.unknown(declarations) {
-                tracing::warn!(name, "the facts at /agent/resources name no resource");
-            }
+            let unknown = tunings.unknown(declarations);
+            let warnings = unknown.map(|name| {
+                format!("the facts at /{at}/by_name: there is no resource {}", quoted(name))
+            });
+            let warnings = warnings.collect();
             declarations.iter_mut().for_each(|it| tunings.tune(it));
+            warnings
         }
-        Err(error) => tracing::warn!(
-            %error,
-            "the facts at /agent/resources are wrong; resources are kept as the manifest says"
-        ),
+        Err(error) => {
+            let effect = "resources are kept as the manifest says";
+            vec![format!("the facts at /{at} are wrong: {error}; {effect}")]
+        }
     }
 }
 

@@ -309,7 +309,10 @@ impl SiteSource {
             Ok(Ok((site, secret_files))) => {
                 self.secret_files = secret_files;
                 self.refused = None;
-                self.health.good();
+                match site.warnings() {
+                    [] => self.health.good(),
+                    warnings => self.health.degraded(warnings.join("; ")),
+                }
                 let is_other = self.site.send_if_modified(|before| {
                     let is_other = **before != site;
                     if is_other {

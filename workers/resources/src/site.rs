@@ -34,6 +34,7 @@ pub struct Site {
     secrets: Secrets,
     secret_inputs: BTreeSet<String>,
     rules: Vec<Arc<Rule>>,
+    warnings: Vec<String>,
 }
 
 impl Site {
@@ -51,7 +52,7 @@ impl Site {
         let order = Arc::new(Order::new(&declarations)?);
         let (is_cut, is_piped, secrets) = (false, false, Secrets::default());
         let secret_inputs = BTreeSet::new();
-        let rules = Vec::new();
+        let (rules, warnings) = (Vec::new(), Vec::new());
         Ok(Self {
             declarations,
             is_cut,
@@ -62,6 +63,7 @@ impl Site {
             secrets,
             secret_inputs,
             rules,
+            warnings,
         })
     }
 
@@ -92,6 +94,17 @@ impl Site {
     #[must_use]
     pub fn ruled(self, rules: Vec<Rule>) -> Self {
         Self { rules: rules.into_iter().map(Arc::new).collect(), ..self }
+    }
+
+    /// Sets what is wrong with it, and does not keep it from being kept. Default none.
+    #[must_use]
+    pub fn warned(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// Returns what is wrong with it, and does not keep it from being kept.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Returns the rules.

@@ -28,7 +28,7 @@ pub(crate) struct SchemaArgs {
     #[arg(long, requires = "path", conflicts_with = "example")]
     remove: bool,
     /// Print facts that have all that the schemas name, as a skeleton to be filled in
-    #[arg(long)]
+    #[arg(long, conflicts_with = "ChangeArgs")]
     example: bool,
     #[command(flatten)]
     change: ChangeArgs,

@@ -111,6 +111,15 @@ struct Done {
     revision: u64,
     differences: Vec<Difference>,
     overwritten: Vec<Owned>,
+    /// What has become of the schema that the change is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schema: Option<SchemaDone>,
+}
+
+#[derive(Debug, Serialize)]
+struct SchemaDone {
+    path: String,
+    is_set: bool,
 }
 
 pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
@@ -190,12 +199,19 @@ pub(super) async fn submit(
     if let Some(given) = &given {
         given.note_secrets(&submission.change, &before);
     }
+    let schema = match &submission.change {
+        Change::Register(path, schema) => {
+            Some(SchemaDone { path: path.to_string(), is_set: schema.is_some() })
+        }
+        _ => None,
+    };
     let done = match dry_run {
         true => tried(global, &submission)?,
         false => made(global, submission, &before).await?,
     };
     match done {
         Ok(done) => {
+            let done = Done { schema, ..done };
             print::data(global.output, &done, |done, out| {
                 write_done((done, before.version()), global.quiet, out)
             })?;
@@ -233,6 +249,7 @@ async fn made(
         revision,
         differences: entry.differences.iter().map(|it| Difference::of(it, schemas)).collect(),
         overwritten: overwritten.collect(),
+        schema: None,
     }))
 }
 
@@ -254,6 +271,7 @@ fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done
                 .map(|it| Difference::of(it, &schemas))
                 .collect(),
             overwritten: outcome.overwritten.iter().map(Owned::of).collect(),
+            schema: None,
         }),
         Err(error) => Err(store::refusal(&error, &facts.current())),
     })
@@ -263,11 +281,15 @@ fn write_done((done, before): (&Done, u64), is_quiet: bool, out: &mut dyn Write)
     if is_quiet {
         return Ok(());
     }
-    let Done { dry_run, version, differences, overwritten, .. } = done;
-    let count = match differences.len() {
-        0 => "nothing changes".to_owned(),
-        1 => "1 change".to_owned(),
-        count => format!("{count} changes"),
+    let Done { dry_run, version, differences, overwritten, schema, .. } = done;
+    let count = match (schema, differences.len()) {
+        (Some(SchemaDone { path, is_set }), _) => {
+            let done = if *is_set { "set" } else { "removed" };
+            format!("the schema at {} is {done}", print::one_line(path))
+        }
+        (None, 0) => "nothing changes".to_owned(),
+        (None, 1) => "1 change".to_owned(),
+        (None, count) => format!("{count} changes"),
     };
     let note = if *dry_run { " (dry run: nothing was changed)" } else { "" };
     writeln!(out, "version {before} -> {version}: {count}{note}")?;
