@@ -53,7 +53,7 @@ pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
 
 /// Registers the schemas of the facts that the agent itself uses. Facts that do not fit one stay as they are, and
 /// are told.
-fn register(facts: &Facts) -> anyhow::Result<()> {
+pub(crate) fn register(facts: &Facts) -> anyhow::Result<()> {
     for (path, schema) in
         [("/agent/resources", Tunings::schema()), ("/rules", RuleParameters::schema())]
     {
@@ -111,22 +111,31 @@ pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
 /// What came of a change: the number under which it is in the history, or why it was refused.
 pub(crate) type Changed = Result<u64, Refusal>;
 
+/// Has a change made by the agent; none if none runs.
+pub(crate) async fn by_agent(
+    global: &Global,
+    submission: &Submission,
+) -> anyhow::Result<Option<Changed>> {
+    let request = Request::of(submission).context("it cannot be sent")?;
+    let client = match Client::connect(global.state_dir()?.path()).await {
+        Ok(client) => client,
+        Err(ClientError::NoAgent { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    match client.extension(manifolds::TARGET, &request).await? {
+        Answer::Committed { revision } => Ok(Some(Ok(revision))),
+        Answer::Refused(refusal) => Ok(Some(Err(*refusal))),
+        other => anyhow::bail!("the agent answers what is not known here: {other:?}"),
+    }
+}
+
 /// Has a change made: by the agent if one runs, and else by this process, which is then the only one.
 pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::Result<Changed> {
     let state_dir = global.state_dir()?;
-    let request = Request::of(&submission).context("it cannot be sent")?;
     let latest = Instant::now() + PATIENCE;
     let lock = loop {
-        match Client::connect(state_dir.path()).await {
-            Ok(client) => {
-                return Ok(match client.extension(manifolds::TARGET, &request).await? {
-                    Answer::Committed { revision } => Ok(revision),
-                    Answer::Refused(refusal) => Err(*refusal),
-                    other => anyhow::bail!("the agent answers what is not known here: {other:?}"),
-                });
-            }
-            Err(ClientError::NoAgent { .. }) => {}
-            Err(error) => return Err(error.into()),
+        if let Some(changed) = by_agent(global, &submission).await? {
+            return Ok(changed);
         }
         match state_dir.lock() {
             // Another change, or an agent that does not answer yet.

@@ -1,6 +1,6 @@
 //! Loads facts, and then keeps the site that uses them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crankcase_facts::{Change, Document, Facts, FactsError, Load, Submission, wire::Refusal};
 use crankcase_status::{Client, ClientError};
@@ -27,8 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    if args.facts.iter().chain(&args.run.site.paths).filter(|it| it.as_os_str() == "-").count() > 1
-    {
+    if args.facts.iter().chain(&args.run.site.paths).filter(|it| is_stdin(it)).count() > 1 {
         return Err(IsReadTwice.into());
     }
     let found = facts_store::find_or_none(global)?;
@@ -37,12 +36,17 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
     // The site is read with the new facts before they are stored.
     let trial = found.trial()?;
-    let bootstrap = Bootstrap { given, load };
+    facts_store::register(&trial)?;
+    let bootstrap = Bootstrap { given, load, expects: found.current().version() };
     bootstrap.load(&trial)?;
     if runtime::ask(is_running(global))? == exit::DONE {
         let seen = facts_store::seen_of(&trial);
         SiteArgs::loaded(&args.run.site.files_of_agent(global, Some(seen)))?;
-        return runtime::ask(bootstrap.update(global, &found));
+        let code = runtime::ask(bootstrap.update(global, &found))?;
+        if code != exit::NO_AGENT {
+            return Ok(code);
+        }
+        // It has ended meanwhile.
     }
     let open = || {
         let state_dir = global.state_dir()?;
@@ -54,6 +58,10 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     run::run_with(global, &args.run, (Some(&trial), open))
 }
 
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-" || path.as_os_str() == "/dev/stdin"
+}
+
 /// Standard input is to be two things.
 #[derive(Debug, thiserror::Error)]
 #[error("standard input (-) can be read only once; give the facts or the site as a file")]
@@ -63,6 +71,8 @@ pub(crate) struct IsReadTwice;
 struct Bootstrap {
     given: Given,
     load: Load,
+    /// The version of the facts with which the site was tried.
+    expects: u64,
 }
 
 /// What came of it.
@@ -105,16 +115,20 @@ impl Bootstrap {
     }
 
     fn submission(&self) -> Submission {
-        Submission::new(Change::Load(self.load.clone()), &user())
+        let mut submission = Submission::new(Change::Load(self.load.clone()), &user());
+        submission.expect_version = Some(self.expects);
+        submission
     }
 
     /// Hands the facts to the agent that runs.
-    async fn update(self, global: &Global, stored: &Facts) -> anyhow::Result<u8> {
+    async fn update(&self, global: &Global, stored: &Facts) -> anyhow::Result<u8> {
         let loaded = self.load(&stored.trial()?)?;
-        if let Loaded::Now { .. } = loaded
-            && let Err(refusal) = facts_store::submit(global, self.submission()).await?
-        {
-            return Err(self.given.refuse(refusal));
+        if let Loaded::Now { .. } = loaded {
+            match facts_store::by_agent(global, &self.submission()).await? {
+                Some(Ok(_)) => {}
+                Some(Err(refusal)) => return Err(self.given.refuse(refusal)),
+                None => return Ok(exit::NO_AGENT),
+            }
         }
         loaded.tell();
         tracing::info!("an agent runs already, and keeps its own site with these facts");

@@ -70,6 +70,6 @@ pub(crate) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
 /// Reads a path to a fact.
 fn path(text: &str) -> Result<Pointer, String> {
     // As a shell completes the path of a map.
-    let text = text.strip_suffix('/').filter(|it| !it.is_empty()).unwrap_or(text);
+    let text = text.strip_suffix('/').filter(|it| !matches!(*it, "" | "/")).unwrap_or(text);
     text.parse().map_err(|error: crankcase_facts::PointerError| error.to_string())
 }

@@ -343,7 +343,8 @@ async fn each_change_at_a_path_is_followed() -> TestResult {
 #[tokio::test]
 async fn what_a_layer_hides_is_explained() -> TestResult {
     let machine = Machine::new(NO_SITE)?;
-    let all = "{ntp: {opts: {x: 1}}, layers: {host: {h1: {facts: {ntp: {opts: no}}}}}}";
+    let all =
+        "{list: [{a: 1}], ntp: {opts: {x: 1}}, layers: {host: {h1: {facts: {ntp: {opts: no}}}}}}";
     facts(&machine, &["set", "/", all]).await?;
 
     let explained = facts(&machine, &["explain", "/ntp/opts/x", "--host", "h1"]).await?;
@@ -351,6 +352,8 @@ async fn what_a_layer_hides_is_explained() -> TestResult {
     let effects: Vec<_> = explained.stdout.lines().map(|it| &it[..6]).collect();
     assert!(effects.contains(&"hides ") && effects.contains(&"hidden"), "{explained:?}");
     assert!(explained.stdout.contains("(/layers/host/h1/facts/ntp/opts)"), "{explained:?}");
+    let item = facts(&machine, &["explain", "/list/0/a", "--host", "h1"]).await?;
+    assert!(item.stdout.starts_with("counts  site: 1  (/list/0/a)"), "{item:?}");
     let got = facts(&machine, &["get", "/ntp/opts/x", "--host", "h1"]).await?;
     assert_eq!(got.code, Some(1));
     assert!(got.stderr.contains("nothing is in /ntp/opts"), "{got:?}");

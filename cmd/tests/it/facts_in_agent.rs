@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::agent::Agent;
 use crate::facts::facts;
-use crate::machine::Machine;
+use crate::machine::{Machine, within};
 use crate::world::{Error, TestResult};
 
 const SITE: &str = r#"vars: {port: "{{ facts.web.port }}"}
@@ -168,11 +169,27 @@ async fn a_resource_puts_its_fact_back_and_no_secret_into_it() -> TestResult {
     assert_eq!(got.stdout, "door:\n  pin: (sensitive)\nseen:\n  x: 1\n");
 
     facts(&machine, &["schema", "/told", "--set", "schema.yaml"]).await?;
+    let mut watching = machine.begin(&["facts", "watch", "/seen/x"])?;
+    let mut said = BufReader::new(watching.stderr.take().ok_or("no stderr")?).lines();
+    within(said.next_line()).await??.ok_or("nothing is followed")?;
+    let mut told = BufReader::new(watching.stdout.take().ok_or("no stdout")?).lines();
     facts(&machine, &["set", "/seen", "--delete", "--overwrite", "/seen"]).await?;
 
-    // Nothing but the watch of the resource has it looked at so soon.
-    while facts(&machine, &["get", "/seen/x"]).await?.stdout != "1\n" {}
-    agent.clean_kill(&machine).await
+    let mut last = String::new();
+    while !last.ends_with("own by resource seen") {
+        last = within(told.next_line()).await??.ok_or("it ended")?;
+    }
+    watching.kill().await?;
+    // What a layer of this host says is not what the resource keeps.
+    let name = machine.run(&["facts", "explain", "/seen/x", "--output", "json"]).await?;
+    let name: Value = serde_json::from_str(&name.stdout)?;
+    let over = serde_json::json!({"host": {name["host"].as_str().unwrap_or_default(): {"facts": {"seen": {"x": 5}}}}});
+    facts(&machine, &["set", "/layers", &over.to_string()]).await?;
+    agent.clean_kill(&machine).await?;
+    let applied = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(!applied.stdout.contains("seen (fact)"), "{applied:?}");
+    Ok(())
 }
 
 #[tokio::test]
@@ -191,7 +208,7 @@ async fn a_fact_that_is_made_of_itself_is_refused() -> TestResult {
         facts(&machine, &["set", "/", "{n: 1, m: 2}"]).await?;
         let refused = machine.run(&["check", "site.yaml"]).await?;
         assert_eq!(refused.code, Some(65), "{value}: {refused:?}");
-        assert!(refused.stderr.contains("this fact is made of itself"), "{value}: {refused:?}");
+        assert!(refused.stderr.contains("this fact depends on itself"), "{value}: {refused:?}");
     }
     Ok(())
 }

@@ -55,6 +55,11 @@ impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
         Ok(seen.1.at(&path).map(|fact| fact.to_value()))
     }
 
+    fn stored(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        let path: Pointer = path.parse()?;
+        Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
+    }
+
     fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError> {
         let path: Pointer = path.parse()?;
         let tree = Tree::from_value(value.clone()).map_err(|(_, why)| why)?;

@@ -52,7 +52,8 @@ pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
         let facts = layer.facts.filter(|_| !is_layers).unwrap_or_default();
         // What is on the way to the path and no map, or else what is at the path.
         let way = (1..path.parts().len()).map(|end| path.up_to(end));
-        let above = way.into_iter().find(|at| facts.at(at).is_some_and(|it| !it.is_map()));
+        let mut way = way.filter(|_| facts.at(path).is_none());
+        let above = way.find(|at| facts.at(at).is_some_and(|it| !it.is_map()));
         let (at, is_above) = match above {
             Some(above) => (above, true),
             None => (path.clone(), false),

@@ -72,7 +72,7 @@ impl Resource for Fact {
     }
 
     async fn check(&self, context: &Context) -> Result<Check<Self>, BoxError> {
-        let found = context.fact(self.path.as_ref())?;
+        let found = context.stored_fact(self.path.as_ref())?;
         if found.as_ref() == Some(&self.value) {
             return Ok(Check::valid(self.clone()));
         }

@@ -71,6 +71,16 @@ impl Secrets {
         self.0.read().is_empty()
     }
 
+    /// Returns whether a text holds a whole secret.
+    pub fn are_in(&self, text: &str) -> bool {
+        let known = self.0.read();
+        let starts = (0..text.len()).filter(|at| text.is_char_boundary(*at)).map(|at| &text[at..]);
+        starts.into_iter().any(|rest| {
+            let known = start_of(rest.as_bytes()).and_then(|start| known.get(start));
+            known.is_some_and(|known| known.iter().any(|secret| rest.starts_with(&**secret)))
+        })
+    }
+
     /// Returns a text with `(sensitive)` in the place of each secret. The beginning of a secret is hidden
     /// too where the text was cut: at its end, and before `...`.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
@@ -172,6 +182,10 @@ mod tests {
         let secrets = secrets(&["hunter2"]);
         assert_eq!(secrets.redact("\"hunt...\" and hunte"), "\"(sensitive)...\" and (sensitive)");
         assert_eq!(secrets.redact("hun... and hunter3"), "hun... and hunter3");
+        assert!(
+            !secrets.are_in("hunte") && secrets.are_in("ä hunter2!"),
+            "that is no whole secret"
+        );
     }
 
     proptest! {

@@ -175,8 +175,8 @@ impl Manifest {
             Order::default()
         });
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
-        circles::check_circles((&declarations, &placed), &vars.facts, &mut problems);
-        let warnings = tune(&mut declarations, facts);
+        circles::check_circles((&declarations, &placed), &vars.uses, &mut problems);
+        let warnings = tune(&mut declarations, &names, facts);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact(&mut declarations, secrets);
@@ -239,17 +239,31 @@ impl Manifest {
 /// Where facts say how resources are kept.
 const TUNINGS: [&str; 2] = ["agent", "resources"];
 
+/// How many unknown names are told.
+const TOLD: usize = 10;
+
 /// Sets how resources are kept, as far as the facts say. Returns what they say wrongly, which then counts for nothing.
-fn tune(declarations: &mut [Declaration], facts: &SeenFacts) -> Vec<String> {
+fn tune(
+    declarations: &mut [Declaration],
+    written: &HashSet<String>,
+    facts: &SeenFacts,
+) -> Vec<String> {
     let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
     let at = TUNINGS.join("/");
     match said.map_or_else(|| Ok(Tunings::default()), Tunings::read) {
         Ok(tunings) => {
-            let unknown = tunings.unknown(declarations);
-            let warnings = unknown.map(|name| {
-                format!("the facts at /{at}/by_name: there is no resource {}", quoted(name))
-            });
-            let warnings = warnings.collect();
+            let names = declarations.iter().map(|it| &it.name).chain(written).map(String::as_str);
+            let unknown = tunings.unknown(&names.collect());
+            let names: Vec<_> = unknown.iter().take(TOLD).map(|name| quoted(name)).collect();
+            let warnings = match unknown.len() {
+                0 => Vec::new(),
+                count => {
+                    let more = count - names.len();
+                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                    let names = names.join(", ");
+                    vec![format!("the facts at /{at}/by_name: there is no resource {names}{more}")]
+                }
+            };
             declarations.iter_mut().for_each(|it| tunings.tune(it));
             warnings
         }

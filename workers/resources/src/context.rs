@@ -16,7 +16,7 @@ use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
 use crate::foresight::{Foreseen, Foresight};
 use crate::log::Log;
-use crate::world::{FactWatch, World};
+use crate::world::{FactWatch, World, set_fact};
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
 #[derive(Debug, Clone)]
@@ -156,13 +156,22 @@ impl Context {
         self.about.host.as_deref().unwrap_or(&Value::Null)
     }
 
-    /// Returns a fact; none if nothing is at the path, a JSON pointer.
+    /// Returns a fact as this host sees it; none if nothing is at the path, a JSON pointer.
     ///
     /// # Errors
     ///
     /// When the path is none, or there are no facts here.
     pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
         self.world()?.get(path)
+    }
+
+    /// Returns the fact at a path as it is stored, whatever layers make of it; none if nothing is.
+    ///
+    /// # Errors
+    ///
+    /// When the path is none, or there are no facts here.
+    pub fn stored_fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        self.world()?.stored(path)
     }
 
     /// Returns what tells when a fact is another one, for [`Watch::fact`](crate::Watch::fact).
@@ -186,15 +195,8 @@ impl Context {
     ///
     /// A write that was begun is made as a whole or not at all.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
-        let (owner, world) = (format!("resource {}", self.about.name), self.world()?);
-        if let Some(value) = &value
-            && holds_secret(&world.shown(path, value)?, self.secrets())
-        {
-            let why = "a secret would be shown to everybody who reads facts";
-            let help = "a schema makes it \"sensitive\" there: see \"crankcase facts schema\"";
-            return Err(format!("{path}: {why}; {help}").into());
-        }
-        world.set(&owner, path, value).await
+        let owner = format!("resource {}", self.about.name);
+        set_fact((&**self.world()?, self.secrets()), &owner, path, value).await
     }
 
     fn world(&self) -> Result<&Arc<dyn World>, BoxError> {
@@ -372,19 +374,3 @@ impl Context {
 /// What a resource remembers. Cheap to clone; clones are the same.
 #[derive(Debug, Clone, Default)]
 struct Memory(Arc<OnceLock<Arc<dyn Any + Send + Sync>>>);
-
-/// Returns whether a secret is somewhere in a value.
-fn holds_secret(value: &Value, secrets: &Secrets) -> bool {
-    match value {
-        Value::String(text) => secrets.redact(text) != *text,
-        Value::Number(number) => {
-            let text = number.to_string();
-            secrets.redact(&text) != text
-        }
-        Value::Array(items) => items.iter().any(|item| holds_secret(item, secrets)),
-        Value::Object(map) => map
-            .iter()
-            .any(|(name, value)| secrets.redact(name) != *name || holds_secret(value, secrets)),
-        Value::Null | Value::Bool(_) => false,
-    }
-}

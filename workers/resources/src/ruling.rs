@@ -231,6 +231,7 @@ impl Rules {
             let hands = Hands {
                 rule: name.clone(),
                 world: Arc::clone(&self.world),
+                secrets: self.site.get().secrets().clone(),
                 board: self.board.clone(),
                 ledger: self.ledger.clone(),
                 timeout: life.parameters.timeout,

@@ -1,6 +1,6 @@
 //! How resources are kept, as it may be set from outside while they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,28 +133,23 @@ impl Tunings {
     pub fn tune(&self, declaration: &mut Declaration) {
         let Self { all, by_name } = self;
         // All of a `for_each` have its name before that of their item.
-        let group = declaration.name.split_once('[').map(|(group, _)| group);
-        let by_name = |name: &str| by_name.get(name);
-        let tuning = by_name(&declaration.name).or_else(|| by_name(group?));
-        let own = |get: fn(&Tuning) -> Option<Duration>| tuning.and_then(get);
-        declaration.poll = own(|it| it.poll).or(declaration.poll).or(all.poll);
-        declaration.timeout = own(|it| it.timeout).or(declaration.timeout).or(all.timeout);
-        let noop = tuning.and_then(|it| it.noop);
+        let group = declaration.name.split_once('[').and_then(|(group, _)| by_name.get(group));
+        let own = [by_name.get(&declaration.name), group].into_iter().flatten();
+        let time = |get: fn(&Tuning) -> Option<Duration>| own.clone().find_map(get);
+        declaration.poll = time(|it| it.poll).or(declaration.poll).or(all.poll);
+        declaration.timeout = time(|it| it.timeout).or(declaration.timeout).or(all.timeout);
+        let noop = own.clone().find_map(|it| it.noop);
         declaration.noop = noop.unwrap_or(declaration.noop || all.noop == Some(true));
         // What is only read is never changed.
         declaration.noop |= declaration.readonly;
-        let backoff = tuning.and_then(|it| it.backoff.as_ref()).or(all.backoff.as_ref());
+        let backoff = own.clone().find_map(|it| it.backoff.as_ref()).or(all.backoff.as_ref());
         declaration.backoff = backoff.map(|backoff| Arc::new(backoff.whole()));
     }
 
-    /// Returns the names that are those of no resource.
-    pub fn unknown<'a>(&'a self, declarations: &'a [Declaration]) -> impl Iterator<Item = &'a str> {
-        let is_of = |name: &str, declaration: &Declaration| {
-            let rest = declaration.name.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
-        };
+    /// Returns the names that are not among these of resources, and of all items of a `for_each`.
+    pub fn unknown<'a>(&'a self, known: &HashSet<&str>) -> Vec<&'a str> {
         let names = self.by_name.keys().map(String::as_str);
-        names.filter(move |name| !declarations.iter().any(|it| is_of(name, it)))
+        names.filter(|name| !known.contains(name)).collect()
     }
 
     fn named(&self) -> impl Iterator<Item = (&str, &Tuning)> {
@@ -168,4 +163,39 @@ pub(crate) fn time_schema() -> Value {
     let unit = "(ms|s|m|min|h|d)";
     let pattern = format!("^[1-9][0-9]{{0,5}}{unit}( ?[0-9]{{1,6}}{unit})*$");
     json!({"type": "string", "maxLength": 40, "pattern": pattern, "examples": ["30s"]})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use serde_json::{Map, json};
+
+    use super::Tunings;
+    use crate::literal::Literal;
+
+    #[test]
+    fn an_item_has_what_is_said_of_all_items_unless_it_has_its_own() -> Result<(), String> {
+        let tunings = Tunings::read(&json!({
+            "all": {"poll": "1h"},
+            "by_name": {
+                "web": {"noop": true, "poll": "10m"},
+                "web[\"a\"]": {"poll": "5m"},
+                "nosuch": {"noop": true},
+            },
+        }))?;
+        let minutes = |count: u64| Some(Duration::from_secs(60 * count));
+        for (name, noop, poll) in
+            [("web[\"a\"]", true, 5), ("web[\"b\"]", true, 10), ("index", false, 60)]
+        {
+            let mut declaration = Literal::new(Map::new()).declare(Path::new("/"), name, "file");
+            tunings.tune(&mut declaration);
+            assert_eq!((declaration.noop, declaration.poll), (noop, minutes(poll)), "{name}");
+        }
+        let known = HashSet::from(["web", "web[\"a\"]"]);
+        assert_eq!(tunings.unknown(&known), ["nosuch"]);
+        Ok(())
+    }
 }

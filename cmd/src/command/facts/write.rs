@@ -155,15 +155,15 @@ fn quoted(text: &str) -> String {
 
 /// Reads a text as it is, from a file or standard input.
 fn read_text(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let most = MAX_TEXT + 1;
     let read = match file.as_os_str() == "-" {
-        true => io::stdin().lock().take(most).read_to_string(&mut text),
-        false => File::open(file).and_then(|opened| opened.take(most).read_to_string(&mut text)),
+        true => io::stdin().lock().take(most).read_to_end(&mut bytes),
+        false => File::open(file).and_then(|opened| opened.take(most).read_to_end(&mut bytes)),
     };
-    let read = read.with_context(|| format!("cannot read {} as a text", file.display()))?;
+    let read = read.with_context(|| format!("cannot read {}", file.display()))?;
     anyhow::ensure!(read as u64 <= MAX_TEXT, "{} is larger than 16 MiB", file.display());
-    Ok(text)
+    String::from_utf8(bytes).with_context(|| format!("{} is no text", file.display()))
 }
 
 pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {

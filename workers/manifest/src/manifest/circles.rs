@@ -1,20 +1,21 @@
-//! Facts that would change themselves for ever.
+//! Facts that depend on themselves.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crankcase_resources::{Declaration, Edges, OnChange, Order};
 
 use crate::manifest::beside::Placed;
+use crate::manifest::check::Used;
 use crate::manifest::problem::{Hint, Problems};
 
 /// Names that lead to a fact.
 type Path = Vec<String>;
 
-/// Finds resources that keep a fact of which they are rendered, by themselves or by way of others: each look would
-/// change it again. `of_vars` are the facts that variables use.
+/// Finds resources that keep a fact of which their config is rendered, by themselves or by way of variables and other
+/// facts: each look may change it again. `vars` is what each variable uses.
 pub(crate) fn check_circles(
     (declarations, resources): (&[Declaration], &[Placed]),
-    of_vars: &BTreeMap<String, BTreeSet<Path>>,
+    vars: &BTreeMap<String, Used>,
     problems: &mut Problems,
 ) {
     let mut keepers: BTreeMap<Path, usize> = BTreeMap::new();
@@ -22,31 +23,77 @@ pub(crate) fn check_circles(
         let claims = declaration.claims.iter().filter(|claim| claim.space == "fact");
         keepers.extend(claims.map(|claim| (path(&claim.name), index)));
     }
-    let mut edges = Edges::new(declarations.len());
-    for index in keepers.values() {
-        let used = &resources[*index].template.used;
-        let of_vars = of_vars.iter().filter(|(name, _)| used.all_vars || used.vars.contains(*name));
-        for used in used.facts.iter().chain(of_vars.flat_map(|(_, facts)| facts)) {
-            let above = (0..used.len()).filter_map(|end| keepers.get(&used[..end]));
-            let within = keepers.range(used.clone()..).take_while(|(at, _)| at.starts_with(used));
-            for keeper in above.chain(within.map(|(_, keeper)| keeper)) {
-                edges.depends(*index, *keeper, OnChange::Check);
-            }
-        }
+    if keepers.is_empty() {
+        return;
     }
+    let used: Vec<(usize, &Used)> =
+        keepers.values().map(|index| (*index, &*resources[*index].template.used)).collect();
+    let edges = edges((&keepers, declarations.len()), &used, vars);
     let Err(circles) = Order::from_edges(edges) else { return };
-    for index in circles.iter().filter_map(|circle| circle.first()) {
+    for circle in circles {
+        let mut kept = circle.iter().filter(|node| **node < declarations.len());
+        let Some(index) = kept.next() else { continue };
         let Placed { template, offset, .. } = &resources[*index];
-        let kept = declarations[*index].claims.iter().find(|claim| claim.space == "fact");
-        let name = kept.map(|claim| claim.name.as_str()).unwrap_or_default();
-        let message = "this fact is made of itself, and would change for ever";
-        let hint = Hint::of(name).or("keep it at a path of which it is not made");
+        let claim = declarations[*index].claims.iter().find(|claim| claim.space == "fact");
+        let name = claim.map(|claim| claim.name.as_str()).unwrap_or_default();
+        let message = "this fact depends on itself, and may change for ever";
+        let hint = Hint::of(name).or("keep it at a path on which it does not depend");
         problems.with_hint(&template.source, template.offset_of("path", *offset), message, hint);
     }
 }
 
-/// Returns the names that a JSON pointer leads through.
+/// Returns who depends on whom. The nodes are the resources, after them the variables, all variables as one, and the
+/// facts that are used: so there are no more edges than the manifest has words.
+fn edges<'a>(
+    (keepers, resources): (&BTreeMap<Path, usize>, usize),
+    used: &[(usize, &'a Used)],
+    vars: &'a BTreeMap<String, Used>,
+) -> Edges {
+    let var_nodes: BTreeMap<&str, usize> =
+        vars.keys().map(String::as_str).zip(resources..).collect();
+    let all_vars = resources + vars.len();
+    let users = vars.values().enumerate().map(|(index, used)| (resources + index, used));
+    let users: Vec<(usize, &Used)> = used.iter().copied().chain(users).collect();
+    let facts: BTreeMap<&[String], usize> = BTreeMap::new();
+    let mut facts =
+        users.iter().flat_map(|(_, used)| &used.facts).fold(facts, |mut facts, path| {
+            let next = all_vars + 1 + facts.len();
+            facts.entry(path.as_slice()).or_insert(next);
+            facts
+        });
+    let mut edges = Edges::new(all_vars + 1 + facts.len());
+    let mut depends = |node: usize, used: usize| edges.depends(node, used, OnChange::Check);
+    var_nodes.values().for_each(|var| depends(all_vars, *var));
+    for (node, used) in users {
+        used.vars
+            .iter()
+            .filter_map(|var| var_nodes.get(var.as_str()))
+            .for_each(|var| depends(node, *var));
+        if used.all_vars {
+            depends(node, all_vars);
+        }
+        used.facts
+            .iter()
+            .filter_map(|path| facts.get(path.as_slice()))
+            .for_each(|fact| depends(node, *fact));
+    }
+    for (path, fact) in std::mem::take(&mut facts) {
+        let above = (0..path.len()).filter_map(|end| keepers.get(&path[..end]));
+        let within = keepers.range(path.to_vec()..).take_while(|(at, _)| at.starts_with(path));
+        above.chain(within.map(|(_, keeper)| keeper)).for_each(|keeper| depends(fact, *keeper));
+    }
+    edges
+}
+
+/// Returns the names that a JSON pointer leads through. Those of a layer are those of the facts that it is over.
 fn path(pointer: &str) -> Path {
     let names = pointer.split('/').skip(1);
-    names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect()
+    let mut names: Path = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+    let is = |index: usize, name: &str| names.get(index).is_some_and(|it| it == name);
+    let above = match is(0, "layers") {
+        true if is(1, "role") => 3,
+        true if is(1, "host") && is(3, "facts") => 4,
+        _ => 0,
+    };
+    names.split_off(above.min(names.len()))
 }

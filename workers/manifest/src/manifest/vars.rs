@@ -78,8 +78,8 @@ pub(crate) struct Evaluated {
     pub(crate) sensitive: Arc<Sensitive>,
     /// The files that secrets were read from.
     pub(crate) files: Vec<PathBuf>,
-    /// The facts that each uses, by itself and by way of others; those that use none are not in it.
-    pub(crate) facts: BTreeMap<String, BTreeSet<Vec<String>>>,
+    /// What the expressions of each use.
+    pub(crate) uses: BTreeMap<String, Used>,
 }
 
 impl Evaluated {
@@ -150,7 +150,7 @@ pub(crate) fn evaluate(
             let null = |name: &String| (name.clone(), Value::from(()));
             let values = Arc::new(vars.keys().map(null).collect());
             let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
-            Evaluated { vars: values, wrong, sensitive, files: Vec::new(), facts: BTreeMap::new() }
+            Evaluated { vars: values, wrong, sensitive, files: Vec::new(), uses: BTreeMap::new() }
         }
     }
 }
@@ -235,15 +235,11 @@ fn in_order<'a>(
     let (host, facts) = (outside.host.clone(), from_json(&outside.facts.value));
     let mut names = Names { host, facts, sensitive, ..Names::default() };
     let (mut wrong, mut files) = (BTreeSet::new(), Vec::new());
-    let mut of_facts: BTreeMap<String, BTreeSet<Vec<String>>> = BTreeMap::new();
+    let mut uses = BTreeMap::new();
     let mut budget = Budget::of_values(bounds.values());
     for ((name, var), Checked { used, is_wrong }) in ordered {
         let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
-        let of_others = used.vars.iter().filter_map(|name| of_facts.get(name)).flatten();
-        let facts: BTreeSet<_> = used.facts.iter().chain(of_others).cloned().collect();
-        if !facts.is_empty() {
-            of_facts.insert(name.clone(), facts);
-        }
+        uses.insert(name.clone(), used.clone());
         let value = match var {
             Var::Set(value) => {
                 let text = value.as_str().unwrap_or_default();
@@ -273,7 +269,7 @@ fn in_order<'a>(
         Arc::make_mut(&mut names.vars).insert(name.clone(), value);
     }
     bounds.made(budget.made(), budget.is_overdrawn());
-    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files, facts: of_facts }
+    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files, uses }
 }
 
 fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: &mut Problems) {

@@ -3,13 +3,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_workers::{Job, Ledger, ProcessConfig};
+use crankcase_workers::{Job, Ledger, ProcessConfig, Secrets};
 use serde_json::Value;
 
 use crate::error::BoxError;
 use crate::reconcile::Board;
 use crate::rules::cause::Cause;
-use crate::world::World;
+use crate::world::{World, set_fact};
 
 /// How much of what a command writes is kept for its error, in bytes.
 const KEPT: usize = 2 * 1024;
@@ -19,6 +19,7 @@ const KEPT: usize = 2 * 1024;
 pub struct Hands {
     pub(crate) rule: String,
     pub(crate) world: Arc<dyn World>,
+    pub(crate) secrets: Secrets,
     pub(crate) board: Board,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) timeout: Duration,
@@ -39,9 +40,10 @@ impl Hands {
     ///
     /// # Errors
     ///
-    /// When the fact is of somebody else, does not fit its schema, or cannot be written.
+    /// When the fact is of somebody else, does not fit its schema, would show a secret, or cannot be written.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
-        self.world.set(&format!("rule {}", self.rule), path, value).await
+        let owner = format!("rule {}", self.rule);
+        set_fact((&*self.world, &self.secrets), &owner, path, value).await
     }
 
     /// Notifies a resource: it does what it does for a notification, or is looked at.
