@@ -20,6 +20,9 @@ use crate::thing::Thing;
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
 
+/// How many repairs of a resource in a row are made at once unless its declaration says otherwise.
+pub const REPAIRS: u32 = 10;
+
 /// What the expressions of a config see beside what its front gave it. Values are shared: a clone
 /// copies none of them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,6 +77,10 @@ pub struct Declaration {
     /// The wait after a look or an action that failed, under `run`. None by default: as
     /// [`Reconcile::backoff`](crate::Reconcile::backoff) says.
     pub backoff: Option<Arc<Backoff>>,
+    /// How many repairs in a row are made at once, under `run`. After more of them something else seems to change the
+    /// resource whenever it is mended, and each waits for the backoff. A repair is in a row with one that was made less
+    /// than the backoff's `reset_after` ago. None by default: [`REPAIRS`].
+    pub repairs: Option<u32>,
     /// The host as it was found, if the [kind reads it](crate::Kind::reads_host). None by default.
     pub host: Option<Arc<Value>>,
     /// What the resource keeps, makes and needs, as far as that was known when it was declared.
@@ -128,6 +135,7 @@ impl Declaration {
             poll: None,
             timeout: None,
             backoff: None,
+            repairs: None,
             host: None,
             claims: Vec::new(),
             is_claimed: false,
@@ -171,6 +179,7 @@ impl Declaration {
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
             && self.backoff == other.backoff
+            && self.repairs == other.repairs
             && (&self.folder, &self.host) == (&other.folder, &other.host)
             && (&self.dependencies, &self.automatic) == (&other.dependencies, &other.automatic)
             && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed)

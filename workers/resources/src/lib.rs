@@ -81,8 +81,8 @@ pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use crankcase_workers::{Secrets, printable};
 pub use declaration::{
-    Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render,
-    RenderError, Rendered, RenderedText, Scope, Wanted,
+    Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, REPAIRS,
+    Render, RenderError, Rendered, RenderedText, Scope, Wanted,
 };
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};

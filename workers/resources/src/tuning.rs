@@ -54,6 +54,8 @@ pub struct Tuning {
     pub timeout: Option<Duration>,
     /// The wait after a failure.
     pub backoff: Option<PartialBackoff>,
+    /// How many repairs in a row are made at once, at least 1. See [`Declaration::repairs`].
+    pub repairs: Option<u32>,
 }
 
 /// A [`Backoff`] of which some fields are set; the others have their defaults.
@@ -101,6 +103,9 @@ impl Tunings {
             if let Some(error) = times.errors().first() {
                 return Err(format!("{name}: {}: {}", error.attribute, error.message));
             }
+            if tuning.repairs == Some(0) {
+                return Err(format!("{name}: repairs is 0, and at least 1"));
+            }
             if let Some(backoff) = &tuning.backoff {
                 backoff.whole().validate().map_err(|error| format!("{name}: backoff: {error}"))?;
             }
@@ -118,7 +123,7 @@ impl Tunings {
             "jitter": {"type": "number", "minimum": 0, "maximum": 1},
         }));
         let tuning = object(
-            json!({"noop": {"type": "boolean"}, "poll": time, "timeout": time, "backoff": backoff}),
+            json!({"noop": {"type": "boolean"}, "poll": time, "timeout": time, "backoff": backoff, "repairs": {"type": "integer", "minimum": 1, "maximum": u32::MAX}}),
         );
         let mut schema = object(json!({
             "all": {"$ref": "#/$defs/tuning"},
@@ -138,6 +143,8 @@ impl Tunings {
         let time = |get: fn(&Tuning) -> Option<Duration>| own.clone().find_map(get);
         declaration.poll = time(|it| it.poll).or(declaration.poll).or(all.poll);
         declaration.timeout = time(|it| it.timeout).or(declaration.timeout).or(all.timeout);
+        let repairs = own.clone().find_map(|it| it.repairs);
+        declaration.repairs = repairs.or(declaration.repairs).or(all.repairs);
         let noop = own.clone().find_map(|it| it.noop);
         declaration.noop = noop.unwrap_or(declaration.noop || all.noop == Some(true));
         // What is only read is never changed.

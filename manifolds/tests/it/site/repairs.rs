@@ -1,12 +1,16 @@
 //! Resources that are mended again and again.
 
+use std::fs;
+use std::future::pending;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Backoff;
+use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles};
 use crankcase_resources::{Action, Amiss, BoxError, Context, Found, Unfinished, Unit, Watch};
 use parking_lot::Mutex;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -57,4 +61,61 @@ async fn a_resource_that_is_fought_over_is_mended_less_and_less_often() -> TestR
     assert!(waits.is_sorted(), "{waits:?}");
     assert!(waits[28] >= Duration::from_secs(120), "{waits:?}");
     machine.stop().await
+}
+
+/// Facts that never change.
+#[derive(Debug)]
+struct Said(Value);
+
+#[async_trait]
+impl SiteFacts for Said {
+    fn current(&self) -> SeenFacts {
+        SeenFacts { revision: 1, value: Arc::new(self.0.clone()), secrets: Vec::new() }
+    }
+
+    async fn changed(&self, _: u64) {
+        pending().await
+    }
+}
+
+/// Returns the waits between 8 repairs of a resource that is kept as facts say.
+async fn waits(tuning: Value) -> Result<Vec<Duration>, Box<dyn std::error::Error>> {
+    let fought = Fought::default();
+    let mut repairs = fought.repairs.subscribe();
+    let folder = tempfile::tempdir()?;
+    let kinds = with_double(fought);
+    let path = folder.path().join("tuned.yaml");
+    fs::write(&path, "resources: {it: {type: double}}\n")?;
+    let mut files = SiteFiles::new(vec![path], kinds.clone());
+    files.facts = Arc::new(Said(json!({"agent": {"resources": {"by_name": {"it": tuning}}}})));
+    let machine = Machine::begin(folder, "resources: {}", (Backoff::default(), kinds)).await?;
+    machine.provide(Arc::new(files.load()?)).await?;
+
+    let repairs = repairs.wait_for(|repairs| repairs.len() == 8).await?.clone();
+
+    machine.stop().await?;
+    Ok(repairs.windows(2).map(|pair| pair[1] - pair[0]).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn facts_say_how_many_repairs_in_a_row_are_made_at_once() -> TestResult {
+    let backoff = json!({"initial": "10s", "factor": 1, "jitter": 0});
+
+    let few = waits(json!({"repairs": 2, "backoff": backoff})).await?;
+
+    let is_held_back = |wait: &Duration| *wait >= Duration::from_secs(10);
+    // The first change is no repair: two repairs are made at once, and the next one waits.
+    assert_eq!(few.iter().position(is_held_back), Some(3), "{few:?}");
+    assert!(few[3..].iter().all(is_held_back), "{few:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn facts_say_how_soon_a_repair_is_in_a_row() -> TestResult {
+    let backoff = json!({"initial": "10s", "factor": 1, "jitter": 0, "reset_after": "100ms"});
+
+    let alone = waits(json!({"repairs": 1, "backoff": backoff})).await?;
+
+    assert!(alone.iter().all(|wait| *wait < Duration::from_secs(1)), "{alone:?}");
+    Ok(())
 }

@@ -81,7 +81,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             why: "its worker has started",
             took: Duration::ZERO,
             last_failure: None,
-            setbacks: Setbacks::new(setting.backoff.reset_after, setting.seed ^ seed_of(&name)),
+            setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
             made_by: None,
@@ -319,7 +319,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Returns the wait after a failure: that of the resource itself, or of all.
-    fn backoff(&self) -> Backoff {
+    pub(super) fn backoff(&self) -> Backoff {
         let own = self.links.declaration.borrow().backoff.clone();
         own.map_or_else(|| self.setting.backoff.clone(), |own| (*own).clone())
     }

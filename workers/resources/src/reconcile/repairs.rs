@@ -2,15 +2,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many repairs, each soon after the one before, are nothing special. After more of them
-/// something else seems to change the resource whenever it is mended, and it is mended less often.
-const TOLERATED: u32 = 10;
-
 /// Counts the repairs of one resource that come in a row.
 #[derive(Debug)]
 pub(super) struct Repairs {
     /// How soon after it could come a repair is in a row with the one before.
     soon: Duration,
+    /// How many repairs in a row are made at once.
+    tolerated: u32,
     /// How long the resource is not looked at after the last repair.
     held_back: Duration,
     count: u32,
@@ -18,8 +16,13 @@ pub(super) struct Repairs {
 }
 
 impl Repairs {
-    pub(super) fn new(soon: Duration) -> Self {
-        Self { soon, held_back: Duration::ZERO, count: 0, last: None }
+    pub(super) fn new(soon: Duration, tolerated: u32) -> Self {
+        Self { soon, tolerated, held_back: Duration::ZERO, count: 0, last: None }
+    }
+
+    /// Sets how soon a repair is in a row with the one before, and how many in a row are tolerated.
+    pub(super) fn limit(&mut self, soon: Duration, tolerated: u32) {
+        (self.soon, self.tolerated) = (soon, tolerated);
     }
 
     /// Counts a repair.
@@ -36,7 +39,7 @@ impl Repairs {
 
     /// Returns how many repairs in a row there are beyond those that are tolerated.
     pub(super) fn excess(&self) -> u32 {
-        self.recent().saturating_sub(TOLERATED)
+        self.recent().saturating_sub(self.tolerated)
     }
 
     fn recent(&self) -> u32 {

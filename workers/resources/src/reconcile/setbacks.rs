@@ -17,9 +17,14 @@ pub(super) struct Setbacks {
 }
 
 impl Setbacks {
-    /// Returns none so far. A repair that comes `soon` after another is in a row with it.
-    pub(super) fn new(soon: Duration, seed: u64) -> Self {
-        Self { failures: 0, repairs: Repairs::new(soon), seed }
+    /// Returns none so far.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { failures: 0, repairs: Repairs::new(Duration::ZERO, 0), seed }
+    }
+
+    /// Sets how soon a repair is in a row with the one before, and how many in a row are tolerated.
+    pub(super) fn limit_repairs(&mut self, soon: Duration, tolerated: u32) {
+        self.repairs.limit(soon, tolerated);
     }
 
     /// Returns how many rounds in a row have failed.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState};
+use crate::declaration::{Declaration, DependencyState, REPAIRS};
 use crate::facilities::{Due, Promise};
 use crate::make::{Setting, Unmade, render};
 use crate::observer::What;
@@ -30,6 +30,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let facilities = self.setting.facilities.clone();
         let due = facilities.notices().due(&self.name);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
+        let lasting = self.backoff().reset_after;
+        self.setbacks.limit_repairs(lasting, declaration.repairs.unwrap_or(REPAIRS));
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
             && !facilities.has_reversal(thing).await
@@ -43,7 +45,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
         let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
-        let lasting = self.setting.backoff.reset_after;
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let name = self.name.clone();
