@@ -1,4 +1,4 @@
-//! What is asked of the facts, and what comes of it.
+//! Requested changes of the facts, and their outcomes.
 
 use serde_json::Value;
 
@@ -12,25 +12,25 @@ use crate::tree::Tree;
 use crate::update::{Update, Version};
 use crate::violation::{Invalid, Violation, did_you_mean};
 
-/// A change that is asked for, by whom, and under which conditions.
+/// A requested change: its author and its conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
-    /// What is to change.
+    /// The change.
     pub change: Change,
-    /// Who asks for it, for the history. An author that an [`Update`] names counts more.
+    /// The sender, for the history. If an [`Update`] names an author, the history shows both: `author, by sender`.
     pub who: String,
-    /// Why, for the history.
+    /// The reason, for the history. A reason in an [`Update`] replaces it. Default none.
     pub why: Option<String>,
-    /// The version that the facts have to have. Default none: any.
+    /// The version that the facts must have. Default none: any.
     pub expect_version: Option<u64>,
-    /// The facts of the agent that may be overwritten, with all in them. Default none.
+    /// The paths of the agent's facts that may be overwritten, with everything below them. Default none.
     pub overwrites: Vec<Pointer>,
-    /// Whether nothing is to be changed: what would come of it is returned.
+    /// Whether this is a trial: the outcome is returned, but nothing is changed. Default false.
     pub is_trial: bool,
 }
 
 impl Submission {
-    /// Returns a change that this one asks for, without conditions.
+    /// Returns a submission of a change by this sender, without conditions.
     pub fn new(change: Change, who: &str) -> Self {
         let (why, expect_version, overwrites) = (None, None, Vec::new());
         Self { change, who: who.to_owned(), why, expect_version, overwrites, is_trial: false }
@@ -45,16 +45,16 @@ pub enum Change {
     Update(Update),
     /// A document of a user.
     Load(Load),
-    /// The facts as they were at the end of a version. They get the version after the stored one.
+    /// The facts as they were at the end of a version. Their new version is the stored one plus 1.
     Restore(u64),
-    /// Operations of a part of the agent, which owns the facts that they set. The version stays as it is.
+    /// Operations of a part of the agent. The part owns the facts that they set. The version does not change.
     Own(Vec<Operation>),
-    /// A schema for the facts at a path, in the place of the one there; none takes that away.
+    /// A schema for the facts at a path. It replaces the registered one; none removes that one.
     Register(Pointer, Option<Schema>),
 }
 
 impl Change {
-    /// Calls `visit` with each text in it that is a secret, as the stored schemas say.
+    /// Calls `visit` with each text in the change that is a secret by the stored schemas.
     pub fn secrets(&self, (stored, schemas): (&Tree, &Schemas), visit: &mut impl FnMut(&str)) {
         match self {
             Self::Load(load) => schemas.secrets(&load.facts, visit),
@@ -73,12 +73,12 @@ impl Change {
 /// All facts in one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// The version that the facts have after it.
+    /// The version of the facts after the load.
     pub version: Version,
     /// The facts.
     pub facts: Tree,
-    /// Whether what has changed since the last document is merged into the stored facts. Default false: the
-    /// document takes their place.
+    /// Whether the changes since the last document are merged into the stored facts. Default false: the document
+    /// replaces the stored facts.
     pub merges: bool,
 }
 
@@ -87,7 +87,7 @@ impl Load {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, with places in the document.
+    /// All violations, with their places in the document.
     pub fn read(document: &Value, merges: bool) -> Result<Self, Invalid> {
         let root = Pointer::root();
         let Some(map) = document.as_object() else {
@@ -138,27 +138,27 @@ impl Load {
     }
 }
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// The version of the facts after it.
+    /// The version of the facts after the change.
     pub version: u64,
-    /// How many changes there have been.
+    /// The number of changes so far, including those of the agent.
     pub revision: u64,
-    /// What the facts are known by.
+    /// The digest of the facts after the change.
     pub digest: Digest,
-    /// What has changed.
+    /// The changed facts.
     pub differences: Vec<Difference>,
-    /// The facts of the agent that were overwritten, and are its own no longer.
+    /// The facts of the agent that were overwritten. The agent no longer owns them.
     pub overwritten: Vec<Owned>,
 }
 
-/// A fact that a part of the agent has written, or a user where the agent would write.
+/// A fact and its owner: a part of the agent, or a user whose fact the agent may not overwrite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owned {
-    /// Where it is.
+    /// The path of the fact.
     pub path: Pointer,
-    /// Whose it is.
+    /// The owner of the fact.
     pub owner: String,
 }
 
@@ -166,7 +166,7 @@ pub struct Owned {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactsError {
-    /// The change is wrong, or leads to facts that are.
+    /// The change is wrong, or the facts after it would be.
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// The facts have this version already, or a later one.
@@ -177,29 +177,29 @@ pub enum FactsError {
         /// The version of the facts.
         stored: u64,
     },
-    /// The facts have another version than was expected.
+    /// The facts do not have the expected version.
     #[error("the facts have version {stored}, and version {expected} was expected")]
     Unexpected {
-        /// The version that was expected.
+        /// The expected version.
         expected: u64,
         /// The version of the facts.
         stored: u64,
     },
-    /// A fact has another value than a TEST says.
+    /// A fact does not have the value of a TEST.
     #[error("{}: {why}, and a TEST expects otherwise", path)]
     Test {
-        /// Where it is.
+        /// The path of the fact.
         path: Pointer,
-        /// What is there.
+        /// What was found, in words.
         why: String,
     },
-    /// The change would overwrite facts of others.
+    /// The change would overwrite facts of other owners.
     #[error("{}", whose(_0))]
     Owned(Vec<Owned>),
     /// A document cannot be merged.
     #[error("{}", conflicting(_0))]
     Conflicts(Vec<Conflict>),
-    /// A version is not on record any more, or never was.
+    /// The version never existed, or the history no longer has it.
     #[error("there is no version {0} on record; \"facts log\" lists them")]
     NoVersion(u64),
     /// The store cannot be used.

@@ -1,4 +1,4 @@
-//! What every [`Backend`] has to do.
+//! A test suite that every [`Backend`] must pass.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -12,11 +12,11 @@ use crate::{
 
 type Checked = Result<(), Box<dyn Error>>;
 
-/// Checks a backend. `open` opens one store, always the same, as another process would; at first it is empty.
+/// Checks a backend. Each call of `open` opens the same store, as another process would. The store is empty at first.
 ///
 /// # Errors
 ///
-/// What the backend does otherwise than it has to.
+/// The first requirement that the backend does not meet.
 pub fn check(open: &dyn Fn() -> Result<Box<dyn Backend>, Box<dyn Error>>) -> Checked {
     let reopened = || -> Result<Facts, Box<dyn Error>> { Ok(Facts::open(open()?)?) };
     is_empty_at_first(&reopened()?)?;

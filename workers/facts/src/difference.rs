@@ -1,4 +1,4 @@
-//! What differs between two trees, and what a tree is known by.
+//! Differences between two trees, and digests of trees.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,20 +8,20 @@ use sha2::{Digest as _, Sha256};
 use crate::pointer::Pointer;
 use crate::tree::{Node, Tree};
 
-/// A part of the facts that one state has and another has not, or has otherwise.
+/// A part of the facts that differs between two states.
 ///
-/// It is as large as can be: a map that is new is one difference, and not one for each of its members.
+/// A difference is as large as possible: a new map is one difference, not one for each of its members.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where it is.
+    /// The path of the part.
     pub path: Pointer,
-    /// What was there.
+    /// The facts before; none if there were none.
     pub before: Option<Tree>,
-    /// What is there now.
+    /// The facts after; none if there are none.
     pub after: Option<Tree>,
 }
 
-/// Returns what differs between two trees, in the order of the paths. What the two share is not looked at.
+/// Returns the differences between two trees, sorted by path. Skips the parts that the trees share.
 pub fn difference(before: &Tree, after: &Tree) -> Vec<Difference> {
     let mut differences = Vec::new();
     compare(&Pointer::root(), Some(&before.0), Some(&after.0), &mut differences);
@@ -29,8 +29,8 @@ pub fn difference(before: &Tree, after: &Tree) -> Vec<Difference> {
     differences
 }
 
-/// Returns the same for two trees that differ at or below these paths only. Takes as long as there are facts at
-/// them, and not as long as there are others beside them.
+/// Like [`difference`], for two trees that differ only at or below these paths. The time depends on the number of
+/// facts at these paths, not on the size of the trees.
 pub(crate) fn difference_at<'a>(
     before: &Tree,
     after: &Tree,
@@ -39,7 +39,7 @@ pub(crate) fn difference_at<'a>(
     let mut differences = Vec::new();
     let mut last: Option<&Pointer> = None;
     for path in paths.collect::<BTreeSet<_>>() {
-        // What is within a path follows it at once.
+        // The paths are sorted: the paths within a path follow it directly.
         if last.is_some_and(|last| path.is_within(last)) {
             continue;
         }
@@ -55,7 +55,7 @@ pub(crate) fn difference_at<'a>(
         }
         compare(&at, found.0, found.1, &mut differences);
     }
-    // Two paths may lead into one list, or into one map that was not there before.
+    // Two paths may lead into the same list, or into the same new map.
     differences.dedup_by(|one, other| one.path == other.path);
     differences
 }
@@ -85,7 +85,7 @@ fn compare(
     }
 }
 
-/// Compares a member; its path is made only if the two are not the same.
+/// Compares a member. Builds its path only if the two sides are not the same node.
 fn compare_member(
     (path, name): (&Pointer, &str),
     before: Option<&Node>,
@@ -97,11 +97,11 @@ fn compare_member(
     }
 }
 
-/// What a tree is known by: equal trees have equal digests.
+/// The digest of a tree: equal trees have equal digests.
 ///
-/// It is the sum of the SHA-256 of all values and maps, each with its path, in four lanes of 64 bits that wrap around. So an
-/// update takes as long as its own facts. It finds damage and tells states apart; it is no protection from
-/// somebody who chooses the values for it.
+/// It is the sum of the SHA-256 of all values and maps, each hashed with its path, in four lanes of 64 bits that
+/// wrap around. So the time for an update depends only on its own facts. The digest finds damage and tells states
+/// apart. It does not protect against an attacker who chooses the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Digest([u64; 4]);
 
@@ -113,7 +113,7 @@ impl Digest {
         digest
     }
 
-    /// Returns the digest of the tree that these differences lead to.
+    /// Returns the digest of the tree after these differences.
     #[must_use]
     pub(crate) fn after(mut self, differences: &[Difference]) -> Self {
         for Difference { path, before, after } in differences {
@@ -126,7 +126,7 @@ impl Digest {
         self
     }
 
-    /// Adds or takes away each value and each map in a tree.
+    /// Adds or subtracts the hash of each value and each map in a tree.
     fn count(&mut self, path: &Pointer, node: &Node, with: Lane) {
         let hash = match node {
             Node::Leaf(value) => hash(path, &value.to_string()),
@@ -142,7 +142,7 @@ impl Digest {
         }
     }
 
-    /// Reads what was displayed.
+    /// Reads a digest as [`Display`](fmt::Display) writes it.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut digest = Self::default();
         for (at, lane) in digest.0.iter_mut().enumerate() {
@@ -158,7 +158,7 @@ impl fmt::Display for Digest {
     }
 }
 
-/// What is done to one lane.
+/// The operation on one lane.
 type Lane = fn(u64, u64) -> u64;
 
 fn hash(path: &Pointer, value: &str) -> [u64; 4] {

@@ -1,4 +1,4 @@
-//! Where what is declared and what was found disagree.
+//! Disagreements between declared values and found values.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::violation::shown;
 /// A declared value that was not found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Disagreement {
-    /// Where it is in what is declared.
+    /// The path of the value in the declaration.
     pub path: Pointer,
-    /// What is declared.
+    /// The declared value.
     pub declared: Value,
-    /// What was found in its place; none if nothing, or if no item of a list is like the declared one.
+    /// The value that was found instead; none if there was none, or if no item of a list agrees with the declared item.
     pub found: Option<Value>,
 }
 
@@ -33,10 +33,10 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Compares what is declared with what was found.
+/// Compares declared values with found values.
 ///
-/// Of a map each declared member has to be there; more may be there. For each declared item of a list an item has to
-/// be there that agrees with it; their order is free. All else has to be equal.
+/// In a map, each declared member must exist; there may be more. In a list, each declared item must agree with a
+/// found item, in any order. All other values must be equal.
 pub fn disagreements(declared: &Value, found: &Value) -> Vec<Disagreement> {
     let mut all = Vec::new();
     compare(&Pointer::root(), declared, Some(found), &mut all);

@@ -6,19 +6,19 @@ use crate::format;
 use crate::schema::Schemas;
 use crate::tree::Tree;
 
-/// How deep a skeleton goes into a schema that refers to itself.
+/// The most levels of a skeleton, for a schema that refers to itself.
 const DEEPEST: usize = 16;
 
-/// How many values a skeleton has at most; others are null.
+/// The most values in a skeleton; further ones are null.
 const MOST: usize = 10_000;
 
-/// Returns facts with all that a schema names, as a skeleton to be filled in: each value is the first of the
-/// `examples` or the `default` that the schema gives, or one of its type.
+/// Returns a skeleton with all facts that a schema names. Each value is the first of the `examples` of the schema,
+/// or its `default`, or a value of its type.
 pub fn example(schema: &Value) -> Value {
     Skeleton { root: schema, left: MOST }.of(schema, 0)
 }
 
-/// Returns facts with all that schemas name, each below its path.
+/// Returns a skeleton with all facts that the schemas name, each below the path of its schema.
 pub fn skeleton(schemas: &Schemas) -> Tree {
     let mut facts = Tree::default();
     for (path, schema) in schemas.iter() {
@@ -31,7 +31,7 @@ pub fn skeleton(schemas: &Schemas) -> Tree {
 
 struct Skeleton<'a> {
     root: &'a Value,
-    /// How many more values there may be.
+    /// The number of values that may still be added.
     left: usize,
 }
 
@@ -86,7 +86,7 @@ impl Skeleton<'_> {
     }
 }
 
-/// Returns a value that the schema gives itself.
+/// Returns the value that the schema itself gives, if it gives one.
 fn given(map: &Map<String, Value>) -> Option<Value> {
     let first = |key: &str| map.get(key)?.as_array()?.first();
     let value = first("examples").or(map.get("default")).or(map.get("const")).or(first("enum"));

@@ -1,4 +1,4 @@
-//! The facts of a store, as a program has them at hand.
+//! The facts of a store, as a program uses them.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::store::{Backend, Commit, Document, Entry, StoreError, Stored};
 use crate::tree::Tree;
 use crate::watching::Watches;
 
-/// How many entries of the history are read at a time.
+/// The number of history entries that are read at a time.
 const PAGE: usize = 20;
 
-/// The facts of a store. Cheap to clone; clones are the same facts.
+/// The facts of a store. Cheap to clone; clones share the facts.
 ///
-/// Methods that read or write the store block, one after the other; [`current`](Self::current) and
-/// [`watch`](Self::watch) do not.
+/// Methods that read or write the store block, and run one at a time. [`current`](Self::current) and
+/// [`watch`](Self::watch) do not block.
 ///
 /// # Examples
 ///
@@ -48,7 +48,7 @@ struct Shared {
     watches: Mutex<Watches>,
 }
 
-// A change is published only when it was committed as a whole, so a panic leaves nothing half done.
+// A change is published only after its commit, so a panic leaves nothing half done.
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
 
@@ -64,29 +64,29 @@ impl Facts {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// Returns the facts as they were committed last.
+    /// Returns the facts of the last commit.
     pub fn current(&self) -> Snapshot {
         self.0.current.borrow().clone()
     }
 
-    /// Returns a channel with the facts as they were committed last.
+    /// Returns a channel with the facts of the last commit.
     pub fn follow(&self) -> watch::Receiver<Snapshot> {
         self.0.current.subscribe()
     }
 
-    /// Returns a channel with the facts at a path, which changes only when they do.
+    /// Returns a channel with the facts at a path. It changes only when these facts change.
     pub fn watch(&self, path: &Pointer) -> watch::Receiver<Option<Tree>> {
-        // Nothing is committed between the two, so that no change is missed.
+        // The lock keeps a commit from being published between the two calls, so no change is missed.
         let mut watches = self.0.watches.lock();
         let current = self.current();
         watches.follow(path, current.facts())
     }
 
-    /// Makes a change, or says what would come of it. Blocks until it is on disk.
+    /// Makes a change; a trial only returns the outcome. Blocks until the change is on disk.
     ///
     /// # Errors
     ///
-    /// When the change is refused, or cannot be written: nothing is changed then.
+    /// When the change is refused or cannot be written. Nothing is changed then.
     pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
         let mut backend = self.0.backend.lock();
         loop {
@@ -102,18 +102,18 @@ impl Facts {
                     true
                 }
                 Some(_) => false,
-                // What is refused or tried may be otherwise by now.
+                // A refusal or a trial is outdated if another process has committed a change.
                 None => backend.revision()? == before.revision(),
             };
             if is_current {
                 return changed;
             }
-            // Another process has made a change.
+            // Another process has committed a change.
             self.reload(&mut **backend)?;
         }
     }
 
-    /// Takes over what other processes have committed; returns whether there was anything. Blocks.
+    /// Takes over the commits of other processes; returns whether there were any. Blocks.
     ///
     /// # Errors
     ///
@@ -127,8 +127,8 @@ impl Facts {
         Ok(is_behind)
     }
 
-    /// Returns the newest entries of the history, newest first, at most so many: all, or those that have changed
-    /// something at a path. Blocks.
+    /// Returns at most `most` entries of the history, newest first. With a path, returns only the entries that
+    /// changed something at, above or below it. Blocks.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Facts {
         Ok(found)
     }
 
-    /// Returns the entry of the history with this revision; none if there is none. Blocks.
+    /// Returns the entry of the history with this revision; none if the history does not have it. Blocks.
     ///
     /// # Errors
     ///
@@ -164,13 +164,13 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// [`FactsError::NoVersion`] when the history does not reach back to it, or it never was.
+    /// [`FactsError::NoVersion`] when the history does not reach back to the version, or the version never existed.
     pub fn at_version(&self, version: u64) -> Result<Tree, FactsError> {
         let mut backend = self.0.backend.lock();
         self.current().facts_at(version, &mut OfBackend(&mut **backend))
     }
 
-    /// Returns the last document that a user has loaded; none if none was. Blocks.
+    /// Returns the last document that a user has loaded; none if no document was loaded. Blocks.
     ///
     /// # Errors
     ///
@@ -179,8 +179,7 @@ impl Facts {
         self.0.backend.lock().document()
     }
 
-    /// Returns the same facts in memory: what is changed in them is on no disk, and they have no history.
-    /// Blocks.
+    /// Returns a copy of the facts in memory. Its changes are not written to disk, and it has no history. Blocks.
     ///
     /// # Errors
     ///
@@ -218,14 +217,14 @@ impl Facts {
     fn publish(&self, commit: Commit) {
         let Commit { stored, entry, .. } = commit;
         let next: Snapshot = stored.into();
-        // Before the watchers are told: they look at all facts.
+        // `current` changes before the watchers are notified, because they may read all facts.
         let watches = self.0.watches.lock();
         self.0.current.send_replace(next.clone());
         watches.tell(next.facts(), &entry.differences);
     }
 }
 
-/// Facts on no disk, without a history.
+/// Facts in memory, without a history.
 #[derive(Debug)]
 struct InMemory {
     stored: Stored,

@@ -1,6 +1,6 @@
-//! The formats of identifiers, as JSON Schemas name them with `format`.
+//! Formats of identifiers, for the keyword `format` of JSON Schema.
 
-/// A format, how it is judged, and what is right, with an example.
+/// A format: its name, its check, a help text and an example.
 pub(crate) struct Format {
     pub(crate) name: &'static str,
     pub(crate) is: fn(&str) -> bool,
@@ -8,7 +8,7 @@ pub(crate) struct Format {
     pub(crate) example: &'static str,
 }
 
-/// The formats beside those of JSON Schema.
+/// The formats that this crate adds to those of JSON Schema.
 pub(crate) const FORMATS: [Format; 4] = [
     Format {
         name: "index",
@@ -59,7 +59,7 @@ pub(crate) const STANDARD: [&str; 19] = [
     "regex",
 ];
 
-/// Returns the format with this name, if it is one of these.
+/// Returns the format with this name; none if this crate does not add one.
 pub(crate) fn find(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }

@@ -1,4 +1,4 @@
-//! Facts in layers: what holds for the site, for the roles of a host, and for one host.
+//! Facts in layers: those of the site, of the roles of a host, and of one host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use crate::pointer::Pointer;
 use crate::tree::{Members, Node, Tree};
 use crate::violation::Violation;
 
-/// The name at the root under which layers are.
+/// The name of the map of layers, at the root of the facts.
 pub const LAYERS: &str = "layers";
 
-/// One of the layers that a host sees, and what it sets at a path.
+/// One of the layers that a host sees, and its facts at a path.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// What it is called: `site`, `role NAME` or `host NAME`.
+    /// The name: `site`, `role NAME` or `host NAME`.
     pub name: String,
-    /// Where it is in the facts.
+    /// The path of these facts in the stored facts.
     pub at: Pointer,
-    /// What it says; none if nothing.
+    /// The facts that the layer sets; none if it sets nothing.
     pub facts: Option<Tree>,
-    /// Whether that is a value above the path: nothing is at the path for who sees it.
+    /// Whether `facts` is a value above the path. A host that sees this value has nothing at the path.
     pub is_above: bool,
 }
 
-/// Returns the facts that a host sees: those of the site, over them those of its roles in their order, and over
-/// them its own. Maps are merged; of all else the last layer counts.
+/// Returns the facts that a host sees: those of the site, then those of its roles in order, then its own.
 ///
-/// Roles are at `/layers/role/NAME`, hosts at `/layers/host/NAME`, as `{roles: [...], facts: {...}}`. Facts
-/// without layers, and a host that is in none, see the facts of the site.
+/// Each layer goes over the layers before it: maps are merged, and any other value is replaced. Roles are at
+/// `/layers/role/NAME`. Hosts are at `/layers/host/NAME`, as `{roles: [...], facts: {...}}`. For a host without a
+/// layer, or without a host, returns the facts of the site.
 pub fn effective(facts: &Tree, host: Option<&str>) -> Tree {
     if facts.at(&layers()).is_none() {
         return facts.clone();
@@ -44,13 +44,13 @@ pub fn effective(facts: &Tree, host: Option<&str>) -> Tree {
     effective
 }
 
-/// Returns what each layer of a host says at a path, the one that counts least first.
+/// Returns the facts of each layer of a host at a path, lowest priority first.
 pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
     let layers = of_host(facts, host).into_iter();
     let said = layers.map(|layer| {
         let is_layers = layer.at.is_root() && path.segments().next() == Some(LAYERS);
         let facts = layer.facts.filter(|_| !is_layers).unwrap_or_default();
-        // What is on the way to the path and no map, or else what is at the path.
+        // The first value above the path that is no map; if there is none, the value at the path.
         let way = (1..path.parts().len()).map(|end| path.up_to(end));
         let mut way = way.filter(|_| facts.at(path).is_none());
         let above = way.find(|at| facts.at(at).is_some_and(|it| !it.is_map()));
@@ -63,26 +63,26 @@ pub fn explain(facts: &Tree, host: Option<&str>, path: &Pointer) -> Vec<Layer> {
     said.collect()
 }
 
-/// Returns where in the facts that is set which a host sees at a path: in the layer that counts most of those that
-/// have the most of the path.
+/// Returns the place in the stored facts that sets the value that a host sees at `path`. Takes the layer with the
+/// longest part of the path; of several such layers, the one with the highest priority.
 pub(crate) fn set_by(facts: &Tree, host: &str, path: &Pointer) -> Pointer {
     let depth = |layer: &Layer| {
         let said = layer.facts.as_ref();
         let ends = (0..=path.parts().len()).rev();
         ends.into_iter().find(|end| said.is_some_and(|said| said.at(&path.up_to(*end)).is_some()))
     };
-    // Of equal ones the last.
+    // If several are equal, `max_by_key` returns the last one.
     let best = of_host(facts, Some(host)).into_iter().max_by_key(depth);
     best.map_or_else(|| path.clone(), |layer| path.below(&layer.at))
 }
 
-/// Returns the hosts that have a layer of their own.
+/// Returns the hosts that have a layer.
 pub(crate) fn hosts(facts: &Tree) -> Vec<String> {
     let hosts = facts.at(&layers().join("host"));
     hosts.iter().flat_map(Tree::names).map(str::to_owned).collect()
 }
 
-/// Returns what is wrong with how the layers are written.
+/// Returns the violations in the form of the layers.
 pub(crate) fn check(facts: &Tree) -> Vec<Violation> {
     let Some(all) = facts.at(&layers()) else { return Vec::new() };
     let mut violations = Vec::new();
@@ -143,7 +143,7 @@ fn layers() -> Pointer {
     Pointer::root().join(LAYERS)
 }
 
-/// Returns the layers of a host, the one that counts least first.
+/// Returns the layers of a host, lowest priority first.
 fn of_host(facts: &Tree, host: Option<&str>) -> Vec<Layer> {
     let layer =
         |name: String, at: Pointer| Layer { name, facts: facts.at(&at), at, is_above: false };
@@ -159,7 +159,7 @@ fn of_host(facts: &Tree, host: Option<&str>) -> Vec<Layer> {
     all
 }
 
-/// Returns a value with another one over it.
+/// Returns `under` with `over` laid over it: maps are merged, and any other value is replaced.
 fn overlaid(under: &Node, over: &Node) -> Node {
     let (Node::Map(under), Node::Map(over)) = (under, over) else { return over.clone() };
     let mut members: Members = BTreeMap::clone(under);

@@ -1,20 +1,21 @@
-//! Versioned facts: a tree of values that users and the agent change, with schemas, authority and history.
+//! Versioned facts: a tree of values that users and the agent change, with schemas, owners and history.
 //!
-//! [`Facts`] are what a program has at hand. They are kept by a [`Backend`]; [`Sqlite`] keeps them in one file. A
-//! [`Submission`] asks for a [`Change`]: an [`Update`] by operations, a [`Load`] of a whole document, and others.
-//! A change is made as a whole or refused as a whole, with everything that is wrong with it.
+//! A program works with [`Facts`]. A [`Backend`] stores them; [`Sqlite`] stores them in one file. A [`Submission`]
+//! requests a [`Change`]: an [`Update`] with operations, a [`Load`] of a whole document, and others. A change is
+//! made as a whole or refused as a whole. A refusal lists all violations.
 //!
 //! # Operations
 //!
-//! | operation | on what is there | on what is not there | on an item of a list | on the root |
+//! | operation | at a fact | at a path without a fact | at an item of a list | at the root |
 //! | --- | --- | --- | --- | --- |
-//! | `SET` | takes its place | is put into the map above, which must be there | takes its place; `-` and one past the end are errors | all facts are replaced by a map |
-//! | `INSERT` | is an error | is put into the map above, which must be there | is put before it; `-` is the end | is an error |
-//! | `DELETE` | removes it with all in it | is an error, unless the update says `ignore_missing` | removes it, and those behind it move up | is an error |
-//! | `TEST` | goes on if it is equal | stops the update | as elsewhere | as elsewhere |
+//! | `SET` | replaces it | adds a member to the map above, which must exist | replaces it; `-` and one past the end are errors | replaces all facts; the value must be a map |
+//! | `INSERT` | is an error | adds a member to the map above, which must exist | inserts an item before it; `-` is the end | is an error |
+//! | `DELETE` | removes it with everything in it | is an error, unless the update has `ignore_missing` | removes it; the items after it move up | is an error |
+//! | `TEST` | stops the update unless the values are equal | stops the update | as at any fact | as at any fact |
 //!
-//! With `create_parents` maps that lead to a path are made. Of RFC 6902 `remove` and `test` are as above, `add`
-//! inserts into a list and sets in a map, `replace` sets what is there, and `move` and `copy` add what is at `from`.
+//! `create_parents` creates the missing maps on the way to a path. The operations of RFC 6902: `remove` is `DELETE`,
+//! and `test` is `TEST`. `add` inserts into a list and sets in a map. `replace` sets an existing fact. `move` and
+//! `copy` add the value at `from`.
 
 mod change;
 #[cfg(feature = "testing")]

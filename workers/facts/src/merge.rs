@@ -5,21 +5,21 @@ use std::collections::BTreeSet;
 use crate::pointer::Pointer;
 use crate::tree::{Members, Node, Tree};
 
-/// A fact that a document and the stored facts have both changed, each otherwise.
+/// A fact that a document and the stored facts have both changed, to different values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conflict {
-    /// Where it is.
+    /// The path of the fact.
     pub path: Pointer,
-    /// What the last document said; none if nothing.
+    /// The facts in the last document; none if there were none.
     pub base: Option<Tree>,
-    /// What the new document says.
+    /// The facts in the new document; none if there are none.
     pub document: Option<Tree>,
-    /// What is stored.
+    /// The stored facts; none if there are none.
     pub stored: Option<Tree>,
 }
 
-/// Does to `stored` what leads from `base` to `document`. A fact that both have changed is a conflict, unless both
-/// have changed it to the same.
+/// Applies the changes from `base` to `document` to `stored`. A fact that both `document` and `stored` have changed
+/// is a conflict, unless both have the same new value.
 ///
 /// # Errors
 ///

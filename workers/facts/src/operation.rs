@@ -1,4 +1,4 @@
-//! What an update does to the facts, one after the other.
+//! Operations, and their effect on the facts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use smol_str::SmolStr;
 use crate::pointer::Pointer;
 use crate::tree::{Members, Node, Tree, index};
 
-/// One step of an update. What each does is in a table in the [documentation of facts](crate#operations).
+/// One step of an update. A table in the [documentation of facts](crate#operations) shows the effects.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Puts a value at a path, in the place of what is there.
+    /// Puts a value at a path. Replaces an existing value.
     Set(Pointer, Value),
-    /// Puts a value where nothing is, or into a list before the item at the path.
+    /// Puts a value at a path without a fact, or into a list before the item at the path.
     Insert(Pointer, Value),
-    /// Removes what is at a path.
+    /// Removes the fact at a path.
     Delete(Pointer),
-    /// Goes on only if this value is at a path.
+    /// Stops the update unless this value is at a path.
     Test(Pointer, Value),
     /// `add` of RFC 6902: inserts into a list, and sets in a map.
     Add(Pointer, Value),
-    /// `replace` of RFC 6902: sets what is there already.
+    /// `replace` of RFC 6902: sets an existing fact.
     Replace(Pointer, Value),
     /// `move` of RFC 6902: from the first path to the second one.
     Move(Pointer, Pointer),
@@ -32,7 +32,7 @@ pub enum Operation {
 }
 
 impl fmt::Debug for Operation {
-    /// Names it and its path, and not its value: that may be a secret.
+    /// Writes the name and the path, but not the value: it may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self {
             Self::Set(..) => "Set",
@@ -49,7 +49,7 @@ impl fmt::Debug for Operation {
 }
 
 impl Operation {
-    /// Returns the paths that it may change.
+    /// Returns the paths that the operation may change.
     pub(crate) fn touched(&self) -> impl Iterator<Item = &Pointer> {
         let from = match self {
             Self::Move(from, _) => Some(from),
@@ -58,7 +58,8 @@ impl Operation {
         from.into_iter().chain([self.path()])
     }
 
-    /// Returns the facts that it puts into others, with what leads to them: maps, or a list where one is stored.
+    /// Returns a tree with only the data of the operation, at its path; none if it has no data. If a stored list is
+    /// above the path, the tree has a list there.
     pub(crate) fn facts(&self, stored: &Tree) -> Option<Tree> {
         let (Self::Set(path, data)
         | Self::Insert(path, data)
@@ -69,7 +70,7 @@ impl Operation {
             return None;
         };
         let mut facts = Tree::default();
-        // A list is one value, so that what is put into it stands for all of it.
+        // A list is one value, so the data is put into a new list at the path of the stored one.
         let leads_into_a_list = (0..path.parts().len())
             .rev()
             .map(|end| path.up_to(end))
@@ -87,7 +88,7 @@ impl Operation {
         Some(facts)
     }
 
-    /// Returns the path that it changes or looks at.
+    /// Returns the path that the operation changes or tests.
     pub fn path(&self) -> &Pointer {
         match self {
             Self::Set(path, _)
@@ -105,10 +106,10 @@ impl Operation {
 /// Why an operation cannot be done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Undone {
-    /// The path at which it is wrong.
+    /// The path at fault.
     pub(crate) path: Pointer,
     pub(crate) why: String,
-    /// Whether the facts are others than a test says, which is no mistake of the update.
+    /// Whether a TEST has failed. That is no fault of the update.
     pub(crate) is_test: bool,
 }
 
@@ -121,9 +122,9 @@ impl Undone {
 /// How strict operations are.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Lenience {
-    /// Maps that lead to a path are made.
+    /// Whether missing maps on the way to a path are created.
     pub(crate) creates_parents: bool,
-    /// A delete of what is not there does nothing.
+    /// Whether a DELETE of a missing fact does nothing.
     pub(crate) ignores_missing: bool,
 }
 
@@ -136,7 +137,7 @@ enum How {
     Replace,
 }
 
-/// Does one operation. The tree is of no use after an error.
+/// Applies one operation. The tree must not be used after an error.
 pub(crate) fn apply(
     tree: &mut Tree,
     operation: &Operation,
@@ -174,7 +175,7 @@ pub(crate) fn apply(
     }
 }
 
-/// What holds the thing that is changed.
+/// The map or the value that contains the changed fact.
 enum Holder<'a> {
     Map(&'a mut Members),
     Value(&'a mut Value),
@@ -207,7 +208,7 @@ fn put(
     Ok(())
 }
 
-/// Takes a value as what is at a path.
+/// Converts a value to the node at a path.
 fn node_at(path: &Pointer, data: Value) -> Result<Node, Undone> {
     let tree = Tree::of_value_at(path, data).map_err(|(at, why)| Undone::new(&at, why))?;
     Ok(tree.0)
@@ -282,7 +283,7 @@ fn delete(tree: &mut Tree, path: &Pointer, lenience: Lenience) -> Result<(), Und
     Ok(())
 }
 
-/// Finds what is at a path, to change something in it.
+/// Returns the map or the value at a path, so that the caller can change it.
 fn holder<'a>(tree: &'a mut Tree, path: &Pointer) -> Result<Holder<'a>, Undone> {
     if tree.at(path).is_none() {
         let Undone { path, why, .. } = missing(tree, path);
@@ -311,7 +312,7 @@ fn held<'a>(node: &'a mut Node, path: &[SmolStr]) -> Option<Holder<'a>> {
     }
 }
 
-/// Makes the maps that lead to a path, as far as nothing else is in the way.
+/// Creates the missing maps on the way to a path. Stops at a value that is no map.
 fn create_parents(tree: &mut Tree, path: &Pointer) {
     let mut node = &mut tree.0;
     for segment in path.parts() {
@@ -320,7 +321,7 @@ fn create_parents(tree: &mut Tree, path: &Pointer) {
     }
 }
 
-/// Says which is the first segment of a path that leads nowhere.
+/// Returns the error for the first missing segment of a path.
 fn missing(tree: &Tree, path: &Pointer) -> Undone {
     let mut above = Pointer::root();
     for segment in path.segments() {
@@ -347,7 +348,7 @@ fn no_holder(path: &Pointer, what: &str) -> Undone {
     Undone::new(path, format!("{above} is {what}, in which nothing is"))
 }
 
-/// Says what kind of value it is.
+/// Returns the kind of a value, in words.
 pub(crate) fn described(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

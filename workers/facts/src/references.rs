@@ -1,4 +1,4 @@
-//! Whether the names are there that facts refer to.
+//! Checks that the names in references exist.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,7 +9,7 @@ use crate::shape::Shapes;
 use crate::tree::{Node, Tree};
 use crate::violation::{Sink, Violation, did_you_mean};
 
-/// The names that references lead to, each collected once.
+/// The names at the targets of references. Each target is collected once.
 pub(crate) struct Names<'a> {
     facts: &'a Tree,
     known: HashMap<Pointer, BTreeSet<String>>,
@@ -44,7 +44,7 @@ fn collect(node: &Node, pattern: &[&str], names: &mut BTreeSet<String>) {
     }
 }
 
-/// Looks whether what is referred to is there.
+/// Checks that each reference leads to an existing name.
 pub(crate) struct References<'a, 'b> {
     pub(crate) shapes: &'a Shapes,
     pub(crate) names: &'a mut Names<'b>,

@@ -1,4 +1,4 @@
-//! The schemas that facts have to fit.
+//! The schemas of facts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,22 +16,25 @@ use crate::shape::Shapes;
 use crate::tree::{Node, Tree, is_deeper};
 use crate::violation::{Sink, Violation, did_you_mean, there_are};
 
-/// The largest schema, in bytes of JSON, and how deep it may be.
+/// The largest schema: its size in bytes of JSON, and its depth in levels.
 const LARGEST: usize = 1024 * 1024;
 const DEEPEST: usize = 64;
 
-/// How many changed places are judged one by one; of more, all facts are judged.
+/// The most changed places that are checked one by one. If there are more, all facts are checked.
 const FEW: usize = 64;
 
-/// A JSON Schema (2020-12, unless `$schema` says another draft) for the facts at one path.
+/// A JSON Schema (2020-12, unless `$schema` names another draft) for the facts at one path.
 ///
-/// Four keywords are understood beside those of JSON Schema: `sensitive: true` hides a value wherever facts are
-/// shown; `fixed: true` keeps a value as it was set first, for as long as the map that it is in is there;
-/// `references: PATH` says that a value, or in `propertyNames` each name, is one of the names at PATH, in which
-/// `*` stands for any name; and the formats `index`, `fqdn`, `mac` and `wwn`.
+/// It may use more than JSON Schema has:
+///
+/// - `sensitive: true` hides a value wherever facts are shown.
+/// - `fixed: true` keeps the first value, for as long as the map around it exists.
+/// - `references: PATH` requires that a value is one of the names at PATH; in `propertyNames`, that each name is.
+///   In PATH, `*` stands for any name.
+/// - `format` also knows `index`, `fqdn`, `mac` and `wwn`.
 #[derive(Debug, Clone)]
 pub struct Schema {
-    /// Who has registered it.
+    /// The owner, as given when the schema was registered.
     pub owner: String,
     value: Arc<Value>,
     pub(crate) shapes: Arc<Shapes>,
@@ -42,7 +45,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, with places in it.
+    /// All violations, with their places in the schema.
     pub fn read(owner: &str, value: Value) -> Result<Self, crate::Invalid> {
         let size = value.to_string().len();
         let refuse = |message: String| Violation::of_document(&Pointer::root(), message);
@@ -70,7 +73,7 @@ impl PartialEq for Schema {
     }
 }
 
-/// The schemas by the paths of the facts that they are for.
+/// The schemas, by the path of the facts that they apply to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schemas(Arc<BTreeMap<Pointer, Schema>>);
 
@@ -80,7 +83,7 @@ impl Schemas {
         self.0.iter()
     }
 
-    /// Returns these with another one at a path, or without the one there.
+    /// Returns the schemas with this one at a path, or without the one there.
     pub(crate) fn with(&self, path: &Pointer, schema: Option<Schema>) -> Self {
         let mut schemas = (*self.0).clone();
         match schema {
@@ -90,11 +93,11 @@ impl Schemas {
         Self(Arc::new(schemas))
     }
 
-    /// Notes what is wrong with facts after some differences. What was right before and is not touched is not
-    /// judged again.
+    /// Adds the violations of the facts after some differences. Does not check again what the differences leave
+    /// untouched.
     pub(crate) fn check(&self, after: &Tree, differences: &[Difference], sink: &mut Sink) {
         let mut names = Names::new(after);
-        // What was referred to may be gone.
+        // The target of a reference may be gone.
         let has_gone =
             |it: &Difference| it.before.as_ref().is_some_and(Tree::is_map) || it.after.is_none();
         let has_gone = differences.iter().any(has_gone);
@@ -119,7 +122,7 @@ impl Schemas {
         self.check_fixed(differences, sink);
     }
 
-    /// Notes which facts have changed that stay as they were set first.
+    /// Adds a violation for each fixed fact that has changed.
     pub(crate) fn check_fixed(&self, differences: &[Difference], sink: &mut Sink) {
         let schemas = self.0.iter().filter(|(_, schema)| schema.shapes.has_fixed);
         for (path, schema) in schemas {
@@ -129,12 +132,12 @@ impl Schemas {
         }
     }
 
-    /// Returns whether what is at a path is a secret, or in one.
+    /// Returns whether the value at a path is a secret, or is in one.
     pub fn is_sensitive(&self, path: &Pointer) -> bool {
         secrecy::is_sensitive(&self.sensitive(), path)
     }
 
-    /// Returns the schemas in which anything is a secret.
+    /// Returns the schemas with secrets.
     fn sensitive(&self) -> Vec<(&Pointer, &Shapes)> {
         let schemas = self.0.iter().filter(|(_, schema)| schema.shapes.has_sensitive);
         schemas.map(|(path, schema)| (path, &*schema.shapes)).collect()
@@ -145,7 +148,7 @@ impl Schemas {
         self.0.values().any(|schema| schema.shapes.has_sensitive)
     }
 
-    /// Returns what is at a path without secrets.
+    /// Returns the facts at a path as a value, with `(sensitive)` instead of each secret.
     pub fn redacted(&self, path: &Pointer, tree: &Tree) -> Value {
         let mut value = tree.to_value();
         if self.has_sensitive() {
@@ -156,7 +159,7 @@ impl Schemas {
         value
     }
 
-    /// Returns where secrets are in the facts.
+    /// Returns the paths of the secrets in the facts.
     pub fn secret_paths(&self, tree: &Tree) -> Vec<Pointer> {
         let mut paths = Vec::new();
         if self.has_sensitive() {
@@ -185,18 +188,18 @@ impl Schemas {
     }
 }
 
-/// Notes what a difference changes that was to stay as it was.
+/// Adds a violation for each fixed fact that a difference changes.
 fn check_fixed((at, schema): (&Pointer, &Schema), difference: &Difference, sink: &mut Sink) {
     let Difference { path, before, after } = difference;
     let Some(before) = before else { return };
     let fixed = Fixed { schema };
     let Some(way) = path.strip_prefix(at) else {
-        // The schema is for something in what has changed.
+        // The facts of the schema are below the path of the difference.
         let Some(way) = at.strip_prefix(path) else { return };
         let above = way.split_last().map(|(above, _)| above).unwrap_or_default();
         let is_there = after.as_ref().and_then(|after| after.at(&above)).is_some();
         let (before, after) = (before.at(&way), after.as_ref().and_then(|after| after.at(&way)));
-        // Without the map there is nothing to stay.
+        // If the map is gone, its fixed facts may go too.
         if let Some(before) = before.filter(|_| is_there) {
             fixed.check(
                 at,
@@ -226,7 +229,7 @@ impl Fixed<'_> {
         shapes.iter().any(|it| self.schema.shapes.get(*it).is_fixed)
     }
 
-    /// Notes the values that were to stay and do not.
+    /// Adds a violation for each fixed value that has changed.
     fn check(
         &self,
         path: &Pointer,
@@ -240,7 +243,7 @@ impl Fixed<'_> {
             }
             return;
         }
-        // Without the map there is nothing to stay.
+        // If the map is gone, its fixed facts may go too.
         let (Node::Map(before), Some(Node::Map(after))) = (before, after) else { return };
         for (name, node) in &**before {
             let shapes = self.schema.shapes.member(shapes, name);
@@ -249,7 +252,7 @@ impl Fixed<'_> {
     }
 }
 
-/// Returns the smallest parts that have to be judged again.
+/// Returns the smallest parts of the facts that must be checked again, each with its part of the schema.
 fn targets(
     (path, schema): (&Pointer, &Schema),
     after: &Tree,
@@ -261,7 +264,7 @@ fn targets(
     }
     let mut targets: Vec<(Pointer, usize)> = Vec::new();
     for Difference { path: changed, before, after: now } in changed {
-        // A map of which a value is another one has the same names as before.
+        // If only a value changed, the map still has the same names.
         let above = match (before, now) {
             (Some(_), Some(_)) => Some(changed.clone()),
             _ => changed.split_last().map(|(above, _)| above),
@@ -287,9 +290,9 @@ fn targets(
     targets
 }
 
-/// Judges facts by one schema.
+/// Checks facts against one schema.
 struct Judging<'a> {
-    /// All schemas: what one of them takes for a secret another one must not show.
+    /// All schemas: a violation of one schema must not show a secret of another.
     schemas: &'a Schemas,
     path: &'a Pointer,
     schema: &'a Schema,
@@ -297,19 +300,19 @@ struct Judging<'a> {
 }
 
 impl Judging<'_> {
-    /// Judges a part of the facts by its part of the schema.
+    /// Checks a part of the facts against its part of the schema.
     fn judge(&self, (at, shape): (&Pointer, usize), sink: &mut Sink) {
         let Some(tree) = self.after.at(at) else { return };
         let Some(validator) = self.schema.shapes.validator(shape) else { return };
         for error in validator.iter_errors(&tree.to_value()) {
-            // A name in a list may be one that no path leads to.
+            // A name in a list may be no valid segment of a path.
             let within = error.instance_path().to_string().parse::<Pointer>().ok();
             let path = within.as_ref().unwrap_or(&Pointer::root()).below(at);
             self.tell(&path, within.is_some(), &error, sink);
         }
     }
 
-    /// Turns an error of a validator into violations, without secrets.
+    /// Converts an error of a validator to violations, without secrets.
     fn tell(&self, path: &Pointer, is_exact: bool, error: &ValidationError<'_>, sink: &mut Sink) {
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
@@ -340,7 +343,7 @@ impl Judging<'_> {
         }
     }
 
-    /// Returns the names that the schema has for the members at a path.
+    /// Returns the names that the schema knows for the members at a path.
     fn names_at(&self, path: &Pointer) -> Vec<&str> {
         let way = path.strip_prefix(self.path).unwrap_or_default();
         let shapes = self.schema.shapes.at(way.parts());

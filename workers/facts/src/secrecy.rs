@@ -1,7 +1,7 @@
-//! Which facts are secrets.
+//! Secrets in the facts.
 //!
-//! A schema is for the facts at its path, and for what layers put there: it holds at `/web`, at `/layers/role/R/web`
-//! and at `/layers/host/H/facts/web`.
+//! A schema applies to the facts at its path, and to the same facts in layers. A schema for `/web` applies at `/web`,
+//! at `/layers/role/R/web` and at `/layers/host/H/facts/web`.
 
 use serde_json::Value;
 
@@ -9,25 +9,25 @@ use crate::layers::LAYERS;
 use crate::pointer::Pointer;
 use crate::shape::Shapes;
 
-/// What is shown in the place of a secret.
+/// The text that is shown instead of a secret.
 pub(crate) const HIDDEN: &str = "(sensitive)";
 
-/// The paths below which facts are: all, those of roles, and those of hosts. `None` is any name.
+/// The paths that hold facts: the root, each role, and each host. `None` is any name.
 const PLACES: [&[Option<&str>]; 3] =
     [&[], &[Some(LAYERS), Some("role"), None], &[Some(LAYERS), Some("host"), None, Some("facts")]];
 
-/// The schemas in which anything is a secret, by the paths that they are for.
+/// The schemas with secrets, each with the path that it applies to.
 type Known<'a> = &'a [(&'a Pointer, &'a Shapes)];
 
-/// What is done with a secret.
+/// The function that is called with each secret.
 type Visit<'a> = &'a mut dyn FnMut(Pointer, &mut Value);
 
-/// Returns the ways that lead to the facts of a schema.
+/// Returns the paths that a schema for `at` applies to. `None` is any name.
 fn ways(at: &Pointer) -> impl Iterator<Item = Vec<Option<&str>>> {
     PLACES.iter().map(|place| place.iter().copied().chain(at.segments().map(Some)).collect())
 }
 
-/// Returns whether what is at a path is a secret, or in one.
+/// Returns whether the value at a path is a secret, or is in one.
 pub(crate) fn is_sensitive(schemas: Known<'_>, path: &Pointer) -> bool {
     let parts = path.parts();
     schemas.iter().any(|(at, all)| {
@@ -40,7 +40,7 @@ pub(crate) fn is_sensitive(schemas: Known<'_>, path: &Pointer) -> bool {
     })
 }
 
-/// Calls `visit` with each secret in a value that is at a path, or with all of it.
+/// Calls `visit` with each secret in the value at a path, or with the whole value if it is in a secret.
 pub(crate) fn visit(schemas: Known<'_>, path: &Pointer, value: &mut Value, visit: Visit<'_>) {
     if is_sensitive(schemas, path) {
         return visit(path.clone(), value);
@@ -64,7 +64,7 @@ pub(crate) fn visit(schemas: Known<'_>, path: &Pointer, value: &mut Value, visit
     }
 }
 
-/// Goes on to the facts of a schema.
+/// Follows the rest of the way to the facts of a schema.
 fn descend(
     all: &Shapes,
     (path, value): (&Pointer, &mut Value),

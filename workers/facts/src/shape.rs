@@ -1,4 +1,4 @@
-//! A JSON Schema taken apart: which schema belongs to which part of the facts.
+//! A JSON Schema split into parts: each part is the schema of a part of the facts.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
@@ -10,16 +10,16 @@ use crate::format::{FORMATS, STANDARD};
 use crate::pointer::Pointer;
 use crate::violation::{Violation, did_you_mean};
 
-/// How often a regular expression may go back in one text.
+/// The most backtracking steps of a regular expression in one text.
 const BACKTRACKS: usize = 100_000;
 
-/// How many schemas one schema may be made of.
+/// The most schemas in one schema.
 const MOST_SHAPES: usize = 10_000;
 
-/// How many `$ref` may follow each other.
+/// The longest chain of `$ref`.
 const LONGEST_CHAIN: usize = 64;
 
-/// The keywords that judge each member of a map apart from the others, and the map itself by its names alone.
+/// The keywords that check each member of a map on its own, and the map itself only by its names.
 const SEPARABLE: [&str; 17] = [
     "type",
     "properties",
@@ -43,7 +43,7 @@ const SEPARABLE: [&str; 17] = [
 /// The keywords that JSON Schema does not have.
 const OWN: [&str; 3] = ["sensitive", "fixed", "references"];
 
-/// The keywords with one schema for the same value, or for values in it that this module does not tell apart.
+/// The keywords with one schema for the same value, or for values in it that this module does not distinguish.
 const ALIKE: [&str; 4] = ["if", "then", "else", "not"];
 
 /// The keywords with a list of schemas for the same value.
@@ -52,13 +52,13 @@ const CHOICES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 /// The keywords with one schema for each item of a list.
 const ITEMS: [&str; 4] = ["items", "additionalItems", "unevaluatedItems", "contains"];
 
-/// The keywords whose meaning depends on the way that leads to them. Nothing could be told apart in such a schema.
+/// The keywords whose meaning depends on the way to them. A schema with such a keyword cannot be split into parts.
 const DYNAMIC: [&str; 4] = ["$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"];
 
-/// One schema in a schema.
+/// One schema within a schema.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
-    /// Where it is in the whole.
+    /// The path in the whole schema.
     at: Pointer,
     validator: OnceLock<Option<Validator>>,
     properties: BTreeMap<String, usize>,
@@ -66,19 +66,19 @@ pub(crate) struct Shape {
     /// The schemas of members that neither `properties` nor a pattern names.
     additional: Vec<usize>,
     items: Vec<usize>,
-    /// The schemas that the same value has to fit, or may.
+    /// The schemas that the same value must fit, or may fit.
     others: Vec<usize>,
     /// The schemas of the names in a map.
     names: Vec<usize>,
-    /// Whether the members of a map are judged apart from each other.
+    /// Whether each member of a map can be checked on its own.
     is_separable: bool,
-    /// Whether it does no more than refer to another one.
+    /// Whether the schema only refers to another one.
     is_reference: bool,
-    /// Whether it is a secret.
+    /// Whether the value is a secret.
     pub(crate) is_sensitive: bool,
-    /// Whether it stays as it was set at first.
+    /// Whether the value must stay as it was first set.
     pub(crate) is_fixed: bool,
-    /// Where the names are that its value is one of.
+    /// The path of the names that the value must be one of.
     pub(crate) references: Option<Pointer>,
 }
 
@@ -93,11 +93,11 @@ pub(crate) struct Shapes {
 }
 
 impl Shapes {
-    /// Takes a schema apart.
+    /// Splits a schema into its parts.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, with places in it.
+    /// All violations, with their places in the schema.
     pub(crate) fn new(schema: &Arc<Value>) -> Result<Self, Vec<Violation>> {
         let mut builder = Builder::new(schema);
         builder.run();
@@ -125,12 +125,12 @@ impl Shapes {
         &self.shapes[index]
     }
 
-    /// Returns the schemas that the facts as a whole have to fit, or may.
+    /// Returns the schemas that the facts as a whole must fit, or may fit.
     pub(crate) fn root(&self) -> Vec<usize> {
         self.with_others(vec![0])
     }
 
-    /// Adds the schemas that a value has to fit, or may, if it has to fit or may fit these.
+    /// Adds the schemas that apply to the same value as these, directly or through others.
     fn with_others(&self, mut all: Vec<usize>) -> Vec<usize> {
         let mut next = 0;
         while let Some(index) = all.get(next) {
@@ -166,7 +166,8 @@ impl Shapes {
         self.with_others(all)
     }
 
-    /// Returns the schemas at the end of a way, of which nobody knows where it leads into a list.
+    /// Returns the schemas at the end of a way. A number in it may be a name or the position of an item, so the
+    /// schemas of both are returned.
     pub(crate) fn at(&self, way: &[smol_str::SmolStr]) -> Vec<usize> {
         way.iter().fold(self.root(), |shapes, name| {
             let mut all = self.member(&shapes, name);
@@ -177,8 +178,8 @@ impl Shapes {
         })
     }
 
-    /// Returns the schema that alone judges a member, if whether the map fits apart from that depends on its
-    /// names alone.
+    /// Returns the schema of a member that can be checked without the rest of the map; none if it cannot. The rest of
+    /// the map then depends only on its names.
     pub(crate) fn apart(&self, index: usize, name: &str) -> Option<usize> {
         let shape = &self.shapes[index];
         if !shape.is_separable {
@@ -190,7 +191,7 @@ impl Shapes {
         }
     }
 
-    /// Returns the schema that another one refers to, if it does no more than that.
+    /// Returns the schema itself, or the one at the end of its chain of references if it only refers to another.
     pub(crate) fn alias(&self, mut index: usize) -> usize {
         for _ in 0..LONGEST_CHAIN {
             let shape = &self.shapes[index];
@@ -202,7 +203,7 @@ impl Shapes {
         index
     }
 
-    /// Returns what judges the values of a schema alone; none if it can be judged as a part of the whole only.
+    /// Returns a validator for one part of the schema; none if the part is valid only within the whole.
     pub(crate) fn validator(&self, index: usize) -> Option<&Validator> {
         let shape = &self.shapes[index];
         let build = || {
@@ -232,13 +233,13 @@ impl Shape {
         all
     }
 
-    /// Returns the names of the members that the schema has.
+    /// Returns the names of the members that the schema knows.
     pub(crate) fn known_names(&self) -> impl Iterator<Item = &str> {
         self.properties.keys().map(String::as_str)
     }
 }
 
-/// Returns what is at a path in a schema.
+/// Returns the value at a path in a schema.
 fn part<'a>(schema: &'a Value, at: &Pointer) -> Option<&'a Value> {
     at.segments().try_fold(schema, |schema, segment| match schema {
         Value::Object(map) => map.get(segment),
@@ -249,12 +250,12 @@ fn part<'a>(schema: &'a Value, at: &Pointer) -> Option<&'a Value> {
 
 struct Builder<'a> {
     schema: &'a Value,
-    /// Whether a part of the schema means something in the whole only.
+    /// Whether a part of the schema has its meaning only within the whole.
     is_whole: bool,
     shapes: Vec<Shape>,
-    /// The schemas that were met, by their path in the whole.
+    /// The schemas that were found, by their path in the whole.
     known: HashMap<Pointer, usize>,
-    /// Those that were not looked at yet.
+    /// The schemas that were not read yet.
     waiting: VecDeque<(usize, &'a Value)>,
     violations: Vec<Violation>,
 }
@@ -266,7 +267,7 @@ impl<'a> Builder<'a> {
         Self { schema, is_whole, shapes: Vec::new(), known, waiting, violations: Vec::new() }
     }
 
-    /// Looks at all schemas that are met. One after the other: a schema may nest as deep as it likes.
+    /// Reads all schemas that it finds. Uses a queue instead of recursion, so a schema may nest to any depth.
     fn run(&mut self) {
         self.shape(Pointer::root(), self.schema);
         while let Some((index, schema)) = self.waiting.pop_front() {
@@ -283,7 +284,7 @@ impl<'a> Builder<'a> {
         self.check_chains();
     }
 
-    /// Returns the number of a schema, which is looked at later.
+    /// Returns the index of a schema. A new one is queued to be read.
     fn shape(&mut self, at: Pointer, schema: &'a Value) -> usize {
         if let Some(index) = self.known.get(&at) {
             return *index;
@@ -302,7 +303,7 @@ impl<'a> Builder<'a> {
             self.violations.push(Violation::of_document(&at.join(key), message));
         }
         for key in map.keys().filter(|key| !OWN.contains(&key.as_str())) {
-            // JSON Schema lets unknown keywords be, and a misspelt one would be a secret that is shown.
+            // JSON Schema ignores unknown keywords, so a misspelt `sensitive` would show a secret.
             let help = did_you_mean(key, OWN);
             if help.is_some() {
                 let message = format!("there is no keyword {key:?}");
@@ -327,7 +328,7 @@ impl<'a> Builder<'a> {
         }
         for (pattern, member) in members(map, "patternProperties") {
             let at = at.join("patternProperties").join(pattern);
-            // The same engine as that of the validator, so that both find the same names.
+            // With the regular expressions of the validator, so that both match the same names.
             match options().build(&json!({"pattern": pattern})) {
                 Ok(validator) => {
                     let member = self.shape(at, member);
@@ -350,14 +351,14 @@ impl<'a> Builder<'a> {
         Shape { at, ..shape }
     }
 
-    /// Returns the schemas under keywords that have one each.
+    /// Returns the schemas of keywords that have one schema each.
     fn each(&mut self, map: &'a Map<String, Value>, at: &Pointer, keys: &[&str]) -> Vec<usize> {
         let schemas = keys.iter().filter_map(|key| Some((*key, map.get(*key)?)));
         let schemas = schemas.filter(|(_, schema)| !schema.is_array());
         schemas.map(|(key, schema)| self.shape(at.join(key), schema)).collect()
     }
 
-    /// Returns the schemas under keywords that have a list each.
+    /// Returns the schemas of keywords that have a list of schemas each.
     fn lists(&mut self, map: &'a Map<String, Value>, at: &Pointer, keys: &[&str]) -> Vec<usize> {
         let mut all = Vec::new();
         for key in keys {
@@ -381,7 +382,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads where the names are that something refers to.
+    /// Reads the path of the names in `references`.
     fn target(&mut self, map: &Map<String, Value>, at: &Pointer) -> Option<Pointer> {
         let target = map.get("references")?;
         let pointer = target.as_str().and_then(|text| text.parse::<Pointer>().ok());
@@ -424,7 +425,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Refuses chains of references that are long or lead nowhere: who follows them would go too deep.
+    /// Refuses chains of references that are too long or never end: following them would go too deep.
     fn check_chains(&mut self) {
         for shape in &self.shapes {
             let (mut last, mut length) = (shape, 0);
@@ -449,7 +450,7 @@ fn members<'a>(
     map.get(key).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Decodes the fragment of an address.
+/// Decodes the percent escapes in the fragment of an address.
 fn unescaped(fragment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
@@ -466,8 +467,8 @@ fn unescaped(fragment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns whether a part of a schema may mean something else alone than in the whole: it refers to other parts than
-/// the definitions at the root, or gives addresses or definitions of its own.
+/// Returns whether a part of a schema may mean something else on its own than in the whole. Such a part refers to
+/// more than the definitions at the root, or has its own addresses or definitions.
 fn means_more_in_the_whole(schema: &Value, is_root: bool) -> bool {
     match schema {
         Value::Object(map) => map.iter().any(|(key, value)| match key.as_str() {

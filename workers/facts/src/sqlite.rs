@@ -1,9 +1,9 @@
 //! Facts in one SQLite file.
 //!
 //! Invariants:
-//! 1. Each commit is on disk when it ends, or leaves nothing (write-ahead log, synchronous).
+//! 1. Each commit is on disk when it returns, or leaves nothing (write-ahead log, synchronous).
 //! 2. Only its owner can read the file.
-//! 3. A file that cannot be understood is left as it is.
+//! 3. A file that cannot be understood is left unchanged.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use crate::schema::Schema;
 use crate::store::{Backend, Commit, Document, Entry, KEPT_ENTRIES, StoreError, Stored};
 use crate::tree::Tree;
 
-/// What leads from each format of the file to the next one; the last is the format that is written.
+/// The SQL from each format of the file to the next one. The last step makes the format that is written.
 const STEPS: &[&str] = &["
     CREATE TABLE state (
         id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -51,13 +51,13 @@ const STEPS: &[&str] = &["
     INSERT INTO state VALUES (1, 0, 0, '');
 "];
 
-/// What tells a store of facts from other SQLite files.
+/// The application id, which tells a store of facts from other SQLite files.
 const APPLICATION: i64 = 0x4372_6661;
 
-/// How long one who reads waits for one who writes, or the other way round.
+/// How long a connection waits for the lock of another one.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Facts in a file. Several processes may use it at a time.
+/// Facts in a file. Several processes may use the file at the same time.
 #[derive(Debug)]
 pub struct Sqlite {
     connection: Connection,
@@ -65,23 +65,23 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file, and makes it if it is not there.
+    /// Opens the file; creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// When it cannot be made, is no store of facts, or was made by a later version of the program: it is left as it
-    /// is then.
+    /// When the file cannot be created, is no store of facts, or was made by a later version of the program. The file
+    /// is left unchanged then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         // SQLite gives its other files the mode of this one.
         make_private(path)?;
         Self::open_with(path, STEPS)
     }
 
-    /// Opens the file to read it; none if it is not there, or nothing was ever put into it.
+    /// Opens the file to read it; none if it does not exist or is empty.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open), and when it has an older format, which only `open` migrates.
+    /// As [`open`](Self::open), and when the file has an older format: only `open` migrates it.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
         match fs::metadata(path) {
             Ok(found) if found.len() == 0 => return Ok(None),
@@ -101,11 +101,11 @@ impl Sqlite {
         }
     }
 
-    /// Returns a store in memory, which is empty and is gone when it is dropped: for tests and trials.
+    /// Returns an empty store in memory, for tests and trials. Its content is lost when it is dropped.
     ///
     /// # Errors
     ///
-    /// When there is no memory for it.
+    /// When there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
         let path = PathBuf::from(":memory:");
         let connection = Connection::open_in_memory().map_err(|source| wrong(&path, source))?;
@@ -135,7 +135,7 @@ impl Sqlite {
         Ok(store)
     }
 
-    /// Returns the format of the file; none if it is empty. Changes nothing in it.
+    /// Returns the format of the file; none if it is empty. Does not change the file.
     fn format(&self) -> Result<Option<i64>, StoreError> {
         let read = |query: &str| -> Result<i64, StoreError> {
             let read = self.connection.query_row(query, [], |row| row.get(0));
@@ -151,7 +151,7 @@ impl Sqlite {
         Ok(Some(format))
     }
 
-    /// Sets how the file is written.
+    /// Sets the options for writing the file.
     fn set(&self) -> Result<(), StoreError> {
         let set = self.connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
@@ -159,7 +159,7 @@ impl Sqlite {
         set.map_err(|source| self.wrong(source))
     }
 
-    /// Makes the tables, unless another process has meanwhile.
+    /// Creates the tables, unless another process has created them meanwhile.
     fn make(&self, steps: &[&str]) -> Result<(), StoreError> {
         let begin = |connection: &Connection| -> rusqlite::Result<()> {
             let transaction =
@@ -183,7 +183,7 @@ impl Sqlite {
         StoreError::Damaged { path: self.path.clone(), why: why.into() }
     }
 
-    /// Reads the rows of a table with two texts each.
+    /// Returns the rows of a query, with two texts each.
     fn pairs(&self, query: &str) -> Result<Vec<(String, String)>, StoreError> {
         let read = || {
             let mut statement = self.connection.prepare_cached(query)?;
@@ -215,7 +215,7 @@ impl Sqlite {
             facts.put(&path, tree.map_err(|(_, why)| self.damaged(why))?.0);
         }
         let found = Digest::of(&facts);
-        // Before the first commit there is none.
+        // Before the first commit there is no digest.
         if revision > 0 && Digest::parse(&digest) != Some(found) {
             return Err(self.damaged("the facts are not those that were written last"));
         }
@@ -325,7 +325,7 @@ impl Sqlite {
     }
 }
 
-/// An entry whose differences were not read yet.
+/// An entry whose differences are still text.
 struct RawEntry {
     entry: Entry,
     differences: String,
@@ -333,7 +333,7 @@ struct RawEntry {
 
 impl Backend for Sqlite {
     fn load(&mut self) -> Result<Stored, StoreError> {
-        // What is read comes from one state of the file.
+        // In one transaction, so that all reads see one state of the file.
         let begin =
             |it: &Self, text| it.connection.execute_batch(text).map_err(|source| it.wrong(source));
         begin(self, "BEGIN")?;
@@ -385,10 +385,10 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Makes a file that only its owner can read, if it is not there.
+/// Creates the file if it does not exist, and lets only its owner read it.
 fn make_private(path: &Path) -> Result<(), StoreError> {
     let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-    // The umask may have taken some of it.
+    // The umask may have removed some of the mode.
     let made = options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
     made.map_err(|source| StoreError::Make { path: path.to_owned(), source })
 }
@@ -399,26 +399,26 @@ fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             StoreError::Damaged { path, why: source.to_string() }
         }
-        // A table or a column that is not there, or a value of another type.
+        // A missing table or column, or a value of another type.
         Some(ErrorCode::Unknown) | None => StoreError::Damaged { path, why: source.to_string() },
         _ => StoreError::Use { path, source: source.into() },
     }
 }
 
-/// Makes a file of an older format one of the newest, in one transaction. Before that a copy of it is put beside it,
-/// and read again.
+/// Migrates a file of an older format to the newest one, in one transaction. First puts a copy beside the file, and
+/// reads the copy to check it.
 fn migrate(store: &Sqlite, steps: &[&str], known: i64) -> Result<(), StoreError> {
     let copy = PathBuf::from(format!("{}.before-migration", store.path.display()));
     let make = |source| StoreError::Make { path: copy.clone(), source };
     let behavior = TransactionBehavior::Immediate;
-    // Nobody else writes from here on.
+    // No other process writes from here on.
     let lock = connect(&store.path)?;
     let transaction =
         Transaction::new_unchecked(&lock, behavior).map_err(|source| store.wrong(source))?;
     if copy.exists() {
         fs::remove_file(&copy).map_err(make)?;
     }
-    // What is put into an empty file leaves its mode as it is.
+    // SQLite keeps the mode of an empty file that it writes into.
     make_private(&copy)?;
     let into = store.connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
     into.map_err(|source| store.wrong(source))?;
@@ -441,7 +441,7 @@ fn millis(at: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Writes differences as JSON: `[path, before, after]`, each of the two in a list that is empty if nothing is there.
+/// Returns differences as JSON: `[path, before, after]`. `before` and `after` are lists of one value, or empty lists.
 fn written(differences: &[Difference]) -> Value {
     let side = |tree: &Option<Tree>| Value::Array(tree.iter().map(Tree::to_value).collect());
     let one = |it: &Difference| {

@@ -1,4 +1,4 @@
-//! The facts at one moment, and what a change makes of them.
+//! The facts at one moment, and the effect of a change on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::tree::Tree;
 use crate::update::{Update, Version, check_reason};
 use crate::violation::{Sink, Violation};
 
-/// The facts at one moment. Cheap to clone. Two are equal if they are of the same commit.
+/// The facts at one moment. Cheap to clone. Two snapshots are equal if they come from the same commit.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot(Arc<Stored>);
 
@@ -45,22 +45,22 @@ impl Snapshot {
         self.0.facts.at(path)
     }
 
-    /// Returns the version that a user has given the facts last; 0 before the first.
+    /// Returns the version of the facts, as given by a user; 0 before the first.
     pub fn version(&self) -> u64 {
         self.0.version
     }
 
-    /// Returns how many changes there have been, those of the agent included.
+    /// Returns the number of changes so far, including those of the agent.
     pub fn revision(&self) -> u64 {
         self.0.revision
     }
 
-    /// Returns what the facts are known by.
+    /// Returns the digest of the facts.
     pub fn digest(&self) -> Digest {
         self.0.digest
     }
 
-    /// Returns the facts that the agent has written, and which part of it.
+    /// Returns the paths of the agent's facts, each with its owner: a part of the agent.
     pub fn owned(&self) -> &BTreeMap<Pointer, String> {
         &self.0.owned
     }
@@ -75,16 +75,16 @@ impl Snapshot {
         facts_at(&self.0, version, past)
     }
 
-    /// Returns the facts at a path with `(sensitive)` in the place of each secret.
+    /// Returns the facts at a path, with `(sensitive)` instead of each secret; none if nothing is there.
     pub fn redacted(&self, path: &Pointer) -> Option<Value> {
         Some(self.0.schemas.redacted(path, &self.at(path)?))
     }
 }
 
-/// How many values one update may copy.
+/// The most values that one update may copy.
 const MOST_VALUES: usize = 1_000_000;
 
-/// What the history is asked for.
+/// The parts of the history that a change may need.
 pub(crate) trait Past {
     /// Returns the entries with a revision below this one, newest first.
     fn entries(&mut self, before: u64) -> Result<Vec<Entry>, StoreError>;
@@ -93,7 +93,7 @@ pub(crate) trait Past {
     fn document(&mut self) -> Result<Option<Document>, StoreError>;
 }
 
-/// Returns what comes of a change, and what has to be committed for it; nothing if nothing changes.
+/// Returns the outcome of a change, and the commit for it; no commit if nothing changes.
 pub(crate) fn change(
     before: &Snapshot,
     submission: &Submission,
@@ -108,7 +108,7 @@ pub(crate) fn change(
     let differences = differences((&stored.facts, &changed.facts), &submission.change);
     let mut owned = stored.owned.clone();
     let overwritten = match &submission.change {
-        // What is so already is not noted.
+        // A value that is already there makes no commit.
         Change::Own(_) if differences.is_empty() => {
             return Ok((outcome(stored, differences, Vec::new()), None));
         }
@@ -141,7 +141,7 @@ pub(crate) fn change(
     Ok((outcome, Some(Commit { stored: next, entry, changes_owned, changes_schema, document })))
 }
 
-/// Returns what a change has changed, and looks only where it may have.
+/// Returns the differences that a change made. Compares only the paths that it may have changed.
 fn differences((before, after): (&Tree, &Tree), change: &Change) -> Vec<Difference> {
     let operations = match change {
         Change::Update(update) => &update.operations,
@@ -156,7 +156,7 @@ fn outcome(stored: &Stored, differences: Vec<Difference>, overwritten: Vec<Owned
     Outcome { version, revision, digest, differences, overwritten }
 }
 
-/// Says where a violation was written, if the change has put it there.
+/// Adds the place in the document to a violation, if the change has written the fact.
 fn locate(violation: &mut Violation, change: &Change) {
     let document = match (change, &violation.path) {
         (Change::Update(update), Some(path)) => update.place_of_fact(path),
@@ -166,7 +166,7 @@ fn locate(violation: &mut Violation, change: &Change) {
     violation.document = document.or(violation.document.take());
 }
 
-/// What a change makes of the facts before they are judged.
+/// The facts after a change, before they are checked.
 struct Changed {
     facts: Tree,
     version: u64,
@@ -218,7 +218,7 @@ impl Changed {
         };
         let place_of = |operation| Some(update.place_of(operation));
         let facts = done(&self.facts, &update.operations, update.lenience(), place_of)?;
-        // Who asks is known; who has written it is only said.
+        // The sender is verified; the author is only a claim.
         let who = match &update.author {
             Some(author) if *author != self.who => format!("{author}, by {}", self.who),
             _ => self.who,
@@ -244,7 +244,7 @@ impl Changed {
         past: &mut dyn Past,
     ) -> Result<Self, FactsError> {
         let mut facts = facts_at(stored, to, past)?;
-        // What the agent knows now it knows still.
+        // The facts of the agent keep their current values.
         for path in stored.owned.keys() {
             match stored.facts.at(path) {
                 Some(fact) => facts.put(path, fact.0),
@@ -255,7 +255,7 @@ impl Changed {
     }
 }
 
-/// Returns the facts as they were at the end of a version: takes back what was changed since.
+/// Returns the facts as they were at the end of a version. Undoes the later changes, newest first.
 pub(crate) fn facts_at(
     stored: &Stored,
     version: u64,
@@ -283,7 +283,7 @@ pub(crate) fn facts_at(
             }
             below = entry.revision;
         }
-        // Before the first commit there was nothing.
+        // Before the first commit there were no facts.
         match (entries.is_empty(), version, below) {
             (false, ..) => {}
             (true, 0, 1) => return Ok(facts),
@@ -292,12 +292,12 @@ pub(crate) fn facts_at(
     }
 }
 
-/// What the agent writes it writes as often as it likes.
+/// The lenience for the agent: it may repeat its operations without an error.
 fn own_lenience() -> Lenience {
     Lenience { creates_parents: true, ignores_missing: true }
 }
 
-/// Does the operations one after the other.
+/// Applies the operations in order.
 fn done(
     facts: &Tree,
     operations: &[Operation],
@@ -307,7 +307,7 @@ fn done(
     let (mut facts, mut left) = (facts.clone(), MOST_VALUES);
     for (index, operation) in operations.iter().enumerate() {
         if let Operation::Copy(from, path) = operation {
-            // Copies of copies grow without end.
+            // Without a limit, copies of copies could fill the memory.
             let count = facts.at(from).map_or(0, |copied| copied.count());
             left = left.checked_sub(count).ok_or_else(|| {
                 let message = format!("an update copies at most {MOST_VALUES} values");
@@ -340,7 +340,7 @@ fn next(stored: u64) -> Result<u64, FactsError> {
     }
 }
 
-/// Returns what is wrong with changed facts: those that are stored, and those that each host sees.
+/// Returns the violations of changed facts, as they are stored and as each host sees them.
 fn judged(
     (stored, facts): (&Stored, &Tree),
     schemas: &Schemas,
@@ -353,7 +353,7 @@ fn judged(
         vec![Difference { path: Pointer::root(), before: None, after: Some(facts.clone()) }]
     };
     if hosts.is_empty() {
-        // While there were hosts, nobody has looked at what the site alone says.
+        // While there were hosts, the facts of the site were not checked alone.
         let is_same = *schemas == stored.schemas && layers::hosts(&stored.facts).is_empty();
         let all = if is_same { differences.to_vec() } else { whole(facts) };
         schemas.check(facts, &all, &mut sink);
@@ -362,7 +362,7 @@ fn judged(
         }
         return sink;
     }
-    // What the site leaves open, the layers of the hosts fill in.
+    // The facts of the site may be incomplete: the layers of the hosts complete them.
     let mut told = BTreeSet::new();
     for host in hosts {
         let seen = layers::effective(facts, Some(&host));
@@ -382,7 +382,7 @@ fn judged(
     sink
 }
 
-/// Notes whose facts they are; refuses to write over those of others, and into them.
+/// Records the owner of the written facts. Refuses operations on facts of other owners, and above or below them.
 fn own(
     owned: &mut BTreeMap<Pointer, String>,
     (operations, owner): (&[Operation], &str),
@@ -395,7 +395,7 @@ fn own(
         let is_own = owned.iter().any(|(at, of)| of == owner && path.is_within(at));
         let others = match other {
             Some((at, of)) => Some(Owned { path: at.clone(), owner: of.clone() }),
-            // What is there and nobody of the agent has written is of a user, also if it is equal.
+            // An existing fact without an owner in the agent belongs to a user, even if its value is the same.
             None if !is_own && stored.at(path).is_some() => {
                 Some(Owned { path: path.clone(), owner: "a user".to_owned() })
             }
@@ -416,7 +416,7 @@ fn own(
     Ok(())
 }
 
-/// Takes the facts of the agent that a user overwrites from it; refuses those that were not named.
+/// Removes the owner of the agent's facts that a user overwrites. Refuses facts outside of `overwrites`.
 fn overwrite(
     owned: &mut BTreeMap<Pointer, String>,
     differences: &[Difference],

@@ -1,4 +1,4 @@
-//! What keeps facts on disk, or elsewhere.
+//! Stores of facts, on disk or elsewhere.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,54 +12,54 @@ use crate::pointer::Pointer;
 use crate::schema::Schemas;
 use crate::tree::Tree;
 
-/// Keeps facts: the seam between [`Facts`](crate::Facts) and where they are.
+/// A store of facts. [`Facts`](crate::Facts) uses it.
 ///
 /// All methods block.
 ///
 /// # Requirements
 ///
-/// - A commit is durable when [`commit`](Self::commit) returns `true`, or leaves nothing: also when the process
-///   is killed in the middle of it, or the disk is full.
-/// - Of two commits with one expected revision one is refused, also if they come from two processes.
+/// - A commit is durable when [`commit`](Self::commit) returns `true`. A commit is stored as a whole or not at all,
+///   even if the process is killed during it, or the disk is full.
+/// - Of two commits after the same revision, one is refused, even if they come from two processes.
 /// - `conformance::check` (feature `testing`) passes.
 pub trait Backend: fmt::Debug + Send {
-    /// Reads all that is kept. A store that nothing was committed to has empty facts and revision 0.
+    /// Reads the stored state. A store without commits has empty facts and revision 0.
     ///
     /// # Errors
     ///
-    /// When it cannot be read or is damaged.
+    /// When the store cannot be read or is damaged.
     fn load(&mut self) -> Result<Stored, StoreError>;
 
     /// Returns the number of the last commit.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// When the store cannot be read.
     fn revision(&mut self) -> Result<u64, StoreError>;
 
-    /// Commits a change if the store is still at the revision before it; returns whether it was.
+    /// Commits a change if the store is still at the revision before it. Returns `false` if it is not.
     ///
     /// # Errors
     ///
-    /// When it cannot be written; nothing was changed then.
+    /// When the commit cannot be written. Nothing was changed then.
     fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError>;
 
-    /// Reads the newest entries of the history with a revision below `before`, at most so many, newest first.
+    /// Reads the newest entries of the history with a revision below `before`: at most `most`, newest first.
     ///
     /// # Errors
     ///
-    /// When they cannot be read.
+    /// When the store cannot be read.
     fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError>;
 
-    /// Reads the last document that a user has loaded; none if none was.
+    /// Reads the last document that a user has loaded; none if no document was loaded.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// When the store cannot be read.
     fn document(&mut self) -> Result<Option<Document>, StoreError>;
 }
 
-/// A document of facts, as a user has loaded it.
+/// A document of facts, as a user loaded it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Document {
     /// Its version.
@@ -68,44 +68,44 @@ pub struct Document {
     pub facts: Tree,
 }
 
-/// How many entries of the history are kept at least.
+/// The smallest number of history entries that a store keeps.
 pub const KEPT_ENTRIES: u64 = 100_000;
 
-/// All that a store keeps, but the history and the last document.
+/// The content of a store, except the history and the last document.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stored {
     /// The facts.
     pub facts: Tree,
-    /// The version that a user has given them; 0 before the first.
+    /// The version of the facts, as given by a user; 0 before the first.
     pub version: u64,
-    /// How many commits there have been.
+    /// The number of commits so far.
     pub revision: u64,
-    /// What the facts are known by.
+    /// The digest of the facts.
     pub digest: Digest,
-    /// The facts that the agent has written, and which part of it.
+    /// The paths of the agent's facts, each with its owner: a part of the agent.
     pub owned: BTreeMap<Pointer, String>,
     /// The schemas.
     pub schemas: Schemas,
 }
 
-/// One change, to be made as a whole or not at all.
+/// One change, which is stored as a whole or not at all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Commit {
-    /// What it leads to. Its revision is one more than that of the store.
+    /// The content of the store after the change. Its revision is that of the store plus 1.
     pub stored: Stored,
-    /// What is in the history of it.
+    /// The entry for the history.
     pub entry: Entry,
-    /// Whether other facts are of the agent than before.
+    /// Whether the owners of facts have changed.
     pub changes_owned: bool,
-    /// The path of the schema that is another than before.
+    /// The path of the changed schema; none if no schema has changed.
     pub changes_schema: Option<Pointer>,
-    /// The document, if it is one.
+    /// The loaded document; none if the change is no load.
     pub document: Option<Document>,
 }
 
 impl Commit {
-    /// Returns each fact that is another one than before, as a store keeps them: each value and each empty map
-    /// with its path. None is a fact that is gone.
+    /// Returns the changed facts as rows of a store: each changed value and each changed empty map, with its path.
+    /// None is a removed row.
     pub fn rows(&self) -> Vec<(Pointer, Option<Value>)> {
         let mut rows = BTreeMap::new();
         for Difference { path, before, after } in &self.entry.differences {
@@ -115,7 +115,7 @@ impl Commit {
             if let Some(after) = after {
                 after.leaves(path, &mut |path, value| drop(rows.insert(path, Some(value))));
             }
-            // A map that was or becomes empty is a row itself.
+            // A map that was empty or becomes empty has a row itself.
             if let Some((above, _)) = path.split_last() {
                 let is_empty =
                     self.stored.facts.at(&above).filter(|it| it.names().next().is_none());
@@ -131,19 +131,19 @@ impl Commit {
 pub struct Entry {
     /// The number of the commit, from 1.
     pub revision: u64,
-    /// The version of the facts after it.
+    /// The version of the facts after the change.
     pub version: u64,
-    /// When it was made; to the millisecond.
+    /// The time of the change, to the millisecond.
     pub at: SystemTime,
-    /// Who has made it.
+    /// The sender; `author, by sender` if an update names another author.
     pub who: String,
-    /// Why.
+    /// The reason; none if none was given.
     pub why: Option<String>,
-    /// What it was: `update`, `load`, `merge`, `restore`, `own` or `schema`.
+    /// The kind of change: `update`, `load`, `merge`, `restore`, `own` or `schema`.
     pub kind: String,
-    /// What the facts are known by after it.
+    /// The digest of the facts after the change.
     pub digest: Digest,
-    /// What has changed, with what was there before.
+    /// The changed facts, with their values before and after.
     pub differences: Vec<Difference>,
 }
 
@@ -151,38 +151,38 @@ pub struct Entry {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The file cannot be made, or looked for.
+    /// The file cannot be created or looked up.
     #[error("cannot make or find {}", path.display())]
     Make {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The disk refuses, or another process holds the file for too long. Nothing was changed.
+    /// The disk fails or is full, or another process locks the file for too long. Nothing was changed.
     #[error("cannot use the facts in {}", path.display())]
     Use {
         /// The file.
         path: PathBuf,
-        /// What the store said.
+        /// The error of the store.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// What is in the file is not what was written. It is left as it is.
+    /// The content of the file is not what was written. The file is left unchanged.
     #[error("the facts in {} are damaged: {why}; put a good copy in its place, or move it away", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The damage, in words.
         why: String,
     },
-    /// A later version of the program has made it.
+    /// A later version of the program made the file, or the file has an older format that was not migrated.
     #[error("the facts in {} have format {format}; this program reads up to {known}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// Its format.
+        /// The format of the file.
         format: i64,
-        /// The newest format that is read.
+        /// The newest format that this program reads.
         known: i64,
     },
 }

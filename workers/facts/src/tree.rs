@@ -1,4 +1,4 @@
-//! The tree of facts: maps of which unchanged parts are shared between one state and the next.
+//! The tree of facts. One state and the next share the parts that did not change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use smol_str::SmolStr;
 
 use crate::pointer::{DEEPEST, LONGEST_SEGMENT, Pointer};
 
-/// Facts: a tree of maps, or one value. Cheap to clone; clones share what is in them.
+/// Facts: a tree of maps, or one value. Cheap to clone; clones share their content.
 ///
-/// The members of a map are sorted by name, so that it does not matter in which order they were written. A list
-/// is one value: it changes as a whole, though a [`Pointer`] may lead into it.
+/// The members of a map are sorted by name, so their order in a document does not matter. A list is one value: it
+/// changes as a whole, although a [`Pointer`] may lead into it.
 #[derive(Clone)]
 pub struct Tree(pub(crate) Node);
 
-/// A map whose members are facts of their own, or a value.
+/// A map of facts, or a value.
 #[derive(Clone)]
 pub(crate) enum Node {
     Map(Arc<Members>),
@@ -27,7 +27,7 @@ pub(crate) enum Node {
 pub(crate) type Members = BTreeMap<SmolStr, Node>;
 
 impl fmt::Debug for Tree {
-    /// Says what it is, and none of its values: they may be secrets.
+    /// Writes the kind of the tree, but no values: they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Node::Map(members) => write!(f, "Tree({} members)", members.len()),
@@ -44,17 +44,17 @@ impl Default for Tree {
 }
 
 impl Tree {
-    /// Takes a value as facts.
+    /// Converts a value to facts.
     ///
     /// # Errors
     ///
-    /// The path of a value that is more than 64 levels deep, or whose name is empty or longer than 1,024 bytes,
-    /// and why it is refused.
+    /// The path of the refused value, and the reason: it is more than 64 levels deep, or its name is empty or longer
+    /// than 1,024 bytes.
     pub fn from_value(value: Value) -> Result<Self, (Pointer, String)> {
         Self::of_value_at(&Pointer::root(), value)
     }
 
-    /// Takes a value as the facts at a path, which counts for how deep they are.
+    /// Converts a value to the facts at a path. The levels of the path count towards the limit of 64.
     pub(crate) fn of_value_at(path: &Pointer, value: Value) -> Result<Self, (Pointer, String)> {
         let mut way = path.parts().to_vec();
         match node_of(value, &mut way) {
@@ -63,7 +63,7 @@ impl Tree {
         }
     }
 
-    /// Returns how many values and maps there are, those in lists included.
+    /// Returns the number of values and maps, including those in lists.
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
             Node::Leaf(value) => count(value),
@@ -96,7 +96,7 @@ impl Tree {
         self.0.to_value()
     }
 
-    /// Returns the names of the members; none of what is no map.
+    /// Returns the names of the members; no names if the tree is no map.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let members = match &self.0 {
             Node::Map(members) => Some(members),
@@ -105,12 +105,12 @@ impl Tree {
         members.into_iter().flat_map(|members| members.keys().map(SmolStr::as_str))
     }
 
-    /// Returns whether it is a map.
+    /// Returns whether the tree is a map.
     pub fn is_map(&self) -> bool {
         matches!(self.0, Node::Map(_))
     }
 
-    /// Calls `visit` with each value and each empty map, and its path.
+    /// Calls `visit` with each value and each empty map, each with its path.
     pub(crate) fn leaves(&self, at: &Pointer, visit: &mut impl FnMut(Pointer, Value)) {
         match &self.0 {
             Node::Leaf(value) => visit(at.clone(), (**value).clone()),
@@ -125,7 +125,7 @@ impl Tree {
         }
     }
 
-    /// Puts a value at a path that was found free, with the maps that lead to it.
+    /// Puts a value at a path, and creates the maps on the way to it. Replaces values that are in the way.
     pub(crate) fn put(&mut self, path: &Pointer, new: Node) {
         let mut node = &mut self.0;
         for segment in path.parts() {
@@ -139,7 +139,7 @@ impl Tree {
         *node = new;
     }
 
-    /// Removes what is at a path in the maps, if anything is.
+    /// Removes the fact at a path, if there is one. Does not look into lists.
     pub(crate) fn remove(&mut self, path: &Pointer) {
         let Some((last, above)) = path.parts().split_last() else { return };
         let mut node = &mut self.0;
@@ -167,7 +167,7 @@ impl Node {
         }
     }
 
-    /// Returns whether the two are known to be equal because they are the same.
+    /// Returns whether both are the same node, and therefore equal. Equal nodes need not be the same.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(one), Self::Map(other)) => Arc::ptr_eq(one, other),
@@ -194,7 +194,7 @@ impl PartialEq for Tree {
     }
 }
 
-/// Returns the member of a value in a list, or of a map in one.
+/// Returns the item of a list, or the member of a map in a list.
 fn member<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
     match value {
         Value::Array(items) => items.get(index(segment)?),
@@ -203,7 +203,7 @@ fn member<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
     }
 }
 
-/// Reads the position of an item, which is written without leading zeros.
+/// Reads the position of an item; none if it has leading zeros or is no number.
 pub(crate) fn index(segment: &str) -> Option<usize> {
     let is_plain = segment == "0" || !segment.starts_with('0');
     let is_number = !segment.is_empty() && segment.bytes().all(|byte| byte.is_ascii_digit());
@@ -232,7 +232,7 @@ fn node_of(value: Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
     Ok(Node::Map(Arc::new(members)))
 }
 
-/// What is said of values that are too deep.
+/// The message for values that are nested too deep.
 const TOO_DEEP: &str = "it is nested deeper than 64 levels";
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -242,11 +242,11 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Brings a value into the one form in which it is kept, so that equal values have equal texts.
+/// Converts a value to its stored form, so that equal values have equal texts.
 fn make_normal(value: &mut Value) -> Result<(), String> {
     match value {
         Value::Number(number) if number.as_f64() == Some(0.0) && number.is_f64() => {
-            // -0.0 is equal to 0.0, and written otherwise.
+            // -0.0 equals 0.0, but its text differs.
             *value = 0.0.into();
         }
         Value::Array(items) => items.iter_mut().try_for_each(make_normal)?,
@@ -270,7 +270,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Returns whether lists and maps nest deeper in a value than so many levels.
+/// Returns whether lists and maps in a value nest deeper than `levels`.
 pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
     match value {
         Value::Array(items) => levels == 0 || items.iter().any(|it| is_deeper(it, levels - 1)),

@@ -1,4 +1,4 @@
-//! Updates as they are written, and what they hold.
+//! Updates, and how they are read and written as documents.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use crate::operation::{Lenience, Operation, described};
 use crate::pointer::Pointer;
 use crate::violation::{Invalid, Violation, did_you_mean, shown};
 
-/// How many operations one update may have.
+/// The most operations in one update.
 const MOST_OPERATIONS: usize = 100_000;
 
-/// How long the name of an author and a reason may be, in characters.
+/// The longest name of an author, and the longest reason, in characters.
 pub const LONGEST_REASON: usize = 1000;
 
-/// The version of the facts: a number from 1 to 9,223,372,036,854,775,807 that whoever updates them chooses, and
-/// that only grows.
+/// The version of the facts: a number from 1 to 9,223,372,036,854,775,807. The author of an update chooses it. It
+/// only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {
-    /// Returns the version with this number, if it is one.
+    /// Returns the version with this number; none if the number is out of range.
     pub fn new(number: u64) -> Option<Self> {
         (1..=i64::MAX as u64).contains(&number).then_some(Self(number))
     }
@@ -34,7 +34,7 @@ impl Version {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Why the value is no version.
     pub fn of_value(value: &Value) -> Result<Self, String> {
         let range = "a whole number from 1 to 9223372036854775807";
         match value.as_u64().map(Self::new) {
@@ -69,25 +69,25 @@ impl fmt::Display for Version {
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Update {
-    /// The version that the facts have after it. None takes the one that follows.
+    /// The version of the facts after the update. None takes the next one.
     pub version: Option<Version>,
-    /// The version that the facts have to have before it. None takes any.
+    /// The version that the facts must have before the update. None accepts any.
     pub base_version: Option<u64>,
-    /// Who wrote it, for the history.
+    /// The author, for the history. None: the sender.
     pub author: Option<String>,
-    /// Why, for the history.
+    /// The reason, for the history. None: the reason of the submission.
     pub reason: Option<String>,
-    /// Whether maps that lead to a path are made where there are none. Default false.
+    /// Whether missing maps on the way to a path are created. Default false: they are an error.
     pub creates_parents: bool,
-    /// Whether a delete of what is not there does nothing. Default false: it is an error.
+    /// Whether a DELETE of a missing fact does nothing. Default false: it is an error.
     pub ignores_missing: bool,
-    /// What is done, in this order.
+    /// The operations, in order.
     pub operations: Vec<Operation>,
-    /// Where each operation was written.
+    /// The place of each operation in the document. Empty if the update was not read.
     written: Vec<Written>,
 }
 
-/// Where the parts of an operation stand in its document.
+/// The places of the parts of an operation in its document.
 #[derive(Debug, Clone, PartialEq)]
 struct Written {
     path: Pointer,
@@ -107,19 +107,20 @@ const KEYS: [&str; 8] = [
 ];
 
 impl Update {
-    /// Returns an update of these operations that takes the next version.
+    /// Returns an update with these operations. It takes the next version.
     pub fn of(operations: Vec<Operation>) -> Self {
         Self { operations, ..Self::default() }
     }
 
-    /// Reads `{version, ops: [[OP, PATH, DATA], ...]}`, with `{op, path, data}` in the place of a triple where
-    /// that is wanted; or `{version, patch}` with the operations of RFC 6902. See
-    /// [the fields](Self) for the other keys, of which `creates_parents` is written `create_parents`, and
-    /// `ignores_missing` `ignore_missing`.
+    /// Reads `{version, ops: [[OP, PATH, DATA], ...]}` or `{version, patch}`.
+    ///
+    /// Instead of a triple, an operation may be a map `{op, path, data}`. A `patch` has the operations of RFC 6902.
+    /// See [the fields](Self) for the other keys. The key of `creates_parents` is `create_parents`, and the key of
+    /// `ignores_missing` is `ignore_missing`.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, with places in the document.
+    /// All violations, with their places in the document.
     pub fn read(document: &Value) -> Result<Self, Invalid> {
         let update = Self::read_unversioned(document)?;
         match update.version {
@@ -131,7 +132,7 @@ impl Update {
         }
     }
 
-    /// Reads an update that may be without a version.
+    /// Reads an update. The version may be missing.
     pub(crate) fn read_unversioned(document: &Value) -> Result<Self, Invalid> {
         let root = Pointer::root();
         let Some(map) = document.as_object() else {
@@ -166,7 +167,8 @@ impl Update {
         }
     }
 
-    /// Writes it as [`read`](Self::read) reads it, each operation as it was read, so that places mean the same.
+    /// Returns the update as a document that [`read`](Self::read) reads. Each operation keeps the form in which it
+    /// was read, so places in the document stay valid.
     pub fn to_value(&self) -> Value {
         let written = self.written.iter().map(Some).chain(std::iter::repeat(None));
         let operations: Value = self
@@ -193,12 +195,12 @@ impl Update {
         Value::Object(map)
     }
 
-    /// Returns where the path of an operation was written. One that was not read is a triple.
+    /// Returns the place of the path of an operation. An operation that was not read counts as a triple.
     pub(crate) fn place_of(&self, operation: usize) -> Pointer {
         self.place(operation, |written| &written.path, "1")
     }
 
-    /// Returns where a fact was written, if an operation has put it there: the last one that did.
+    /// Returns the place of a fact in the last operation that wrote it; none if no operation did.
     pub(crate) fn place_of_fact(&self, path: &Pointer) -> Option<Pointer> {
         let mut operations = self.operations.iter().enumerate().rev();
         let (index, operation) = operations.find(|(_, it)| path.is_within(it.path()))?;
@@ -324,7 +326,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns under which key the operations are, and how each is read.
+    /// Returns the key of the operations, and the function that reads each of them.
     fn body(&mut self) -> (&'static str, ReadOperation) {
         match (self.map.contains_key("ops"), self.map.contains_key("patch")) {
             (true, true) => {
@@ -359,7 +361,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Checks what is said of an update for the history: one line of bounded length.
+/// Checks a text for the history: it must be one line of bounded length.
 pub(crate) fn check_reason(text: &str) -> Result<&str, &'static str> {
     if text.chars().count() > LONGEST_REASON {
         return Err("is longer than 1,000 characters");
@@ -370,10 +372,10 @@ pub(crate) fn check_reason(text: &str) -> Result<&str, &'static str> {
     Ok(text)
 }
 
-/// The operations by name, and whether they take data.
+/// The names of the operations.
 const OPERATIONS: [&str; 4] = ["SET", "INSERT", "DELETE", "TEST"];
 
-/// Reads a triple, or a map of three.
+/// Reads a triple, or a map `{op, path, data}`.
 fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), Invalid> {
     let (op, path, data, keys) = match item {
         Value::Array(items) => {
@@ -409,7 +411,7 @@ fn read_operation(item: &Value, at: &Pointer) -> Result<(Operation, Written), In
             return Err(Violation::of_document(&data_at, "DELETE takes no data").into());
         }
         "DELETE" => Operation::Delete(path),
-        // Those of a patch, as an update of a program writes them.
+        // The operations of a patch, as `to_value` writes them for an update that was not read.
         "ADD" => Operation::Add(path, with_data()?),
         "REPLACE" => Operation::Replace(path, with_data()?),
         "MOVE" => Operation::Move(from()?, path),

@@ -1,4 +1,4 @@
-//! What is wrong with a document or with the facts that it leads to.
+//! Violations: faults in a document, or in the facts after a change.
 
 use std::fmt;
 
@@ -7,62 +7,62 @@ use serde_json::Value;
 
 use crate::pointer::Pointer;
 
-/// How many violations are told; those beyond are counted.
+/// The most violations that are kept; further ones are only counted.
 pub(crate) const MOST: usize = 1_000;
 
-/// How many names are compared with a wrong one to find the nearest.
+/// The most names that are compared with a wrong name to find the nearest one.
 const MOST_COMPARED: usize = 1_000;
 
-/// How many names are listed.
+/// The most names that a help text lists.
 const MOST_LISTED: usize = 10;
 
-/// How long a value may be that is shown, in characters.
+/// The longest text of a shown value, in characters.
 const LONGEST: usize = 200;
 
-/// One thing that is wrong.
+/// One fault in a document, or in the facts after a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// Where it is in the document that was given, such as `/ops/3/2/port`; none if nothing there is the cause.
+    /// The place in the given document, such as `/ops/3/2/port`; none if no place there is the cause.
     pub document: Option<Pointer>,
-    /// The path of the fact; none if it is about the document itself.
+    /// The path of the fact; none if the document itself is at fault.
     pub path: Option<Pointer>,
     /// What is wrong.
     pub message: String,
-    /// The value at fault, as JSON; none if it is a secret, or if nothing is there.
+    /// The value at fault, as JSON; none if it is a secret, or if there is no value.
     pub value: Option<String>,
     /// What would be right, in words.
     pub help: Option<String>,
-    /// Whether the value is a secret, so that the line that it stands on is not shown.
+    /// Whether the value is a secret. Its line in the document is then not shown.
     pub is_secret: bool,
 }
 
 impl Violation {
-    /// Returns what is wrong at a place of the document.
+    /// Returns a violation at a place in the document.
     pub(crate) fn of_document(at: &Pointer, message: impl Into<String>) -> Self {
         let (document, path, message) = (Some(at.clone()), None, message.into());
         Self { document, path, message, value: None, help: None, is_secret: false }
     }
 
-    /// Returns what is wrong with a fact.
+    /// Returns a violation of a fact.
     pub(crate) fn of_fact(path: &Pointer, message: impl Into<String>) -> Self {
         let (document, path, message) = (None, Some(path.clone()), message.into());
         Self { document, path, message, value: None, help: None, is_secret: false }
     }
 
-    /// Names the value at fault.
+    /// Adds the value at fault.
     pub(crate) fn value(mut self, value: &Value) -> Self {
         self.value = Some(shown(value));
         self
     }
 
-    /// Says what would be right.
+    /// Adds the help text.
     pub(crate) fn help(mut self, help: Option<String>) -> Self {
         self.help = help;
         self
     }
 
-    /// Says where it is in the document, if that is known.
+    /// Adds the place in the document, if it is known.
     pub(crate) fn written_at(mut self, document: Option<Pointer>) -> Self {
         self.document = document.or(self.document);
         self
@@ -82,17 +82,17 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that is wrong with a change of the facts. Nothing was changed.
+/// All violations of a change. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Listing(self))]
 pub struct Invalid {
-    /// What is wrong; at most 1,000 are kept.
+    /// The violations; at most 1,000 are kept.
     pub violations: Vec<Violation>,
-    /// How many more there are.
+    /// The number of violations that were not kept.
     pub omitted: usize,
 }
 
-/// Collects violations: the first are kept, and those beyond are counted.
+/// Collects violations: keeps the first ones, and counts the others.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub(crate) violations: Vec<Violation>,
@@ -100,7 +100,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Adds a violation, which is made only if it is kept.
+    /// Adds a violation. Builds it only if it is kept.
     pub(crate) fn push(&mut self, violation: impl FnOnce() -> Violation) {
         if self.violations.len() < MOST {
             self.violations.push(violation());
@@ -159,7 +159,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the candidate that is nearest to a wrong name, as a question.
+/// Returns a question with the candidate that is nearest to a wrong name; none if no candidate is near.
 pub(crate) fn did_you_mean<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -174,7 +174,7 @@ pub(crate) fn did_you_mean<'a>(
     Some(format!("did you mean {nearest:?}?"))
 }
 
-/// Lists the first names, as a help; none if there are none.
+/// Returns a help text that lists the first names; none if there are no names.
 pub(crate) fn there_are(names: &[&str]) -> Option<String> {
     let listed = names.iter().take(MOST_LISTED).copied().collect::<Vec<_>>().join(", ");
     match names.len() {

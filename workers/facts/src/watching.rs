@@ -1,4 +1,4 @@
-//! Who waits for which facts.
+//! The watchers of facts.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,15 +9,15 @@ use crate::difference::Difference;
 use crate::pointer::Pointer;
 use crate::tree::Tree;
 
-/// How many paths are watched at least before those are looked for that nobody watches any more.
+/// The smallest number of watched paths at which unused paths are removed.
 const FEW: usize = 64;
 
-/// The paths that are watched, and the channel of each.
+/// The watched paths, each with its channel.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    /// The paths in an order in which all in a subtree follow its own path.
+    /// Sorted, so that the paths in a subtree directly follow the path of the subtree.
     paths: BTreeMap<Pointer, watch::Sender<Option<Tree>>>,
-    /// When so many are watched, those are taken away that nobody watches any more.
+    /// The number of watched paths at which unused paths are removed next.
     tidy_at: usize,
 }
 
@@ -38,7 +38,7 @@ impl Watches {
         sender.or_insert_with(|| watch::Sender::new(facts.at(path))).subscribe()
     }
 
-    /// Tells those whose facts have changed, and nobody else.
+    /// Notifies the watchers of changed facts, and no others.
     pub(crate) fn tell(&self, facts: &Tree, differences: &[Difference]) {
         for Difference { path, .. } in differences {
             let mut above = Pointer::root();

@@ -1,4 +1,4 @@
-//! What passes between the one who asks for a change and the agent that makes it, as JSON.
+//! The JSON that the sender of a change and the agent exchange.
 
 use std::fmt;
 use std::time::SystemTime;
@@ -20,31 +20,31 @@ use crate::violation::Violation;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// Who asks for it.
+    /// The sender.
     pub who: String,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// The version that the facts have to have.
+    /// The version that the facts must have. Default none: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect_version: Option<u64>,
-    /// The paths of facts of the agent that may be overwritten.
+    /// The paths of the agent's facts that may be overwritten, with everything below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwrite: Vec<String>,
-    /// What is to change.
+    /// The change.
     pub change: Asked,
 }
 
-/// What is to change.
+/// A requested change.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Asked {
     /// An update, as [`Update::read`] reads it; without a version it takes the next one.
     Update(Value),
-    /// `{version, facts}`, in the place of all facts.
+    /// `{version, facts}`, which replaces all facts.
     Load(Value),
-    /// `{version, facts}`, merged with them.
+    /// `{version, facts}`, which is merged into the stored facts.
     Merge(Value),
     /// The facts as they were at the end of this version.
     Restore(u64),
@@ -52,15 +52,15 @@ pub enum Asked {
     Register {
         /// The path.
         path: String,
-        /// Who registers it.
+        /// The owner of the schema.
         owner: String,
-        /// The schema; none takes away the one that is there.
+        /// The schema; none removes the registered one.
         schema: Option<Value>,
     },
 }
 
 impl fmt::Debug for Asked {
-    /// Names what is to change, and no values: they may be secrets.
+    /// Writes the kind of change, but no values: they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Update(_) => f.write_str("Update"),
@@ -73,7 +73,7 @@ impl fmt::Debug for Asked {
 }
 
 impl Request {
-    /// Returns the request for a submission; none for one that only the agent itself makes, and for a trial.
+    /// Returns the request for a submission; none for a trial, and for a change that only the agent makes.
     pub fn of(submission: &Submission) -> Option<Self> {
         let Submission { change, who, why, expect_version, overwrites, is_trial } = submission;
         let document = |load: &change::Load| serde_json::json!({"version": load.version.get(), "facts": load.facts.to_value()});
@@ -95,11 +95,11 @@ impl Request {
         Some(Self { who, why, expect_version, overwrite, change: asked })
     }
 
-    /// Returns the submission that is asked for.
+    /// Returns the requested submission.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// All violations of the request.
     pub fn submission(self) -> Result<Submission, FactsError> {
         let change = match self.change {
             Asked::Update(document) => change::Change::Update(Update::read_unversioned(&document)?),
@@ -125,14 +125,14 @@ fn pointer(text: &str) -> Result<Pointer, FactsError> {
     })
 }
 
-/// What is answered to a [`Request`].
+/// The answer to a [`Request`].
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// The change was made, as the entry of the history with this number.
+    /// The change was made.
     Committed {
-        /// The number.
+        /// The revision of its entry in the history.
         revision: u64,
     },
     /// Nothing was changed.
@@ -145,15 +145,15 @@ pub enum Answer {
 pub struct Difference {
     /// Its path.
     pub path: String,
-    /// What was there; left out if nothing was.
+    /// The value before; left out if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     pub before: Option<Value>,
-    /// What is there now; left out if nothing is.
+    /// The value after; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     pub after: Option<Value>,
 }
 
-/// Tells null, which is a value, from what is left out.
+/// Distinguishes null, which is a value, from a missing key.
 mod present {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use serde_json::Value;
@@ -172,18 +172,18 @@ mod present {
     }
 }
 
-/// A fact and whose it is.
+/// A fact and its owner.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct Owned {
     /// Its path.
     pub path: String,
-    /// Whose it is.
+    /// Its owner.
     pub owner: String,
 }
 
 impl Owned {
-    /// Returns the same to be sent.
+    /// Returns the JSON form of an owned fact.
     pub fn of(owned: &change::Owned) -> Self {
         Self { path: owned.path.to_string(), owner: owned.owner.clone() }
     }
@@ -202,21 +202,21 @@ impl Difference {
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// The number of the change.
+    /// The revision of the change.
     pub revision: u64,
-    /// The version of the facts after it.
+    /// The version of the facts after the change.
     pub version: u64,
-    /// When; RFC 3339 UTC.
+    /// The time of the change; RFC 3339 UTC.
     pub at: String,
-    /// Who has made it.
+    /// The sender; `author, by sender` if an update names another author.
     pub who: String,
-    /// Why; null if nobody has said.
+    /// The reason; null if none was given.
     pub why: Option<String>,
-    /// What it was: `update`, `load`, `merge`, `restore`, `own` or `schema`.
+    /// The kind of change: `update`, `load`, `merge`, `restore`, `own` or `schema`.
     pub kind: String,
-    /// What the facts are known by after it.
+    /// The digest of the facts after the change.
     pub digest: String,
-    /// What has changed.
+    /// The changed facts.
     pub differences: Vec<Difference>,
 }
 
@@ -244,26 +244,26 @@ fn rfc3339(at: SystemTime) -> String {
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// What kind of reason it is.
+    /// The kind of reason.
     pub code: RefusalCode,
     /// The reason in words.
     pub message: String,
-    /// The version of the facts, if that stands against it.
+    /// The version of the facts, if it is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_version: Option<u64>,
-    /// The version that was given or expected, if that stands against it.
+    /// The version that was given or expected, if it is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given_version: Option<u64>,
-    /// Everything that is wrong.
+    /// The violations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub violations: Vec<Wrong>,
-    /// How many more things are wrong.
+    /// The number of further violations.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: usize,
-    /// Facts of others that would be overwritten.
+    /// Facts of other owners that would be overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owned: Vec<Owned>,
-    /// What a document and the facts have both changed.
+    /// Facts that a document and the stored facts have both changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
 }
@@ -273,29 +273,29 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// What kind of reason there is against a change.
+/// The kind of reason for a refusal.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RefusalCode {
-    /// It is wrong, or leads to facts that are.
+    /// The change is wrong, or the facts after it would be.
     Invalid,
-    /// Something else was there first: a version, a fact of others, what a TEST says.
+    /// The change does not fit the stored facts: their version, their owners, a TEST or a merge.
     Conflict,
-    /// What it names is not there.
+    /// The change names something that does not exist.
     Missing,
     /// The store cannot be used.
     Store,
 }
 
-/// One thing that is wrong.
+/// One violation.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct Wrong {
-    /// Where in the document that was given; left out if it is about no place in it.
+    /// The place in the given document; left out if no place there is the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
-    /// The path of the fact; left out if it is about none.
+    /// The path of the fact; left out if no fact is at fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// What is wrong.
@@ -311,25 +311,25 @@ pub struct Wrong {
     pub is_secret: bool,
 }
 
-/// A fact that a document and the facts have both changed.
+/// A fact that a document and the stored facts have both changed.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
 #[non_exhaustive]
 pub struct Conflict {
     /// Its path.
     pub path: String,
-    /// What the last document said; left out if nothing.
+    /// The value in the last document; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     pub base: Option<Value>,
-    /// What the new document says.
+    /// The value in the new document; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     pub document: Option<Value>,
-    /// What is stored.
+    /// The stored value; left out if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "present")]
     pub stored: Option<Value>,
 }
 
 impl Refusal {
-    /// Returns why a change was refused, without secrets.
+    /// Returns the refusal for an error, without secrets.
     pub fn of(error: &FactsError, schemas: &Schemas) -> Self {
         let mut refusal = Self {
             code: RefusalCode::Conflict,

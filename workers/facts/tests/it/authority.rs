@@ -1,4 +1,4 @@
-//! Whose facts they are, and what a document does to them.
+//! The owners of facts, and the effect of a document on them.
 
 use crankcase_facts::{Change, FactsError, Operation, Submission, wire};
 use serde_json::json;

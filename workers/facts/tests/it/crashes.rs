@@ -1,4 +1,4 @@
-//! What is left of a store when a process is killed, a disk is full, or a file is damaged.
+//! A store after a process was killed, a disk was full, or a file was damaged.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,10 +11,10 @@ use serde_json::json;
 
 use crate::support::{TestResult, World, open, pointer};
 
-/// Says to the test below where it writes; without it there is nothing to do.
+/// The environment variable with the path that the test below writes to. Without it the test does nothing.
 const WRITE_TO: &str = "CRANKCASE_TEST_WRITES_FACTS";
 
-/// How many updates are acknowledged in all before the test below has seen enough.
+/// The number of acknowledged updates after which the test below ends.
 const UPDATES: u64 = 10_000;
 
 #[test]
@@ -24,7 +24,7 @@ fn the_conformance_suite_passes() -> TestResult {
     conformance::check(&|| Ok(Box::new(Sqlite::open(&path)?)))
 }
 
-/// Writes updates until it is killed, and says which are acknowledged.
+/// Writes updates until it is killed, and prints which are acknowledged.
 #[test]
 fn writes_until_it_is_killed() -> TestResult {
     let Some(path) = std::env::var_os(WRITE_TO) else { return Ok(()) };
@@ -32,7 +32,7 @@ fn writes_until_it_is_killed() -> TestResult {
     let world = World { folder: tempfile::tempdir()?, facts };
     loop {
         let next = world.facts.current().version() + 1;
-        // Two facts that belong together: a torn update would leave them apart.
+        // Two facts with the same value: after a torn update they would differ.
         world.update(json!({"version": next, "create_parents": true,
                             "ops": [["SET", "/one", next], ["SET", &format!("/other/{}", next % 50), next], ["SET", "/two", next]]}))?;
         println!("acknowledged {next}");
@@ -62,7 +62,7 @@ fn kill_9_loses_no_update_that_was_acknowledged_and_tears_none() -> TestResult {
         assert!(last >= until, "it ended by itself");
         child.kill()?;
         child.wait()?;
-        // What was said before the end counts too.
+        // Updates that were acknowledged before the end count too.
         let mut rest = String::new();
         lines.read_to_string(&mut rest)?;
         let mut rest =
@@ -227,7 +227,7 @@ fn of_two_that_write_at_a_time_neither_loses_anything() -> TestResult {
             let mut refused = 0;
             for round in 0..200 {
                 let op = json!([["SET", format!("/w{who}"), round]]);
-                // A version that the other one has taken meanwhile is stale.
+                // The version is stale if the other writer has taken it meanwhile.
                 while world.ops(op.clone()).is_err() {
                     refused += 1;
                     world.facts.refresh().map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What is wrong with a document is told with its place in it, and all at once.
+//! The violations of a document are reported all at once, each with its place.
 
 use crankcase_facts::{Change, FactsError, Invalid, Load, Pointer, Update, wire};
 use serde_json::{Value, json};

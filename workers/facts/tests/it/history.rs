@@ -1,4 +1,4 @@
-//! What the history tells, and what it brings back.
+//! The history, and restored versions.
 
 use crankcase_facts::{Change, FactsError, Submission, Update, wire};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What only root can try. Without root, `.ci/test` counts these tests as skipped.
+//! Tests that only root can run. Without root, `.ci/test` counts them as skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Lazily: the store is dropped after it.
+        // Lazily, because the store is dropped after the mount.
         let unmounted = Command::new("umount").arg("-l").arg(self.path()).status();
         assert!(unmounted.is_ok_and(|status| status.success()), "it cannot be unmounted");
     }

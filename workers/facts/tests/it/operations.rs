@@ -1,4 +1,4 @@
-//! What each operation does where.
+//! The effect of each operation at each place.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ fn facts() -> Value {
     json!({"map": {"leaf": 1}, "list": [1, {"in": [2]}, 3], "text": "x"})
 }
 
-/// Does one operation on the facts above, and returns what is different after it.
+/// Applies one operation to the facts above, and returns the facts after it.
 fn after(op: Value) -> TestResult<Value> {
     let world = World::with(facts())?;
     world.ops(json!([op]))?;

@@ -1,4 +1,4 @@
-//! The schema of the RFC that asked for initial data, with data of real size.
+//! The schemas of the RFC for initial data, with data of real size.
 
 use std::error::Error;
 use std::fs;

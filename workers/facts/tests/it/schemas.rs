@@ -1,4 +1,4 @@
-//! What facts have to fit.
+//! Schemas of facts.
 
 use crankcase_facts::{FactsError, Schema, wire};
 use proptest::prelude::*;
@@ -339,7 +339,7 @@ fn violations_beyond_the_bound_are_counted() -> TestResult {
     Ok(())
 }
 
-/// A schema with most of what can be judged apart, and some that cannot.
+/// A schema with most parts that can be checked on their own, and some that cannot.
 fn rich() -> Value {
     json!({
         "type": "object",
@@ -390,7 +390,7 @@ fn any_operation() -> impl Strategy<Value = Value> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// What is judged after a change is what would be judged of all facts.
+    /// The check of a change has the same result as a check of all facts.
     #[test]
     fn a_change_is_judged_as_all_facts_would_be(updates in proptest::collection::vec(any_operation(), 1..12)) {
         let judged = World::new().map_err(|error| TestCaseError::fail(error.to_string()))?;
@@ -403,7 +403,7 @@ proptest! {
         for operation in updates {
             let before = free.facts.current();
             let is_done = free.ops(json!([operation])).is_ok();
-            // The whole of the facts against the whole of the schema.
+            // All facts against the whole schema.
             let fits = is_done && {
                 let whole = World::with(free.value()).map_err(|error| TestCaseError::fail(error.to_string()))?;
                 whole.register("/x", rich()).is_ok()

@@ -1,4 +1,4 @@
-//! What tests share.
+//! Helpers that the tests share.
 
 use std::error::Error;
 use std::path::Path;
@@ -53,7 +53,7 @@ impl World {
         self.submit(Change::Update(Update::read(&document)?))
     }
 
-    /// Does operations, with the next version.
+    /// Submits operations with the next version.
     pub(crate) fn ops(&self, ops: Value) -> Result<Outcome, FactsError> {
         let version = self.facts.current().version() + 1;
         self.update(json!({"version": version, "ops": ops}))
@@ -86,7 +86,7 @@ pub(crate) fn load(version: u64, facts: Value, merges: bool) -> Result<Change, F
     Ok(Change::Load(Load::read(&json!({"version": version, "facts": facts}), merges)?))
 }
 
-/// Returns what is said of a change that is refused.
+/// Returns the error of a refused change, as text.
 pub(crate) fn refused(result: Result<Outcome, FactsError>) -> String {
     result.map_or_else(|error| error.to_string(), |outcome| panic!("accepted: {outcome:?}"))
 }

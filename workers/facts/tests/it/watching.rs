@@ -1,4 +1,4 @@
-//! Who is told of a change.
+//! Watchers that are notified of a change.
 
 use crankcase_facts::Tree;
 use serde_json::{Map, Value, json};
