@@ -1,4 +1,4 @@
-//! What a shell offers when the command line is completed.
+//! Completion of the command line by a shell.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub(crate) fn fact_path() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| candidates(current).unwrap_or_default())
 }
 
-/// Returns the paths that begin as what was written, one segment further.
+/// Returns the paths of facts that begin with `current`, each completed by one segment.
 fn candidates(current: &OsStr) -> Option<Vec<CompletionCandidate>> {
     let current = current.to_str()?;
     let (above, _) = current.rsplit_once('/').unwrap_or(("", current));
@@ -26,12 +26,12 @@ fn candidates(current: &OsStr) -> Option<Vec<CompletionCandidate>> {
         let has_more = found.at(&Pointer::root().join(name)).is_some_and(|it| it.is_map());
         if has_more { format!("{path}/") } else { path.to_string() }
     });
-    // A shell puts it on the line as it is: what may mean something to it is left out.
+    // A shell inserts a path without quotes. So a path with a character that is special to shells is left out.
     let paths = paths.filter(|path| path.starts_with(current) && path.chars().all(is_plain));
     Some(paths.map(CompletionCandidate::new).collect())
 }
 
-/// Returns whether a character means nothing to a shell.
+/// Returns whether a character has no special meaning to a shell.
 fn is_plain(character: char) -> bool {
     character.is_alphanumeric() || "._:@~+/-".contains(character)
 }

@@ -1,4 +1,4 @@
-//! What is said when facts are not changed.
+//! The input of a change of facts, and the error when the change is refused.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crankcase_workers::Secrets;
 
 use crate::print::{one_line, short};
 
-/// The facts were not changed, because of something that is there, or because the store cannot be used.
+/// The facts were not changed. The refusal has the reason, for example a conflict with the stored facts.
 #[derive(Debug, thiserror::Error)]
 pub(crate) struct Refused(pub(crate) Refusal);
 
@@ -28,7 +28,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What a conflict is about, for people.
+/// Shows a conflict to people: its path, and the value of each side.
 struct Shown<'a>(&'a Conflict);
 
 impl fmt::Display for Shown<'_> {
@@ -43,25 +43,25 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// What was given: where the parts of it were written.
+/// The input of a change, with the place of each value in its files.
 #[derive(Debug)]
 pub(crate) struct Given {
     pub(crate) files: DataFiles,
-    /// What has to be put before a place in the files to have it in the document, such as `/ops/0/2`.
+    /// The path of the input in the document of the change, such as `/ops/0/2`. Empty if the input is the document.
     pub(crate) within: String,
-    /// What is secret in it.
+    /// The secrets of the input.
     pub(crate) secrets: Secrets,
-    /// Whether there are secrets among the facts, so that no line is shown of which nobody knows what is on it.
+    /// Whether any fact is a secret. If so, error messages show no line of the input that might hold one.
     has_secrets: bool,
 }
 
 impl Given {
-    /// Reads some files, for facts that are stored as they are.
+    /// Reads the input from files. If any of the `stored` facts is a secret, errors show no lines.
     pub(crate) fn read(paths: &[PathBuf], stored: &Snapshot) -> Result<Self, ManifestError> {
         Self::of(DataFiles::read(paths), stored)
     }
 
-    /// Takes what was read.
+    /// Takes an input that was read already. If any of the `stored` facts is a secret, errors show no lines.
     pub(crate) fn of(
         files: Result<DataFiles, ManifestError>,
         stored: &Snapshot,
@@ -78,7 +78,7 @@ impl Given {
         change.secrets(stored, &mut |text| self.secrets.add(text));
     }
 
-    /// Returns why it is refused, with places if it is wrong.
+    /// Returns the error for a refused change. If the input is wrong, the error has the places in its files.
     pub(crate) fn refuse(&self, refusal: Refusal) -> anyhow::Error {
         if refusal.code != RefusalCode::Invalid {
             return Refused(refusal).into();
@@ -87,7 +87,7 @@ impl Given {
         self.files.refuse(errors, refusal.omitted, &self.secrets).into()
     }
 
-    /// Returns why it cannot be read.
+    /// Returns the error for an input that cannot be read as a change.
     pub(crate) fn invalid(&self, invalid: Invalid) -> anyhow::Error {
         self.refuse(Refusal::of(&invalid.into(), &Schemas::default()))
     }
@@ -103,7 +103,7 @@ impl Given {
         error.pointer = pointer.map(str::to_owned);
         error.value.clone_from(&wrong.value);
         error.help.clone_from(&wrong.help);
-        // What is wrong with the document itself may stand beside anything.
+        // A problem of the document itself may be on the same line as a secret.
         error.is_secret = wrong.is_secret || self.has_secrets && wrong.path.is_none();
         error
     }

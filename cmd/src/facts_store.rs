@@ -1,4 +1,4 @@
-//! Where the facts are, and who changes them: the agent that runs, or this process.
+//! Opens the facts, and changes them: through the agent if one runs, and otherwise in this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,12 +7,10 @@ use std::time::Duration;
 use anyhow::Context;
 use crankcase_engine::Name;
 use crankcase_facts::wire::{Answer, Refusal, Request};
-use crankcase_facts::{
-    Change, Facts, FactsError, Pointer, Schema, Schemas, Snapshot, Sqlite, Submission,
-};
+use crankcase_facts::{Facts, FactsError, Schemas, Snapshot, Sqlite, Submission};
+use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
-use crankcase_resources::{RuleParameters, Tunings};
 use crankcase_status::{Client, ClientError, StateDir, StateError};
 use tokio::time::{Instant, sleep};
 
@@ -20,30 +18,31 @@ use crate::facts_given::Refused;
 use crate::global::Global;
 use crate::observing::now;
 
-/// How long a change waits for another one that is made.
+/// How long a change waits for another change, or for an agent that does not answer yet.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it looks meanwhile. Nobody is told when a lock is released.
+/// The wait between two attempts. The release of a lock gives no notice, so the command has to poll.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 
 /// The name of the facts in the agent.
 pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 
-/// Opens the facts for an agent, and makes their file if it is not there. Another agent must not run.
+/// Opens the facts for an agent, and makes their file if it is missing. Fails if another process holds the state
+/// folder.
 pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
     open(&state_dir)
 }
 
-/// Opens the facts of a state folder that is held, and makes their file if it is not there.
+/// Opens the facts of a state folder, and makes their file if it is missing. The caller holds the lock of the folder.
 pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
     let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
     register(&facts)?;
     Ok(facts)
 }
 
-/// Opens the facts to read them; those that are not there are none.
+/// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory.
 pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
     match global.state_dir().ok().map(|_| find(global)).transpose()?.flatten() {
         Some(facts) => Ok(facts),
@@ -51,30 +50,12 @@ pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
     }
 }
 
-/// Registers the schemas of the facts that the agent itself uses. Facts that do not fit one stay as they are, and
-/// are told.
+/// Registers the schemas of the agent's parameters, and those of the built-in kinds.
 pub(crate) fn register(facts: &Facts) -> anyhow::Result<()> {
-    for (path, schema) in
-        [("/agent/resources", Tunings::schema()), ("/rules", RuleParameters::schema())]
-    {
-        let path: Pointer = path.parse()?;
-        let schema = Schema::read("crankcase", schema)?;
-        if facts.current().schemas().iter().any(|(at, known)| *at == path && *known == schema) {
-            continue;
-        }
-        let change = Change::Register(path.clone(), Some(schema));
-        match facts.submit(&Submission::new(change, "crankcase"), now()) {
-            Err(error @ FactsError::Store(_)) => return Err(error.into()),
-            Err(error) => {
-                tracing::warn!(%path, %error, "the facts of the agent do not fit its schema");
-            }
-            Ok(_) => {}
-        }
-    }
-    Ok(())
+    Ok(manifolds::register(facts, &with_facts(), now())?)
 }
 
-/// Returns what expressions see as `facts`; none if there are none, or no state folder is known.
+/// Returns the `facts` of expressions. Returns none if there is no store yet, or no state folder is known.
 pub(crate) fn seen(global: &Global) -> anyhow::Result<Option<Arc<dyn SiteFacts>>> {
     match global.state_dir() {
         Ok(_) => Ok(find(global)?.map(|facts| seen_of(&facts))),
@@ -82,12 +63,12 @@ pub(crate) fn seen(global: &Global) -> anyhow::Result<Option<Arc<dyn SiteFacts>>
     }
 }
 
-/// Returns what expressions see of facts on this host.
+/// Returns the `facts` of expressions on this host.
 pub(crate) fn seen_of(facts: &Facts) -> Arc<dyn SiteFacts> {
     manifolds::seen(facts.clone(), host_name())
 }
 
-/// Returns the name of this host, as expressions see it.
+/// Returns the name of this host: `host.name` in expressions.
 pub(crate) fn host_name() -> Option<String> {
     Host::of_machine().read()["name"].as_str().map(str::to_owned)
 }
@@ -97,21 +78,21 @@ pub(crate) fn file(state: &Path) -> PathBuf {
     state.join("facts.db")
 }
 
-/// Opens the facts to read them; none if there are none yet.
+/// Opens the facts to read them. Returns none if there is no store yet.
 pub(crate) fn find(global: &Global) -> anyhow::Result<Option<Facts>> {
     let store = Sqlite::find(&file(global.state_dir()?.path()))?;
     store.map(|store| Ok(Facts::open(Box::new(store))?)).transpose()
 }
 
-/// Returns the facts as they are; those of a store that is not there are none.
+/// Returns the current facts. They are empty if there is no store yet.
 pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
     Ok(find(global)?.map_or_else(Snapshot::default, |facts| facts.current()))
 }
 
-/// What came of a change: the number under which it is in the history, or why it was refused.
+/// The result of a change: its revision in the history, or the refusal.
 pub(crate) type Changed = Result<u64, Refusal>;
 
-/// Has a change made by the agent; none if none runs.
+/// Sends a change to the agent. Returns none if no agent runs.
 pub(crate) async fn by_agent(
     global: &Global,
     submission: &Submission,
@@ -129,7 +110,8 @@ pub(crate) async fn by_agent(
     }
 }
 
-/// Has a change made: by the agent if one runs, and else by this process, which is then the only one.
+/// Makes a change: through the agent if one runs, and otherwise in this process, which holds the state folder
+/// meanwhile.
 pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::Result<Changed> {
     let state_dir = global.state_dir()?;
     let latest = Instant::now() + PATIENCE;
@@ -138,7 +120,7 @@ pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::R
             return Ok(changed);
         }
         match state_dir.lock() {
-            // Another change, or an agent that does not answer yet.
+            // Another change is being made, or an agent does not answer yet.
             Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
             lock => break lock?,
         }
@@ -149,12 +131,12 @@ pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::R
     Ok(outcome.map(|outcome| outcome.revision).map_err(|error| refusal(&error, &facts.current())))
 }
 
-/// Returns why a change is refused.
+/// Returns the refusal for an error of a change.
 pub(crate) fn refusal(error: &FactsError, current: &Snapshot) -> Refusal {
     Refusal::of(error, current.schemas())
 }
 
-/// Returns an error of the store, or of what was asked of it, as one that is printed.
+/// Returns the error to print when facts cannot be read.
 pub(crate) fn failed(error: &FactsError) -> anyhow::Error {
     Refused(Refusal::of(error, &Schemas::default())).into()
 }

@@ -29,7 +29,7 @@ use crate::global::Format;
 /// means something else.
 const FORMAT: u32 = 1;
 
-/// How long a value may be that is shown on a line, in characters.
+/// The longest value on one line, in characters.
 const LONGEST: usize = 100;
 
 /// Data with the version of its format.
@@ -134,7 +134,7 @@ pub(crate) fn indented(text: &str, indent: usize) -> String {
     lines.join(&format!("\n{:indent$}", ""))
 }
 
-/// Returns a value on one line of bounded length.
+/// Returns a value on one line, cut after 100 characters.
 pub(crate) fn short(value: &Value) -> String {
     let text = value.to_string();
     let text = one_line(&text);

@@ -53,7 +53,7 @@ impl SiteArgs {
         self.files_of(self.kinds(global, false))
     }
 
-    /// Returns the same for an agent with its facts, which goes on while a type does not work.
+    /// Like `files`, but for an agent with these facts. The agent goes on while a type does not work.
     pub(crate) fn files_of_agent(
         &self,
         global: &Global,
@@ -167,7 +167,7 @@ impl SiteArgs {
     }
 }
 
-/// Returns files whose expressions see some facts.
+/// Sets the facts that the expressions of the files see, if any are given.
 fn seeing(mut files: SiteFiles, facts: Option<Arc<dyn SiteFacts>>) -> SiteFiles {
     if let Some(facts) = facts {
         files.facts = facts;

@@ -1,4 +1,4 @@
-//! The manifold of facts, and what answers those who change them over the control socket.
+//! Manifolds around facts, and the extension of the control socket that changes facts.
 
 #[cfg(feature = "manifest")]
 use crankcase_engine::input::Selected;
@@ -12,6 +12,8 @@ pub use self::answering::{TARGET, answering};
 #[cfg(feature = "manifest")]
 pub use self::host_matches::host_matches;
 pub use self::last_good::{LastGood, last_good};
+#[cfg(feature = "resources")]
+pub use self::register::register;
 #[cfg(feature = "manifest")]
 pub use self::seen::seen;
 #[cfg(feature = "resources")]
@@ -21,14 +23,16 @@ mod answering;
 #[cfg(feature = "manifest")]
 mod host_matches;
 mod last_good;
+#[cfg(feature = "resources")]
+mod register;
 #[cfg(feature = "manifest")]
 mod seen;
 #[cfg(feature = "resources")]
 mod world;
 
-/// Returns a manifold that offers [`Facts`], and as a changing output their newest [`Snapshot`].
+/// Returns a manifold that offers the [`Facts`], and their newest [`Snapshot`] as a changing output.
 ///
-/// With [`at`] and [`typed`] an input is moved by one subtree alone.
+/// An input of [`at`] or [`typed`] changes only when its own subtree changes.
 ///
 /// # Examples
 ///
@@ -67,7 +71,7 @@ mod world;
 pub fn manifold(facts: Facts) -> Manifold {
     Manifold::builder()
         .start_with(facts, |facts, (), _ctx| async move {
-            // Another process may have changed them since they were opened.
+            // Another process may have changed the facts since they were opened.
             let refreshed = facts.clone();
             spawn_blocking(move || refreshed.refresh()).await??;
             Ok(Offered { facts })
@@ -85,13 +89,15 @@ pub fn manifold(facts: Facts) -> Manifold {
         .build()
 }
 
-/// Returns an input of the facts at a path, which changes only when they do. None is there until something is.
+/// Returns an input of the facts at a path. It changes only when these facts change. It is none while there are none.
 pub fn at(facts: &Name<Snapshot>, path: Pointer) -> Selected<Option<Tree>> {
     facts.select(move |snapshot| snapshot.at(&path))
 }
 
-/// Returns an input of the facts at a path as a type, which changes only when they do. There is none where nothing
-/// is at the path, and where what is there is not of the type: a schema keeps that from being stored.
+/// Returns an input of the facts at a path, read as a `T`. It changes only when these facts change.
+///
+/// The input is none if there are no facts at the path, or if they cannot be read as a `T`. A schema at the path keeps
+/// such facts from being stored.
 pub fn typed<T>(facts: &Name<Snapshot>, path: Pointer) -> Selected<Option<T>>
 where
     T: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static,

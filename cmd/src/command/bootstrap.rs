@@ -14,12 +14,12 @@ use crate::global::Global;
 use crate::observing::now;
 use crate::site_args::SiteArgs;
 
-/// Which facts are loaded, and which site is kept.
+/// The facts to load, and the site to keep.
 #[derive(Debug, clap::Args)]
 #[group(id = "bootstrapped")]
 pub(crate) struct Args {
-    /// The facts, {version: N, facts: {...}}, YAML or JSON: a file, a folder, or - for standard input; may be
-    /// given again
+    /// The document of facts, {version: N, facts: {...}}, in YAML or JSON: a file, a folder, or - for standard
+    /// input; may be repeated
     #[arg(long = "facts", short = 'f', value_name = "FACTS", required = true)]
     facts: Vec<PathBuf>,
     #[command(flatten)]
@@ -32,7 +32,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     }
     let found = facts_store::find_or_none(global)?;
     let given = Given::read(&args.facts, &found.current())?;
-    // What was changed beside the document stays.
+    // A merge: what was changed since the last document stays.
     let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
     // The site is read with the new facts before they are stored.
     let trial = found.trial()?;
@@ -46,7 +46,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         if code != exit::NO_AGENT {
             return Ok(code);
         }
-        // It has ended meanwhile.
+        // The agent has ended meanwhile.
     }
     let open = || {
         let state_dir = global.state_dir()?;
@@ -62,20 +62,20 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-" || path.as_os_str() == "/dev/stdin"
 }
 
-/// Standard input is to be two things.
+/// Standard input is named more than once.
 #[derive(Debug, thiserror::Error)]
 #[error("standard input (-) can be read only once; give the facts or the site as a file")]
 pub(crate) struct IsReadTwice;
 
-/// A document that is loaded.
+/// A document of facts to load.
 struct Bootstrap {
     given: Given,
     load: Load,
-    /// The version of the facts with which the site was tried.
+    /// The version of the stored facts when the site was tried. The load is refused if they have another one by then.
     expects: u64,
 }
 
-/// What came of it.
+/// The result of the load.
 enum Loaded {
     Already { version: u64 },
     Now { before: u64, version: u64, changes: usize },
@@ -120,7 +120,7 @@ impl Bootstrap {
         submission
     }
 
-    /// Hands the facts to the agent that runs.
+    /// Sends the facts to the agent that runs.
     async fn update(&self, global: &Global, stored: &Facts) -> anyhow::Result<u8> {
         let loaded = self.load(&stored.trial()?)?;
         if let Loaded::Now { .. } = loaded {
@@ -136,14 +136,14 @@ impl Bootstrap {
     }
 }
 
-/// A version was loaded before, and said something else.
+/// The last document had the same version, but other facts.
 #[derive(Debug, thiserror::Error)]
 #[error("version {version} was loaded with other facts; a changed document needs a higher version")]
 pub(crate) struct IsAnother {
     version: u64,
 }
 
-/// Looks whether an agent runs.
+/// Returns `DONE` if an agent runs, and `NO_AGENT` if none does.
 async fn is_running(global: &Global) -> anyhow::Result<u8> {
     match Client::connect(global.state_dir()?.path()).await {
         Ok(_) => Ok(exit::DONE),

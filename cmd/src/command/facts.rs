@@ -18,36 +18,36 @@ use self::write::{LoadArgs, PushArgs, RestoreArgs, SetArgs};
 use crate::command::runtime;
 use crate::global::Global;
 
-/// What is done with facts.
+/// The subcommands of "facts".
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Show the facts at a path
     Get(GetArgs),
-    /// Put a value at a path, or remove what is there
+    /// Set the fact at a path, or remove it
     Set(SetArgs),
-    /// Make an update: operations that are done together, or not at all
+    /// Apply an update: all of its operations, or none
     ///
     /// An update is {version: N, ops: [[OP, PATH, DATA], ...]} with the operations SET, INSERT, DELETE and
-    /// TEST, or {version: N, patch: [...]} with those of RFC 6902. Its version has to be higher than that of the
-    /// facts.
+    /// TEST, or {version: N, patch: [...]} with the operations of RFC 6902. The version of the update must be
+    /// higher than the version of the facts.
     Push(PushArgs),
-    /// Put a document of facts in the place of all facts, or merge it with them
+    /// Replace all facts by a document, or merge a document into them
     ///
     /// A document is {version: N, facts: {...}}.
     Load(LoadArgs),
     /// Show the version of the facts
     Version,
-    /// Show who has changed what, when and why
+    /// Show the history: each change with its author, time and reason
     Log(LogArgs),
-    /// Show what differs between two versions
+    /// Show the differences between two versions
     Diff(DiffArgs),
-    /// Follow what changes at a path
+    /// Print each change at a path as it happens
     Watch(WatchArgs),
-    /// Show which layer sets a fact, what it hides, and who has set it
+    /// Show which layer sets a fact, which layers it hides, and the last change of each
     Explain(ExplainArgs),
     /// Show, set or remove the schemas that facts have to fit
     Schema(SchemaArgs),
-    /// Bring back the facts of an earlier version, as a new version
+    /// Restore the facts of an earlier version, as a new version
     Restore(RestoreArgs),
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
 
 /// Reads a path to a fact.
 fn path(text: &str) -> Result<Pointer, String> {
-    // As a shell completes the path of a map.
+    // A shell completes the path of a map with a "/" at its end.
     let text = text.strip_suffix('/').filter(|it| !matches!(*it, "" | "/")).unwrap_or(text);
     text.parse().map_err(|error: crankcase_facts::PointerError| error.to_string())
 }

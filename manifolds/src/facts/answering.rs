@@ -7,14 +7,14 @@ use crankcase_facts::{Facts, FactsError};
 use crankcase_status::Extension;
 use serde_json::Value;
 
-/// The target on the control socket of those who change facts.
+/// The target for changes of facts on the control socket.
 pub const TARGET: &str = "/v1/facts";
 
-/// How large a request may be, in bytes: a document of 16 MiB, each byte of which may be escaped.
+/// The largest request, in bytes: a document of 16 MiB with every byte escaped.
 const MAX_REQUEST: usize = 32 * 1024 * 1024;
 
-/// Returns what answers those who change facts over the control socket: a [`Request`] that is sent to [`TARGET`] is
-/// answered with an [`Answer`].
+/// Returns the extension of the control socket that changes facts. It answers a [`Request`] to [`TARGET`] with an
+/// [`Answer`].
 pub fn answering(facts: Facts) -> Arc<dyn Extension> {
     Arc::new(Answering { facts })
 }

@@ -1,4 +1,4 @@
-//! Whether a host is as facts say that it is.
+//! Compares a host with its declaration in the facts.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::sleep;
 /// How often the host is looked at.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// How many disagreements are told.
+/// The most disagreements that the health lists; it counts the rest.
 const MOST: usize = 20;
 
-/// Returns a manifold whose worker is degraded while the host is otherwise than facts say, with what is otherwise:
-/// a declared drive that is not there, for instance.
+/// Returns a manifold whose worker is degraded while the host differs from its declaration in the facts, for example
+/// while a declared drive is missing. The health lists the differences.
 ///
-/// What is declared is at `path`, in the shape in which expressions see `host`; the layers of the host count. What
-/// is not declared may be as it likes. The host is looked at once a minute, and when what is declared has changed.
+/// The declaration is at `path`, with the layers of the host, in the shape of `host` in expressions. What is not
+/// declared is not compared. The worker looks at the host once a minute, and when the declaration has changed.
 pub fn host_matches(facts: &Name<Snapshot>, path: Pointer, host: Host) -> Manifold {
     let name = host.read()["name"].as_str().map(str::to_owned);
     let at = path.clone();
@@ -64,7 +64,7 @@ impl Matching {
             return self.health.good();
         }
         let host = self.host.clone();
-        // Without a look nothing is known.
+        // The look has failed, so there is nothing to compare.
         let Ok(found) = stop.blocking(move || host.read()).await else { return };
         let all = disagreements(&declared, &found);
         if all.is_empty() {

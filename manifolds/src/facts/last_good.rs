@@ -1,4 +1,4 @@
-//! A fact for one worker, which falls back to the last good value if the worker fails under a new one.
+//! A fact for one worker. It falls back to the last good value if the worker fails with a new one.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// For whom a fact is, and when it is given up.
+/// The worker that uses a fact, and when a value counts as bad.
 #[derive(Debug, Clone)]
 pub struct LastGood {
     /// The facts.
     pub facts: Name<Snapshot>,
     /// The path of the fact.
     pub path: Pointer,
-    /// The worker that uses it, in the same engine.
+    /// The worker that uses the fact, in the same engine.
     pub user: Name<()>,
-    /// How many times in a row the worker has to fail under a new value. Default 3, at least 1.
+    /// After how many failures in a row a new value counts as bad. Default 3, at least 1.
     pub failures: u32,
-    /// How long the worker has to run under a value for that to be good. Default 1 min.
+    /// How long the worker has to run with a value before the value counts as good. Default 1 min.
     pub proven_after: Duration,
 }
 
@@ -34,11 +34,12 @@ impl LastGood {
     }
 }
 
-/// Returns a manifold that hands a fact on to a worker, as a changing `Option<Tree>`.
+/// Returns a manifold that offers a fact to a worker, as a changing `Option<Tree>`.
 ///
-/// When the worker fails so many times in a row under a new value, it is handed the last good one: one under which it
-/// has run for a while. The manifold's own worker is degraded then, and says both values, without secrets, and the
-/// error. The facts stay as they are, and the next value is tried again.
+/// A value is good once the worker has run with it for [`LastGood::proven_after`]. If the worker fails with a new value
+/// [`LastGood::failures`] times in a row, the manifold offers the last good value instead. Its own worker is degraded
+/// then: the health has both values, without secrets, and the error. The facts do not change, and the next value is
+/// tried again.
 pub fn last_good(config: LastGood) -> Manifold {
     let LastGood { facts, path, user, failures, proven_after } = config;
     let at = path.clone();
@@ -67,16 +68,16 @@ pub fn last_good(config: LastGood) -> Manifold {
         .build()
 }
 
-/// The fact as it is at one moment.
+/// The fact at one moment.
 #[derive(Debug, Clone)]
 struct Seen {
     fact: Option<Tree>,
-    /// The same without secrets.
+    /// The fact without secrets.
     shown: Option<Value>,
     version: u64,
 }
 
-/// An equal fact is no change, whatever the version of all facts is.
+/// Compares the fact alone: another version of the facts is no change of this fact.
 impl PartialEq for Seen {
     fn eq(&self, other: &Self) -> bool {
         self.fact == other.fact
@@ -98,17 +99,17 @@ struct Settings {
     proven_after: Duration,
 }
 
-/// How a value does.
+/// The newest value, and how the user has run with it.
 #[derive(Debug)]
 struct Trial {
     value: Seen,
-    /// The value under which the user has run for a while last.
+    /// The last value that was good.
     good: Option<Seen>,
-    /// How many times in a row the user has failed under the value.
+    /// How many times in a row the user has failed with the value.
     failures: u32,
     /// When the value is good, if the user runs until then.
     proven_at: Option<Instant>,
-    /// Whether the last good value is on offer in its place.
+    /// Whether the manifold offers the last good value instead.
     has_given_up: bool,
 }
 
@@ -136,7 +137,7 @@ impl Worker for Guard {
                 },
                 notice = events.next() => match notice {
                     Some(Notice::Event(event)) => self.note(&event),
-                    // What was missed may have been an end.
+                    // A missed event may have been the end of the user.
                     Some(Notice::Missed(_)) => self.trial.proven_at = None,
                     None => pending().await,
                 },
@@ -164,7 +165,7 @@ impl Guard {
     }
 
     fn note(&mut self, event: &Event) {
-        // The outermost engine has the path "/", and the events in it an empty one.
+        // The path of the outermost engine is "/", but its events have an empty path.
         let is_here = event.engine() == self.engine.path().trim_end_matches('/');
         if !is_here || event.worker() != Some(&self.settings.user) {
             return;
@@ -183,7 +184,7 @@ impl Guard {
         }
     }
 
-    /// Hands over the last good value, if the new one has failed often enough.
+    /// Offers the last good value, if the user has failed often enough with the new one.
     fn give_up(&mut self, error: &str) {
         let Trial { value, good, failures, has_given_up, .. } = &mut self.trial;
         let Some(good) = good.as_ref().filter(|good| *good != value) else { return };

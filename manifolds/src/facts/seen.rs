@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use crankcase_facts::{Facts, Pointer, effective};
 use crankcase_manifest::{SeenFacts, SiteFacts};
 
-/// Returns what expressions of a site see as `facts`: those that a host sees, with its layers.
+/// Returns the `facts` of the expressions of a site: the facts that a host sees, with its layers.
 pub fn seen(facts: Facts, host: Option<String>) -> Arc<dyn SiteFacts> {
     Arc::new(OfHost { facts, host })
 }

@@ -9,8 +9,8 @@ use crankcase_resources::{BoxError, World};
 use parking_lot::Mutex;
 use serde_json::Value;
 
-/// Returns the world of resources that may read the facts that a host sees, and write their own. The facts are
-/// opened when they are needed first.
+/// Returns the world of a site's resources. They read the facts that the host sees, and write facts of their own.
+/// `open` opens the facts at the first use.
 pub fn world<O>(host: Option<String>, open: O) -> Arc<dyn World>
 where
     O: Fn() -> Result<Facts, BoxError> + Send + Sync + 'static,
@@ -22,7 +22,7 @@ struct OfFacts<O> {
     open: O,
     host: Option<String>,
     facts: Mutex<Option<Facts>>,
-    /// What the host sees of the newest facts.
+    /// The snapshot that was read last, and the facts that the host sees in it.
     seen: Mutex<(Snapshot, Tree)>,
 }
 

@@ -28,7 +28,7 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Who sees what happens to the resources. Default nobody.
     pub observer: Option<Arc<dyn Observer>>,
-    /// The facts that resources may read, and to which they may add their own. Default none.
+    /// The facts: resources may read all of them, and write facts of their own. Default none.
     pub world: Option<Arc<dyn World>>,
 }
 
@@ -47,8 +47,8 @@ crankcase_engine::setters! {
     }
 }
 
-// An observer is told of things and asked nothing, and a world changes as a whole or not at all, so they show
-// nobody what a panic has left half done.
+// An observer only receives events, and a world changes as a whole or not at all. So neither shows a state that a
+// panic has left half done.
 impl UnwindSafe for Config {}
 impl RefUnwindSafe for Config {}
 

@@ -33,7 +33,7 @@ impl Keeper {
         self.wiring.activity()
     }
 
-    /// Returns what the resources tell each other.
+    /// Returns the board that the resources share.
     pub(super) fn board(&self) -> Board {
         self.wiring.board()
     }

@@ -10,16 +10,16 @@ use crankcase_workers::Ledger;
 use serde_json::json;
 use tokio::sync::watch;
 
-/// What following the rules of a site needs.
+/// What the manifold of a site's [`rules`] needs.
 #[derive(Clone)]
 pub struct RulesConfig {
-    /// The site. A new one takes the place of the old.
+    /// The site. A new site replaces the old one.
     pub site: Name<Arc<Site>>,
-    /// What keeps its resources.
+    /// The engine of its resources.
     pub resources: Name<Engine>,
-    /// What the rules read and write.
+    /// The facts that the rules read and write.
     pub world: Arc<dyn World>,
-    /// What happens to the resources.
+    /// The events of the resources.
     pub events: Happenings,
     /// The state folder.
     pub state: PathBuf,
@@ -31,7 +31,7 @@ impl fmt::Debug for RulesConfig {
     }
 }
 
-/// Returns a manifold that follows the rules of a site, and reports how each does.
+/// Returns a manifold that runs the rules of a site, and reports a [`RuleTally`] for each.
 pub fn rules(config: RulesConfig) -> Manifold {
     let inputs = (config.site.live().required(), config.resources.output::<Board>());
     Manifold::builder()

@@ -44,8 +44,8 @@ pub fn until_settled(
     )
 }
 
-/// Returns a manifold that says in the log when every resource is as declared, or says why it is not, for the
-/// first time. The agent goes on.
+/// Returns a manifold that writes one line to the log when every resource is as declared, or says why it is not. The
+/// agent goes on.
 pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold {
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity, EngineInput);
@@ -59,7 +59,7 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
                 tracing::info!(resources = site.get().declarations().len(), "everything is settled");
             }
         }
-        // Nothing more is to be said.
+        // The line is logged only once.
         Ok(())
     })
 }

@@ -69,7 +69,7 @@ impl Wiring {
         &self.facilities
     }
 
-    /// Returns what the resources tell each other.
+    /// Returns the board that the resources share.
     pub(super) fn board(&self) -> Board {
         self.board.clone()
     }

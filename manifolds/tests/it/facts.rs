@@ -1,10 +1,16 @@
 //! Facts as inputs.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crankcase_engine::{Backoff, Engine, Manifold, Name, Policy};
-use crankcase_facts::{Change, Facts, Operation, Snapshot, Sqlite, Submission, Tree, Update};
+use crankcase_facts::{
+    Change, Facts, Operation, Schema, Snapshot, Sqlite, Submission, Tree, Update,
+};
 use crankcase_manifolds::facts::{self, LastGood};
+use crankcase_resources::{
+    AttributeError, Config, FactSchema, Judged, Kind, Kinds, KnownConfig, Unit,
+};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -118,4 +124,65 @@ async fn a_value_under_which_a_worker_fails_gives_way_to_the_last_good_one() -> 
     assert!(engine.report().await.workers["guarded"].degraded.is_none());
     engine.stop().await?;
     Ok(())
+}
+
+/// Says that it owns facts.
+#[derive(Debug)]
+struct Owner(Vec<FactSchema>);
+
+impl Kind for Owner {
+    fn name(&self) -> &'static str {
+        "owner"
+    }
+
+    fn summary(&self) -> &'static str {
+        "owns facts"
+    }
+
+    fn fact_schemas(&self) -> Vec<FactSchema> {
+        self.0.clone()
+    }
+
+    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
+        Judged::default()
+    }
+
+    fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        Err(Vec::new())
+    }
+}
+
+#[test]
+fn a_kind_registers_the_schemas_of_its_facts_and_takes_over_none_of_others() -> TestResult {
+    let store = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    let owned = |path: &str, schema: Value| FactSchema { path: path.to_owned(), schema };
+    let users = Schema::read("ada", json!({"type": "string"}))?;
+    let change = Change::Register("/motd".parse()?, Some(users));
+    store.submit(&Submission::new(change, "ada"), SystemTime::UNIX_EPOCH)?;
+    set(&store, "/old", json!("text"))?;
+    let kinds = Kinds::default().with(Owner(vec![
+        owned("/pool", json!({"properties": {"width": {"type": "integer"}}})),
+        owned("/motd", json!({"type": "integer"})),
+        owned("/old", json!({"type": "integer"})),
+        owned("none", json!({})),
+        owned("/wrong", json!({"type": "nonsense"})),
+    ]));
+
+    facts::register(&store, &kinds, SystemTime::UNIX_EPOCH)?;
+    let revision = store.current().revision();
+    facts::register(&store, &kinds, SystemTime::UNIX_EPOCH)?;
+
+    assert_eq!(store.current().revision(), revision, "what is registered is not registered again");
+    let current = store.current();
+    let all: Vec<_> =
+        current.schemas().iter().map(|(at, it)| (at.to_string(), &*it.owner)).collect();
+    let expected = [
+        ("/agent/resources", "crankcase"),
+        ("/motd", "ada"),
+        ("/pool", "kind owner"),
+        ("/rules", "crankcase"),
+    ];
+    assert_eq!(all, expected.map(|(path, owner)| (path.to_owned(), owner)));
+    assert!(set(&store, "/pool", json!({"width": "wide"})).is_err());
+    set(&store, "/pool", json!({"width": 3}))
 }

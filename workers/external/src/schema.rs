@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crankcase_resources::AttributeError;
+use crankcase_workers::read_pointer_segment;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
@@ -66,7 +67,7 @@ impl ConfigSchema {
         let errors = self.validator.iter_errors(config).filter_map(|error| {
             let path = error.instance_path().to_string();
             let attribute = path.split('/').nth(1).unwrap_or_default();
-            let attribute = attribute.replace("~1", "/").replace("~0", "~");
+            let attribute = read_pointer_segment(attribute).unwrap_or_default().into_owned();
             let keyword = error.schema_path().to_string();
             // Under a choice such as anyOf, what is not known yet may still decide.
             let is_sure = unknown.is_empty()
@@ -105,7 +106,7 @@ fn is_of_one_attribute(keyword: &str) -> bool {
 fn dotted(resource: &str, pointer: &str) -> String {
     let mut path = format!("{resource}.config");
     for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
+        let part = read_pointer_segment(part).unwrap_or_default();
         if part.bytes().all(|byte| byte.is_ascii_digit()) && !part.is_empty() {
             path.push_str(&format!("[{part}]"));
         } else {

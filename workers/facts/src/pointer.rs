@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crankcase_workers::printable;
-use smol_str::{SmolStr, SmolStrBuilder};
+use crankcase_workers::{pointer_segment, printable, read_pointer_segment};
+use smol_str::SmolStr;
 
 /// How many levels a tree of facts may have.
 pub(crate) const DEEPEST: usize = 64;
@@ -104,14 +104,7 @@ impl fmt::Display for Pointer {
         if self.is_root() {
             return f.write_str("/");
         }
-        self.0.iter().try_for_each(|segment| {
-            f.write_str("/")?;
-            segment.chars().try_for_each(|character| match character {
-                '~' => f.write_str("~0"),
-                '/' => f.write_str("~1"),
-                character => fmt::Write::write_char(f, character),
-            })
-        })
+        self.0.iter().try_for_each(|segment| write!(f, "/{}", pointer_segment(segment)))
     }
 }
 
@@ -149,37 +142,17 @@ impl FromStr for Pointer {
             if segments.len() == DEEPEST {
                 return Err(wrong(at, "it has more than 64 segments"));
             }
-            let segment = decoded(part).map_err(|offset| {
+            let segment = read_pointer_segment(part).map_err(|offset| {
                 wrong(at + offset, "\"~\" is written \"~0\", and \"/\" in a segment \"~1\"")
             })?;
             if segment.len() > LONGEST_SEGMENT {
                 return Err(wrong(at, "a segment is longer than 1,024 bytes"));
             }
-            segments.push(segment);
+            segments.push(SmolStr::new(segment));
             at += part.len() + 1;
         }
         Ok(Self(segments))
     }
-}
-
-/// Decodes a segment; returns where it is wrong.
-fn decoded(part: &str) -> Result<SmolStr, usize> {
-    if !part.contains('~') {
-        return Ok(part.into());
-    }
-    let mut decoded = SmolStrBuilder::new();
-    let mut characters = part.char_indices();
-    while let Some((at, character)) = characters.next() {
-        decoded.push(match character {
-            '~' => match characters.next() {
-                Some((_, '0')) => '~',
-                Some((_, '1')) => '/',
-                _ => return Err(at),
-            },
-            character => character,
-        });
-    }
-    Ok(decoded.finish())
 }
 
 #[cfg(test)]

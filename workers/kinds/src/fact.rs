@@ -2,6 +2,7 @@ use crankcase_resources::{
     Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Stale, Type,
     Unfinished, Watch, Wrong,
 };
+use crankcase_workers::read_pointer_segment;
 use serde_json::Value;
 
 /// keeps a fact as declared, which is the agent's own: what it has found out or decided, for others to use
@@ -34,9 +35,8 @@ impl Field for FactPath {
 
     fn take(value: &Value) -> Result<Self, Wrong> {
         let text = String::take(value)?;
-        let is_segment = |segment: &str| {
-            !segment.is_empty() && !segment.replace("~0", "").replace("~1", "").contains('~')
-        };
+        let is_segment =
+            |segment: &str| !segment.is_empty() && read_pointer_segment(segment).is_ok();
         match text.strip_prefix('/') {
             Some(names) if names.split('/').all(is_segment) => Ok(Self(text)),
             _ => {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-/// Where expressions get `facts` from.
+/// The source of `facts` in expressions.
 ///
 /// # Requirements
 ///
-/// - Two values of [`SeenFacts`] with one revision are equal.
+/// - Two values of [`SeenFacts`] with the same revision are equal.
 #[async_trait]
 pub trait SiteFacts: fmt::Debug + Send + Sync {
     /// Returns the facts as they are now. May block for a moment.
@@ -19,14 +19,14 @@ pub trait SiteFacts: fmt::Debug + Send + Sync {
     async fn changed(&self, revision: u64);
 }
 
-/// What expressions see as `facts`.
+/// The `facts` of expressions at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenFacts {
-    /// Tells these facts from those before and after.
+    /// The revision of the facts: another number after each change.
     pub revision: u64,
     /// The facts: a map.
     pub value: Arc<Value>,
-    /// Where secrets are in them: the names that lead to each.
+    /// Where the secrets are in the facts: the names that lead to each.
     pub secrets: Vec<Vec<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Default for SeenFacts {
     }
 }
 
-/// No facts, for ever.
+/// A source that never has any facts.
 #[derive(Debug)]
 pub(crate) struct NoFacts;
 

@@ -124,10 +124,12 @@ impl SiteFiles {
     }
 }
 
-/// A worker that loads a site again at SIGHUP, and when a manifest or a file of variables has
-/// changed and was left alone for 500 ms, or goes on changing for 10 s; when the host is another, which
-/// is looked at every minute; when the facts have changed; and once at its start, as the site that it is given may be out of date
-/// by then.
+/// A worker that loads a site again when something that the site is made of has changed:
+/// - a manifest or a file of variables, once it was left alone for 500 ms, or goes on changing for 10 s;
+/// - the host, which the worker looks at every minute;
+/// - the facts.
+///
+/// It also loads the site at SIGHUP, and once at its start, as the site that it is given may be out of date by then.
 ///
 /// A site that cannot be loaded is refused: the worker is degraded with what is wrong, and the site
 /// before stays on offer. If files beside the manifest are at fault, they are watched as well.
@@ -140,7 +142,7 @@ pub struct SiteSource {
     watching: Watching,
     /// The host as it was found last.
     host: Arc<Value>,
-    /// The revision of the facts that the site was loaded with last.
+    /// The revision of the facts at the last load.
     facts: u64,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
@@ -198,7 +200,7 @@ impl SiteSource {
                     tracing::info!("the host has changed");
                 }
                 () = self.files.facts.changed(self.facts) => {
-                    // Most changes of facts are none of the manifest's.
+                    // Most changes of facts do not change the site, so only a site that has changed is logged.
                     if self.load(&stop).await == Loaded::Other {
                         tracing::info!("{LOADED}");
                     }
@@ -220,7 +222,7 @@ impl SiteSource {
         }
     }
 
-    /// Keeps the site as it is, and says so at SIGHUP and when the facts change.
+    /// Keeps the site as it is, and logs that at SIGHUP and when the facts change.
     async fn keep(mut self, stop: Stop, mut hangups: u64) -> Outcome {
         self.facts = self.files.facts.current().revision;
         loop {

@@ -18,6 +18,7 @@ use crate::known::KnownConfig;
 use crate::params::{Reader, Table};
 use crate::surroundings::Surroundings;
 use crate::watch::Watch;
+use crate::world::FactSchema;
 
 /// A kind of resource: what a manifest names as `type`.
 ///
@@ -135,6 +136,12 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// [`Unit::act_together`].
     fn is_grouping(&self) -> bool {
         false
+    }
+
+    /// Returns the schemas of the facts that the kind owns; see
+    /// [`Resource::fact_schemas`](crate::Resource::fact_schemas).
+    fn fact_schemas(&self) -> Vec<FactSchema> {
+        Vec::new()
     }
 
     /// Returns whether its resources read the [host](Context::host). Under `run` they are looked at again

@@ -57,6 +57,11 @@ impl Kinds {
         self.kinds.keys().map(String::as_str)
     }
 
+    /// Returns all kinds, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Arc<dyn Kind>)> {
+        self.kinds.iter().map(|(name, kind)| (name.as_str(), kind))
+    }
+
     /// Returns the kind with this name.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use crate::params::{Params, written};
 use crate::part::Part;
 use crate::surroundings::Surroundings;
 use crate::watch::Watch;
+use crate::world::FactSchema;
 
 /// A kind of resource: the struct is the config of one resource, and nothing else.
 ///
@@ -210,6 +211,12 @@ pub trait Resource: Params + Clone + fmt::Debug {
     fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {
         let _ = (config, surroundings);
         Ok(())
+    }
+
+    /// Returns the schemas of the facts that the kind owns. An agent registers them before it loads its site. By
+    /// default there are none.
+    fn fact_schemas() -> Vec<FactSchema> {
+        Vec::new()
     }
 
     /// Fills in what only the machine knows that a config was sent to. By default that is nothing.

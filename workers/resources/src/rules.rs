@@ -15,17 +15,17 @@ pub use self::cause::{Cause, Trigger};
 pub use self::hands::Hands;
 pub use self::parameters::RuleParameters;
 
-/// A rule: when something has happened, something is done.
+/// A rule: what it waits for, and what it does then.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Rule {
     /// The name, unique among the rules.
     pub name: String,
-    /// What it waits for.
+    /// What the rule waits for.
     pub on: Trigger,
-    /// How it does its work. The facts at `/rules/NAME` count more.
+    /// How the rule does its work. The facts at `/rules/NAME` count more.
     pub parameters: RuleParameters,
-    /// What it does.
+    /// What the rule does.
     pub handler: Arc<dyn Handler>,
 }
 
@@ -36,7 +36,7 @@ impl Rule {
     }
 }
 
-/// A rule that says the same may go on where the other was.
+/// Two rules are equal if they do the same. So a site that is loaded again with the same rules has not changed.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -50,32 +50,33 @@ impl PartialEq for Rule {
 ///
 /// # Requirements
 ///
-/// - A handler is idempotent: after a crash or a failure it is called again for what it has done in part.
+/// - A handler is idempotent. After a crash or a failure it is called again for the same cause, of which it may have
+///   done a part.
 #[async_trait]
 pub trait Handler: fmt::Debug + Send + Sync + std::any::Any {
-    /// Returns whether the rule is for this cause. By default it is for all.
+    /// Returns whether the rule handles this cause. By default it handles all causes.
     ///
     /// # Errors
     ///
-    /// When that cannot be told: it counts as an attempt that has failed.
+    /// When the handler cannot decide. This counts as a failed attempt.
     fn matches(&self, cause: &Cause) -> Result<bool, BoxError> {
         let _ = cause;
         Ok(true)
     }
 
-    /// Does what is to be done.
+    /// Does the work of the rule for a cause.
     ///
     /// # Errors
     ///
-    /// When it could not be done as a whole. It is tried again, after a wait that doubles, for as often as
-    /// [`RuleParameters::attempts`] says.
+    /// When a part of the work has failed. The work is tried again, after waits that double, until there were
+    /// [`RuleParameters::attempts`] attempts.
     ///
     /// # Cancel safety
     ///
-    /// It is dropped when it takes too long, and when the agent ends.
+    /// The future is dropped when it takes longer than [`RuleParameters::timeout`], and when the agent ends.
     async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError>;
 
-    /// Returns whether another handler does the same. `false` is always right.
+    /// Returns whether another handler does the same. `false` is always safe.
     fn is_equal(&self, other: &dyn Handler) -> bool {
         let _ = other;
         false

@@ -1,10 +1,10 @@
-//! Follows the rules of a site.
+//! Runs the rules of a site.
 //!
 //! Invariants:
-//! 1. A rule handles one cause at a time. What changes meanwhile is handled after it, as one.
-//! 2. A cause is on record until it was handled well, or was given up. So one that was not handled when the agent was
-//!    killed is handled by the next one, and handlers have to be idempotent.
-//! 3. An attempt is on record before it begins. So a cause that kills the agent is given up too.
+//! 1. A rule handles one cause at a time. What changes meanwhile is handled afterwards, as one change.
+//! 2. A cause is on record until a rule has handled it without an error, or has given it up. So a cause that was open
+//!    when the agent was killed is handled by the next agent, and handlers have to be idempotent.
+//! 3. An attempt is put on record before it begins. So a cause that kills the agent each time is given up too.
 
 mod record;
 
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Latest, Outcome, Stop};
-use crankcase_workers::Ledger;
+use crankcase_workers::{Ledger, pointer_segment};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, watch};
@@ -33,20 +33,20 @@ use crate::world::World;
 
 use self::record::{Dead, Record};
 
-/// How many events wait to be put on record; those beyond are lost, which is logged.
+/// The most events that wait to be put on record. Events beyond that are lost, and the loss is logged.
 const WAITING: usize = 10_000;
 
-/// The wait after a first attempt that has failed, and the longest one.
+/// The wait after the first failed attempt, and the longest wait.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// How many rules in trouble are named.
+/// The most rules with a cause given up that the health names.
 const NAMED: usize = 10;
 
-/// What has happened to resources, for the one who follows their rules. Clones are the same.
+/// The events of resources, for the worker that runs the rules. Clones share the same events.
 #[derive(Debug, Clone)]
 pub struct Happenings(Arc<Mutex<mpsc::Receiver<Happened>>>);
 
-/// Hands what happens to resources on to rules.
+/// An observer that hands the events of resources on to rules.
 #[derive(Debug)]
 pub struct RuleEvents {
     inner: Option<Arc<dyn Observer>>,
@@ -54,7 +54,7 @@ pub struct RuleEvents {
 }
 
 impl RuleEvents {
-    /// Returns an observer that tells another one all that it sees, and what rules receive.
+    /// Returns an observer, and the events that it hands on to rules. The observer also tells `inner` all that it sees.
     pub fn new(inner: Option<Arc<dyn Observer>>) -> (Self, Happenings) {
         let (sender, receiver) = mpsc::channel(WAITING);
         (Self { inner, sender }, Happenings(Arc::new(receiver.into())))
@@ -79,44 +79,45 @@ impl Observer for RuleEvents {
     }
 }
 
-/// How rules do, for a report.
+/// What a rule has done, for a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RuleTally {
-    /// Whether it is switched on.
+    /// Whether the rule is enabled.
     pub is_enabled: bool,
-    /// How many causes were handled well.
+    /// How many causes the rule has handled without an error.
     pub fired: u64,
     /// How many events wait.
     pub pending: usize,
     /// How many events were lost because too many waited.
     pub lost: u64,
-    /// How often the cause at hand was tried.
+    /// How many attempts at the current cause there have been.
     pub attempts: u32,
-    /// What was given up, the newest last: the cause in a few words, and the error.
+    /// The causes that were given up, the newest last: each in a few words, with its error.
     pub given_up: Vec<(String, String)>,
 }
 
-/// Follows the rules of a site, and does what they say.
+/// Runs the rules of a site.
 ///
-/// A rule that is new handles the fact or state that is there. A failure is tried again after 1 s, and then after waits
-/// that double up to 1 min. While the last cause of a rule was given up, the worker is degraded with the error.
+/// A new rule handles the fact or state that is there. A failed attempt is repeated after 1 s, and then after waits
+/// that double up to 1 min. When a rule gives up a cause, the worker is degraded with the error until the rule has
+/// handled a later cause.
 pub struct Rules {
-    /// The site whose rules they are.
+    /// The site with the rules.
     pub site: Latest<Arc<Site>>,
-    /// What they read and write.
+    /// The facts that the rules read and write.
     pub world: Arc<dyn World>,
-    /// The resources.
+    /// The board of the resources.
     pub board: Board,
-    /// What happens to the resources, from [`RuleEvents`].
+    /// The events of the resources, from [`RuleEvents`].
     pub events: Happenings,
-    /// The folder with what is on record of rules.
+    /// The folder with the records of the rules.
     pub folder: PathBuf,
-    /// Where commands are on record.
+    /// The ledger of the commands that rules run.
     pub ledger: Option<Ledger>,
-    /// What is told how well the rules do.
+    /// The health of the worker that runs the rules.
     pub health: Health,
-    /// What is told how each does.
+    /// Where the tally of each rule is published.
     pub tally: watch::Sender<BTreeMap<String, RuleTally>>,
 }
 
@@ -126,13 +127,13 @@ impl fmt::Debug for Rules {
     }
 }
 
-/// A rule while it is followed.
+/// A rule, with its record and its current attempt.
 #[derive(Debug)]
 struct Life {
     rule: Arc<Rule>,
     parameters: RuleParameters,
     record: Record,
-    /// When the cause at hand is handled.
+    /// When the next attempt at the current cause is due.
     due: Option<Instant>,
     is_running: bool,
 }
@@ -144,9 +145,9 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// When what is on record of a rule cannot be read or written.
+    /// When the record of a rule cannot be read or written.
     pub async fn run(mut self, stop: Stop) -> Outcome {
-        // Locked by the worker before this one until that is gone.
+        // The worker before this one holds the lock until it is gone.
         let events = self.events.0.clone();
         let mut events = events.lock().await;
         let mut lives = BTreeMap::new();
@@ -154,7 +155,7 @@ impl Rules {
         let mut activity = self.board.activity();
         self.take_over(&mut lives).await?;
         loop {
-            // Taken first, so that what changes during the look is seen by the next one.
+            // Read before the look, so that the next look sees what changes during this one.
             let revision = self.world.revision();
             activity.names();
             let next = self.look(&mut lives, &mut handled, &stop).await?;
@@ -178,7 +179,7 @@ impl Rules {
         }
     }
 
-    /// Takes over the rules of the site, and forgets others. What is on record of these stays.
+    /// Takes over the rules of the site, and forgets all others. The records of the others stay.
     async fn take_over(&self, lives: &mut BTreeMap<String, Life>) -> Result<(), BoxError> {
         let site = self.site.get();
         let mut before = std::mem::take(lives);
@@ -204,7 +205,7 @@ impl Rules {
         Ok(())
     }
 
-    /// Looks for causes, and begins to handle those that are due. Returns when the next one is.
+    /// Looks for causes, and begins to handle those that are due. Returns when the next cause is due.
     async fn look(
         &self,
         lives: &mut BTreeMap<String, Life>,
@@ -242,7 +243,7 @@ impl Rules {
         Ok(next)
     }
 
-    /// Returns what a rule has not handled yet.
+    /// Returns the next cause that a rule has not handled yet.
     fn cause(&self, life: &Life) -> Option<Cause> {
         let (of, value) = match &life.rule.on {
             Trigger::Event { .. } => return life.record.pending.front().cloned(),
@@ -251,7 +252,7 @@ impl Rules {
         };
         let now: Vec<Value> = value.iter().cloned().collect();
         let handled = life.record.handled.as_ref();
-        // What was never there is nothing new.
+        // A value that was never there is no cause.
         if handled.map_or(now.is_empty(), |handled| *handled == now) {
             return None;
         }
@@ -260,7 +261,7 @@ impl Rules {
         Some(Cause { rule, of: of.clone(), before, value, happened: None })
     }
 
-    /// Puts on record what has happened, for the rules that it is for.
+    /// Puts an event on record, for each rule that waits for it.
     async fn note(
         &self,
         lives: &mut BTreeMap<String, Life>,
@@ -282,13 +283,13 @@ impl Rules {
         Ok(())
     }
 
-    /// Puts on record how an attempt has ended.
+    /// Puts the result of an attempt on record.
     async fn end(
         &self,
         lives: &mut BTreeMap<String, Life>,
         (name, cause, took, result): Handled,
     ) -> Result<(), BoxError> {
-        // Its rule may have left meanwhile.
+        // The rule may have left the site meanwhile.
         let Some(life) = lives.get_mut(&name) else { return Ok(()) };
         life.is_running = false;
         let attempt = life.record.attempts;
@@ -321,7 +322,7 @@ impl Rules {
         blocking(move || record.write(&folder, &rule)).await
     }
 
-    /// Tells how the rules do.
+    /// Publishes the tallies of the rules, and the health of the worker.
     fn tell(&self, lives: &BTreeMap<String, Life>) {
         let tally = |life: &Life| {
             let Record { fired, pending, lost, attempts, dead, .. } = &life.record;
@@ -374,7 +375,7 @@ async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handle
     (rule, cause, began.elapsed(), result)
 }
 
-/// Writes the path to a fact.
+/// Returns the JSON pointer of some names.
 fn pointer(names: &[&str]) -> String {
-    names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
+    names.iter().map(|name| format!("/{}", pointer_segment(name))).collect()
 }

@@ -23,6 +23,7 @@ use crate::params::{HIDDEN, Params, Reader, Table, declared, shown_value, writte
 use crate::resource::{Check, Grouping, Member, Resource, Supervised};
 use crate::surroundings::Surroundings;
 use crate::watch::Watch;
+use crate::world::FactSchema;
 
 /// Returns the kind of a resource that is written in Rust.
 pub fn kind<R: Resource>() -> KindOf<R> {
@@ -143,6 +144,10 @@ impl<R: Resource> Kind for KindOf<R> {
 
     fn is_grouping(&self) -> bool {
         self.grouping.is_some()
+    }
+
+    fn fact_schemas(&self) -> Vec<FactSchema> {
+        R::fact_schemas()
     }
 
     fn reads_host(&self) -> bool {

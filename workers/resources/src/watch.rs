@@ -87,7 +87,7 @@ impl Watch {
         self
     }
 
-    /// Has it looked at again when a fact is another one.
+    /// Has it looked at again when a fact has changed.
     pub fn fact(mut self, fact: FactWatch) -> Self {
         self.facts.push(fact);
         self

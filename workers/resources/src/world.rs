@@ -1,4 +1,4 @@
-//! What resources know and tell beyond their own machine part: facts.
+//! The facts, as resources and rules read and write them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,59 +9,69 @@ use serde_json::Value;
 
 use crate::error::BoxError;
 
-/// Versioned data that resources may read, and to which they may add what is their own. See
+/// Versioned data that resources may read, and to which they may add facts of their own. See
 /// [`Facilities::in_world`](crate::Facilities::in_world).
 ///
 /// Paths are JSON pointers (RFC 6901).
 #[async_trait]
 pub trait World: fmt::Debug + Send + Sync {
-    /// Returns what is at a path, as this host sees it; none if nothing is.
+    /// Returns the fact at a path, as this host sees it. Returns none if there is no fact.
     ///
     /// # Errors
     ///
-    /// When the path is none.
+    /// When `path` is not a JSON pointer.
     fn get(&self, path: &str) -> Result<Option<Value>, BoxError>;
 
-    /// Returns what is stored at a path, which is what [`set`](Self::set) has written; none if nothing is.
+    /// Returns the fact that is stored at a path, as [`set`](Self::set) has written it, without layers. Returns none if
+    /// there is no fact.
     ///
     /// # Errors
     ///
-    /// When the path is none.
+    /// When `path` is not a JSON pointer.
     fn stored(&self, path: &str) -> Result<Option<Value>, BoxError>;
 
-    /// Returns a value as it is shown where it is put at a path, without what is secret there.
+    /// Returns a value as it would be shown at a path, with the secrets hidden.
     ///
     /// # Errors
     ///
-    /// When the path is none.
+    /// When `path` is not a JSON pointer.
     fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError>;
 
-    /// Returns a number that is another one after each change.
+    /// Returns the revision of the facts: a number that is different after each change.
     fn revision(&self) -> u64;
 
-    /// Waits until the number is another one. Cancel safe.
+    /// Waits until the facts have another revision than this one. Cancel safe.
     async fn changed(&self, revision: u64);
 
-    /// Writes a value that is the owner's own from then on. None removes it.
+    /// Writes a fact, which belongs to the owner from then on. None removes the fact.
     ///
     /// # Errors
     ///
-    /// When something is there that is not the owner's, when the value does not fit, or when it cannot be
-    /// written: nothing is changed then.
+    /// When the path has a fact of a user or of another owner, when the value does not fit a schema, or when the fact
+    /// cannot be written. Nothing is changed then.
     ///
     /// # Cancel safety
     ///
-    /// A write that was begun is made as a whole or not at all.
+    /// A write that has begun is made as a whole or not at all.
     async fn set(&self, owner: &str, path: &str, value: Option<Value>) -> Result<(), BoxError>;
 }
 
-/// Tells when a fact is another one. See [`Context::watch_fact`](crate::Context::watch_fact).
+/// A JSON Schema (2020-12) for the facts at one path.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactSchema {
+    /// The path: a JSON pointer (RFC 6901).
+    pub path: String,
+    /// The schema.
+    pub schema: Value,
+}
+
+/// Tells when a fact has changed. See [`Context::watch_fact`](crate::Context::watch_fact).
 #[derive(Debug)]
 pub struct FactWatch {
     world: Arc<dyn World>,
     path: String,
     revision: u64,
-    /// What was seen and stored there when it was looked at last.
+    /// The fact at the last look: as the host sees it, and as it is stored.
     before: [Option<Value>; 2],
 }
 
@@ -71,12 +81,12 @@ impl FactWatch {
         Ok(Self { world, path: path.to_owned(), revision, before })
     }
 
-    /// Waits until the fact is another one than when it was waited for last. Cancel safe.
+    /// Waits until the fact differs from that of the last look. Cancel safe.
     pub(crate) async fn changed(&mut self) {
         loop {
             self.world.changed(self.revision).await;
             self.revision = self.world.revision();
-            // The path was read before, and is one.
+            // `new` has read the same path, so it is a JSON pointer.
             let (seen, stored) = (self.world.get(&self.path), self.world.stored(&self.path));
             let now = [seen, stored].map(Result::unwrap_or_default);
             if now != self.before {
@@ -87,7 +97,7 @@ impl FactWatch {
     }
 }
 
-/// Writes a fact, unless a secret in it would be shown.
+/// Writes a fact. Refuses a value with a secret that the readers of the facts would see.
 pub(crate) async fn set_fact(
     (world, secrets): (&dyn World, &Secrets),
     owner: &str,

@@ -163,15 +163,15 @@ impl Client {
         Err(refused(&within(collect(response)).await?))
     }
 
-    /// Asks an [`Extension`](crate::Extension) of the agent.
+    /// Sends a request to an [`Extension`](crate::Extension) of the agent, and returns its answer.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Refused`] when it cannot understand the request, or the agent has no such extension.
+    /// [`ClientError::Refused`] when the extension cannot understand the request, or the agent has no such extension.
     ///
     /// # Cancel safety
     ///
-    /// Cancelling stops waiting, not what was asked for.
+    /// Cancelling stops the wait for the answer, not the work that the request asks for.
     pub async fn extension<T: DeserializeOwned>(
         &self,
         target: &str,

@@ -44,7 +44,7 @@ use self::unfinished::Unfinished;
 /// The largest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// What a [`Control`] answers beside what is asked of its engine, and how it bounds what its clients cost.
+/// The extensions of a [`Control`], and the bounds on what its clients cost.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ControlConfig {
@@ -64,7 +64,7 @@ pub struct ControlConfig {
     pub write_timeout: Duration,
     /// How long answers may still be given after the stop is told. Default 1 s.
     pub drain: Duration,
-    /// What else is answered. Default nothing.
+    /// Handlers of requests that are not about the engine. Default none.
     pub extensions: Vec<Arc<dyn Extension>>,
 }
 
@@ -132,7 +132,7 @@ impl ControlConfig {
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |
-/// | `POST` of what an [`Extension`] answers | what it says |
+/// | `POST` to the target of an [`Extension`] | the answer of the extension |
 ///
 /// A path that does not begin with `/` is one below the engine's own. Answers are in [`wire`].
 ///

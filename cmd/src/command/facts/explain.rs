@@ -12,40 +12,42 @@ use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
 
-/// Which fact is explained.
+/// The fact to explain.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
     /// The path, such as /ntp/server
     #[arg(value_parser = path, add = fact_path())]
     path: Pointer,
-    /// The host that sees it [default: this one]
+    /// The host whose layers count [default: the host that runs the command]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 }
 
-/// Why a fact is as it is.
+/// A fact with its layers, its owner and its schemas.
 #[derive(Debug, Serialize)]
 struct Explained {
     path: String,
     host: String,
-    /// The layers, the one that counts most first.
+    /// The layers that set the fact, the one that counts most first.
     layers: Vec<Said>,
-    /// Which part of the agent has written it, if one has.
+    /// The part of the agent that owns the fact, if one does.
     owner: Option<String>,
-    /// The paths of the schemas that it has to fit.
+    /// The paths of the schemas that the fact has to fit.
     schemas: Vec<String>,
 }
 
-/// What a layer says.
+/// A fact in one layer.
 #[derive(Debug, Serialize)]
 struct Said {
     layer: String,
-    /// Where it is stored.
+    /// The path at which the layer stores the value.
     path: String,
     value: Value,
-    /// Whether a map is merged with what other layers say, whether it counts, or whether it is hidden.
+    /// `counts`: the host sees the value. `merged`: the host sees the map, merged with the maps of other layers.
+    /// `hidden`: a layer that counts more replaces the value. `hides`: the value is above the path, so the host sees
+    /// nothing at the path.
     effect: &'static str,
-    /// The change that has set it.
+    /// The last change at that path, if it is on record.
     set: Option<Entry>,
 }
 

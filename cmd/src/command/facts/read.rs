@@ -11,36 +11,36 @@ use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
 
-/// Which facts are shown.
+/// The facts to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct GetArgs {
     /// The path, such as /mero/globals
     #[arg(default_value = "/", value_parser = path, add = fact_path())]
     path: Pointer,
-    /// What this host sees: its own layer over those of its roles over the site
+    /// Show what this host sees: its own layer over the layers of its roles, and these over the site
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 }
 
-/// Which part of the history is shown.
+/// The part of the history to show.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogArgs {
-    /// Only what has changed something at this path
+    /// Show only the changes at this path
     #[arg(value_parser = path, add = fact_path())]
     path: Option<Pointer>,
-    /// How many changes are shown, the newest ones
+    /// Show at most this many changes, the newest first
     #[arg(long, short = 'n', value_name = "COUNT", default_value = "20")]
     number: usize,
 }
 
-/// Which versions are compared.
+/// The versions to compare.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArgs {
     /// The earlier version
     from: u64,
-    /// The later version [default: the facts as they are]
+    /// The later version [default: the current facts]
     to: Option<u64>,
-    /// Only what differs at this path
+    /// Show only the differences at this path
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = path, add = fact_path())]
     at: Pointer,
 }
@@ -73,7 +73,7 @@ struct Diff {
     differences: Vec<Difference>,
 }
 
-/// Nothing is at a path.
+/// There is no fact at a path.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no {path}; {help}")]
 struct NoFact {
@@ -81,7 +81,7 @@ struct NoFact {
     help: String,
 }
 
-/// Says that nothing is at a path, and what is nearest to it.
+/// Returns the error for a path without a fact. It lists the names at the longest part of the path that exists.
 pub(super) fn no_fact(facts: &Tree, path: &Pointer) -> anyhow::Error {
     if facts.names().next().is_none() {
         let help = "no facts are stored; load some with \"facts load\" or \"bootstrap\"".to_owned();

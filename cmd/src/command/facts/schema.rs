@@ -14,20 +14,20 @@ use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
 
-/// Which schema is meant, and what is done with it.
+/// The schema to show, set or remove.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
-    /// The path of the facts that it is for [default: all schemas]
+    /// The path of the facts that the schema is for [default: all schemas]
     #[arg(value_parser = path, add = fact_path())]
     path: Option<Pointer>,
-    /// Put the JSON Schema of a file there, YAML or JSON, in the place of the one that is there. It is refused if
-    /// the facts do not fit it
+    /// Set the JSON Schema at the path, from a file in YAML or JSON. It replaces an earlier one, and is refused if
+    /// the stored facts do not fit it
     #[arg(long, value_name = "FILE", requires = "path", conflicts_with_all = ["remove", "example"])]
     set: Option<PathBuf>,
-    /// Remove it
+    /// Remove the schema
     #[arg(long, requires = "path", conflicts_with = "example")]
     remove: bool,
-    /// Print facts that have all that the schemas name, as a skeleton to be filled in
+    /// Print a skeleton to fill in: every fact that the schemas name, with an example value
     #[arg(long, conflicts_with = "ChangeArgs")]
     example: bool,
     #[command(flatten)]
@@ -40,7 +40,7 @@ struct All {
     schemas: Vec<Registered>,
 }
 
-/// A schema and what it is for.
+/// A schema, with the path of the facts that it is for.
 #[derive(Debug, Serialize)]
 struct Registered {
     path: String,
@@ -63,7 +63,7 @@ pub(super) async fn run(global: &Global, args: SchemaArgs) -> anyhow::Result<u8>
             let given = Given::read(&[file], &store::current(global)?)?;
             let schema = Schema::read(&user(), given.files.value().clone());
             let schema = schema.map_err(|invalid| given.invalid(invalid))?;
-            // What the facts violate is in no file that was given.
+            // Facts that do not fit the schema are in the store, not in the given file, so no places are shown.
             submit(global, Change::Register(path, Some(schema)), change, None).await
         }
         (Some(path), None) if remove => {
@@ -121,7 +121,7 @@ fn write(all: &All, out: &mut dyn Write) -> io::Result<()> {
     })
 }
 
-/// Prints a document with all that the schemas name.
+/// Prints a skeleton of the facts that the schemas name: of one schema, or of all as a document.
 fn print_skeleton(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
     let schemas = registered(global)?;
     if let Some(path) = path {

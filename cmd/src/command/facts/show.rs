@@ -1,4 +1,4 @@
-//! Facts for people.
+//! Shows facts to people.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::print;
 
-/// Writes a value as YAML, or alone if it is a text.
+/// Writes a value as YAML. Writes a text without quotes.
 pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     match value {
         Value::String(text) => {
@@ -20,7 +20,7 @@ pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
 }
 
-/// Writes what has changed, a line for each part.
+/// Writes one line for each difference.
 pub(super) fn differences(differences: &[Difference], out: &mut dyn Write) -> io::Result<()> {
     differences.iter().try_for_each(|Difference { path, before, after, .. }| {
         let path = print::one_line(path);

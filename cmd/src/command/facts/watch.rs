@@ -11,10 +11,10 @@ use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
 
-/// How often the store is asked whether something has changed. Asking costs some microseconds.
+/// The interval at which the command looks for changes in the store. A look takes some microseconds.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// What is followed.
+/// The facts to follow.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     /// The path, such as /mero/globals
@@ -28,7 +28,7 @@ pub(super) async fn run(global: &Global, args: WatchArgs) -> anyhow::Result<u8> 
     let first = facts.as_ref().map_or_else(Snapshot::default, Facts::current);
     let mut seen = first.revision();
     if !global.quiet {
-        // Nobody can be told when stderr is closed.
+        // When stderr is closed, there is nowhere to report the error.
         drop(writeln!(anstream::stderr(), "following the facts from version {}", first.version()));
     }
     loop {
@@ -50,7 +50,7 @@ pub(super) async fn run(global: &Global, args: WatchArgs) -> anyhow::Result<u8> 
     }
 }
 
-/// Returns what a change has changed at a path; none if nothing.
+/// Returns the change with only its differences at a path. Returns none if it has none there.
 fn of_path(mut entry: crankcase_facts::Entry, path: &Pointer) -> Option<crankcase_facts::Entry> {
     entry.differences.retain(|it| it.path.touches(path));
     (!entry.differences.is_empty()).then_some(entry)

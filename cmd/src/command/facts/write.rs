@@ -19,10 +19,10 @@ use crate::global::Global;
 use crate::observing::now;
 use crate::{exit, print};
 
-/// How long a text may be, in bytes.
+/// The largest text, in bytes.
 const MAX_TEXT: u64 = 16 * 1024 * 1024;
 
-/// What every change takes.
+/// The options of every command that changes facts.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChangeArgs {
     /// Show what would change, and change nothing
@@ -31,15 +31,15 @@ pub(crate) struct ChangeArgs {
     /// Change nothing unless the facts have this version
     #[arg(long, value_name = "VERSION")]
     expect_version: Option<u64>,
-    /// Why, for the history
+    /// The reason for the change, for the history
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Overwrite what the agent itself has written at this path; may be given again
+    /// Overwrite the facts that the agent itself has written at this path; may be repeated
     #[arg(long, value_name = "PATH", value_parser = path, add = fact_path())]
     overwrite: Vec<Pointer>,
 }
 
-/// What is put where.
+/// The fact to set or remove.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SetArgs {
     /// The path, such as /mero/globals/n
@@ -52,58 +52,58 @@ pub(crate) struct SetArgs {
         allow_negative_numbers = true
     )]
     value: Option<String>,
-    /// Take the value as a text as it is, and not as YAML, such as a key or a password
+    /// Take the value unchanged as a text, not as YAML; for example a key or a password
     #[arg(long, conflicts_with = "delete")]
     text: bool,
     /// Read the value from a file, or - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "delete")]
     file: Option<PathBuf>,
-    /// Remove what is there, with all in it
+    /// Remove the fact, with everything below it
     #[arg(long, conflicts_with_all = ["insert", "create_parents"])]
     delete: bool,
-    /// Only if nothing is there; in a list, put it before what is there
+    /// Fail if the path has a fact already; in a list, insert the value before the item at the path
     #[arg(long)]
     insert: bool,
-    /// Make the maps that lead to the path
+    /// Make the missing maps above the path
     #[arg(long)]
     create_parents: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
-/// Which update is made.
+/// The update to apply.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PushArgs {
-    /// The update, YAML or JSON: files, folders, or - for standard input
+    /// The update, in YAML or JSON: files, folders, or - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
-/// Which document is loaded.
+/// The document to load.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
-    /// The document, YAML or JSON: files, folders, or - for standard input
+    /// The document, in YAML or JSON: files, folders, or - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Keep what was changed beside the document: take over only what it says otherwise than the last one
+    /// Apply only the differences between the last document and this one, and keep all other facts as they are
     #[arg(long)]
     merge: bool,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
-/// Which version is brought back.
+/// The version to restore.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// The version; "facts log" lists them
+    /// The version; "facts log" lists the versions
     version: u64,
     #[command(flatten)]
     change: ChangeArgs,
 }
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Debug, Serialize)]
 struct Done {
     dry_run: bool,
@@ -111,7 +111,7 @@ struct Done {
     revision: u64,
     differences: Vec<Difference>,
     overwritten: Vec<Owned>,
-    /// What has become of the schema that the change is about.
+    /// The schema that the change has set or removed, if it is a change of a schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<SchemaDone>,
 }
@@ -143,7 +143,7 @@ pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     };
     let mut update = Update::of(vec![operation]);
     update.creates_parents = create_parents;
-    // What is said of the path itself is said of the value.
+    // The input is the value of the only operation. A problem with the path is shown at the value too.
     given.within = "/ops/0/2".to_owned();
     submit(global, Change::Update(update), change, Some(given)).await
 }
@@ -153,7 +153,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Reads a text as it is, from a file or standard input.
+/// Reads a text unchanged, from a file or standard input.
 fn read_text(file: &Path) -> anyhow::Result<String> {
     let mut bytes = Vec::new();
     let most = MAX_TEXT + 1;
@@ -183,7 +183,7 @@ pub(super) async fn restore(global: &Global, args: RestoreArgs) -> anyhow::Resul
     submit(global, Change::Restore(args.version), args.change, None).await
 }
 
-/// Makes a change, or a trial of it, and says what came of it.
+/// Makes a change, or a trial of it, and prints the result.
 pub(super) async fn submit(
     global: &Global,
     change: Change,
@@ -224,7 +224,7 @@ pub(super) async fn submit(
     }
 }
 
-/// Has a change made. What has changed is read from the history then.
+/// Makes a change, and then reads its differences from the history.
 async fn made(
     global: &Global,
     submission: Submission,
@@ -253,7 +253,7 @@ async fn made(
     }))
 }
 
-/// Says what would come of a change.
+/// Returns the result that a change would have, and changes nothing.
 fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
     let facts = match store::find(global)? {
         Some(facts) => facts,

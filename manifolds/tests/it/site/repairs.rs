@@ -74,7 +74,7 @@ impl SiteFacts for Said {
     }
 
     async fn changed(&self, _: u64) {
-        pending().await
+        pending::<()>().await;
     }
 }
 

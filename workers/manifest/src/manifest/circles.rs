@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use crankcase_resources::{Declaration, Edges, OnChange, Order};
+use crankcase_workers::read_pointer_segment;
 
 use crate::manifest::beside::Placed;
 use crate::manifest::check::Used;
 use crate::manifest::problem::{Hint, Problems};
 
-/// Names that lead to a fact.
+/// The names that lead to a fact.
 type Path = Vec<String>;
 
-/// Finds resources that keep a fact of which their config is rendered, by themselves or by way of variables and other
-/// facts: each look may change it again. `vars` is what each variable uses.
+/// Reports resources that keep a fact on which their own config depends, directly or by way of variables and other
+/// facts: each look at the resource may change the fact again. `vars` has what each variable uses.
 pub(crate) fn check_circles(
     (declarations, resources): (&[Declaration], &[Placed]),
     vars: &BTreeMap<String, Used>,
@@ -42,8 +43,10 @@ pub(crate) fn check_circles(
     }
 }
 
-/// Returns who depends on whom. The nodes are the resources, after them the variables, all variables as one, and the
-/// facts that are used: so there are no more edges than the manifest has words.
+/// Returns the dependencies between resources, variables and facts.
+///
+/// The nodes are the resources, then the variables, then one node for all variables together, then the facts that are
+/// used. So there are no more edges than the manifest has words.
 fn edges<'a>(
     (keepers, resources): (&BTreeMap<Path, usize>, usize),
     used: &[(usize, &'a Used)],
@@ -85,10 +88,11 @@ fn edges<'a>(
     edges
 }
 
-/// Returns the names that a JSON pointer leads through. Those of a layer are those of the facts that it is over.
+/// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
 fn path(pointer: &str) -> Path {
     let names = pointer.split('/').skip(1);
-    let mut names: Path = names.map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+    let mut names: Path =
+        names.map(|name| read_pointer_segment(name).unwrap_or_default().into_owned()).collect();
     let is = |index: usize, name: &str| names.get(index).is_some_and(|it| it == name);
     let above = match is(0, "layers") {
         true if is(1, "role") => 3,

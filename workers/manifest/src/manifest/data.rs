@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crankcase_resources::Secrets;
+use crankcase_workers::{pointer_segment, read_pointer_segment};
 use serde_json::Value;
 
 use crate::manifest::bounds::Bounds;
@@ -12,7 +13,7 @@ use crate::manifest::problem::{Hint, ManifestError, Problems, quoted};
 use crate::manifest::source::{self, Pipe};
 use crate::manifest::yaml;
 
-/// Values that were read from files, and where each was written.
+/// A value that was read from files, with the place of each of its parts.
 ///
 /// # Examples
 ///
@@ -35,12 +36,12 @@ pub struct DataFiles {
     value: Value,
 }
 
-/// What is wrong with a value.
+/// A problem with a value that was read from files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DataError {
-    /// Where it is in the value: a JSON pointer. What is not there is taken as what would hold it. None if it is
-    /// about no place in the value.
+    /// The part of the value that is wrong: a JSON pointer. If that part is missing, the nearest part above it is
+    /// shown. None if the problem has no place in the value.
     pub pointer: Option<String>,
     /// What is wrong.
     pub message: String,
@@ -48,12 +49,12 @@ pub struct DataError {
     pub value: Option<String>,
     /// What would be right, in words. Default none.
     pub help: Option<String>,
-    /// Whether the line is not to be shown. Default false.
+    /// Whether the line may hold a secret, and so is not shown. Default false.
     pub is_secret: bool,
 }
 
 impl DataError {
-    /// Returns what is wrong at a JSON pointer.
+    /// Returns a problem at a JSON pointer.
     pub fn new(pointer: &str, message: &str) -> Self {
         let (pointer, message) = (Some(pointer.to_owned()), message.to_owned());
         Self { pointer, message, value: None, help: None, is_secret: false }
@@ -61,13 +62,15 @@ impl DataError {
 }
 
 impl DataFiles {
-    /// Reads files, folders (of which all *.yaml, *.yml and *.json in name order) and pipes as one value: their maps
-    /// are merged, and nothing may be in two of them. `-` is standard input. The bounds are those of a
+    /// Reads files, folders and pipes as one value. `-` is standard input. In a folder it reads the files `*.yaml`,
+    /// `*.yml` and `*.json`, in the order of their names.
+    ///
+    /// The maps of the files are merged, and no value may be in two files. The bounds are those of a
     /// [manifest](crate::Manifest::load).
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with them, with its places.
+    /// Everything that is wrong with the files, with the places.
     pub fn read(paths: &[PathBuf]) -> Result<Self, ManifestError> {
         let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
         let mut sources = Vec::new();
@@ -80,11 +83,11 @@ impl DataFiles {
         Self::parsed(sources, bounds, problems)
     }
 
-    /// Reads a text, YAML or JSON, which is called `name` in messages.
+    /// Reads a text in YAML or JSON. Messages call the text `name`.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, with its places.
+    /// Everything that is wrong with the text, with the places.
     pub fn of_text(name: &Path, text: &str) -> Result<Self, ManifestError> {
         let source = Source::new(name.to_owned(), text.to_owned());
         Self::parsed(vec![source], Bounds::new(), Problems::default())
@@ -126,8 +129,8 @@ impl DataFiles {
         &self.value
     }
 
-    /// Returns what is wrong with the values as an error with places, in which no secret is shown. `omitted` is how
-    /// much more is wrong than is told.
+    /// Returns the problems as one error, with places in the files and without secrets. `omitted` is the number of
+    /// problems that are not in `errors`.
     pub fn refuse(
         &self,
         errors: impl IntoIterator<Item = DataError>,
@@ -154,21 +157,21 @@ impl DataFiles {
     }
 }
 
-/// What a merge has at hand.
+/// The file that is merged, the files before it, and the problems so far.
 struct Merging<'a> {
     source: &'a Source,
     before: &'a [(Source, Node)],
     problems: &'a mut Problems,
 }
 
-/// Adds what a later file says.
+/// Merges the value of a later file into the values of the files before it.
 fn merge(into: &mut Node, from: &Node, merging: &mut Merging<'_>, pointer: &str) {
     let (Data::Map(into), Data::Map(from)) = (&mut into.data, &from.data) else {
         let message = "a file that is read with others holds a map";
         return merging.problems.at(merging.source, from.span.start, message);
     };
     for (name, Entry { key, value }) in from {
-        let pointer = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let pointer = format!("{pointer}/{}", pointer_segment(name));
         match into.get_mut(name) {
             None => {
                 drop(into.insert(name.clone(), Entry { key: key.clone(), value: value.clone() }));
@@ -191,24 +194,24 @@ fn is_map(node: &Node) -> bool {
     matches!(node.data, Data::Map(_))
 }
 
-/// Returns where a value was written: in the document that has the most of its path.
+/// Returns the place of a value, in the document that has the longest part of its path.
 fn place<'a>(documents: &'a [(Source, Node)], pointer: &str) -> Option<(&'a Source, usize)> {
     let places = documents.iter().map(|(source, node)| {
         let (depth, offset) = offset_of(node, pointer);
         (depth, source, offset)
     });
-    // Of equal ones the first.
+    // Of equally long parts the first counts.
     let best = places.rev().max_by_key(|(depth, ..)| *depth);
     best.map(|(_, source, offset)| (source, offset))
 }
 
-/// Returns how many segments of a pointer lead to something in a document, and where that was written.
+/// Returns how many segments of a pointer a document has, and the offset of the value at the last of these.
 fn offset_of(node: &Node, pointer: &str) -> (usize, usize) {
     let (mut depth, mut offset, mut node) = (0, node.span.start, node);
     for segment in pointer.split('/').skip(1).filter(|segment| !segment.is_empty()) {
-        let segment = segment.replace("~1", "/").replace("~0", "~");
+        let Ok(segment) = read_pointer_segment(segment) else { break };
         let next = match &node.data {
-            Data::Map(map) => map.get(&segment).map(|entry| (entry.key.start, &entry.value)),
+            Data::Map(map) => map.get(&*segment).map(|entry| (entry.key.start, &entry.value)),
             Data::List(items) => {
                 let item = segment.parse().ok().and_then(|index: usize| items.get(index));
                 item.map(|item| (item.span.start, item))

@@ -25,20 +25,20 @@ use crate::manifest::vars::KnownVars;
 /// The keys of a rule.
 const KEYS: &[&str] = &["on", "match", "do", "debounce", "attempts", "timeout", "enabled"];
 
-/// The keys of what a rule waits for.
+/// The keys of "on".
 const TRIGGERS: &[&str] = &["fact", "state", "event", "resource"];
 
-/// What a rule can do.
+/// The keys of a step.
 const STEPS: &[&str] = &["set", "notify", "run"];
 
-/// The words for what can happen to a resource.
+/// The events of a resource that a rule can wait for.
 const EVENTS: [What; 5] =
     [What::Changed, What::Repaired, What::Refreshed, What::Failed, What::Released];
 
-/// How long a debounce and a timeout may be.
+/// The longest debounce, and the longest timeout.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Decodes the rules, and checks their expressions. `resources` are the names that there are.
+/// Decodes the rules, and checks their expressions. `resources` has the names of all resources.
 pub(crate) fn decode(
     written: &IndexMap<String, Written>,
     resources: &HashSet<String>,
@@ -90,7 +90,7 @@ pub(crate) fn decode(
                 format!("{place} has no \"on\", which says what it waits for"),
             );
         }
-        // What is wrong with one that has it was told.
+        // Without a valid "on", a problem was noted above.
         if let Some(on) = on {
             let mut rule = Rule::new(name, on, Arc::new(does));
             rule.parameters = parameters;
@@ -164,7 +164,7 @@ impl Reading<'_, '_> {
         None
     }
 
-    /// Takes the word for an event; `any` is any.
+    /// Reads the word for an event. For `any` the inner option is none.
     fn event(&mut self, node: Node) -> Option<Option<What>> {
         let span = node.span.clone();
         let word = self.decoder.text(node, "an event")?;
@@ -293,7 +293,7 @@ impl Reading<'_, '_> {
     }
 }
 
-/// What a rule of a manifest does.
+/// The handler of a rule of a manifest.
 #[derive(Debug)]
 struct Does {
     source: Arc<Source>,
@@ -317,7 +317,7 @@ impl Does {
         Self { source, globals, matches: None, steps: Vec::new(), used: Used::default() }
     }
 
-    /// Evaluates a value, in which `item` is the cause.
+    /// Evaluates a value, with the cause as `item`.
     fn value(&self, node: &Node, cause: &Cause) -> Result<Value, BoxError> {
         let names = Names {
             vars: Arc::clone(&self.globals.vars),

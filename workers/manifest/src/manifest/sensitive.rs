@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use crate::facts::SeenFacts;
 
-/// The name of the facts, which is that of no variable.
+/// The name under which the facts stand among the variables. No variable can have this name.
 const FACTS: &str = "facts";
 
 /// The values that are shown to nobody.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sensitive {
-    /// Where they are among the variables: the name of a variable, and the keys below it. Facts are as one variable.
+    /// Where they are among the variables: the name of a variable, and the keys below it. All facts count as one
+    /// variable.
     pub(super) paths: BTreeSet<Vec<String>>,
     /// What they are.
     pub(crate) secrets: Secrets,
@@ -24,7 +25,7 @@ impl Sensitive {
         Self { paths: BTreeSet::new(), secrets: secrets.clone() }
     }
 
-    /// Adds the secrets among the facts, and the texts of them to those that are hidden.
+    /// Adds the secrets of the facts, and hides their texts.
     pub(crate) fn add_facts(&mut self, facts: &SeenFacts) {
         for path in &facts.secrets {
             self.paths.insert([FACTS.to_owned()].into_iter().chain(path.iter().cloned()).collect());

@@ -7,22 +7,22 @@ use crate::observer::{Happened, What};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trigger {
-    /// The fact at this JSON pointer is another one than when the rule has handled it last. Of several changes the
-    /// rule sees the last.
+    /// The fact at this JSON pointer differs from the value that the rule has handled last. Of several changes the rule
+    /// sees only the last.
     Fact(String),
-    /// The state of this resource is another one, likewise.
+    /// The state of this resource differs from the state that the rule has handled last.
     State(String),
-    /// Something has happened to a resource. Each time counts.
+    /// Something has happened to a resource. The rule handles each event.
     Event {
-        /// The resource; none for any.
+        /// The resource. None stands for any resource.
         resource: Option<String>,
-        /// What has happened; none for anything.
+        /// What has happened. None stands for any event.
         event: Option<What>,
     },
 }
 
 impl Trigger {
-    /// Returns whether it is for what has happened.
+    /// Returns whether the trigger waits for this event.
     pub(crate) fn is_for(&self, happened: &Happened) -> bool {
         match self {
             Self::Event { resource, event } => {
@@ -34,7 +34,7 @@ impl Trigger {
     }
 }
 
-/// Why a rule is to act.
+/// The change or the event that a rule has to handle.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cause {
@@ -42,19 +42,19 @@ pub struct Cause {
     pub rule: String,
     /// The path of the fact, or the name of the resource.
     pub of: String,
-    /// The value before: what the rule has handled last. None if that is nothing.
+    /// The value that the rule has handled last. None if there was no value, and for an event.
     #[serde(default)]
     pub before: Option<Value>,
-    /// The value now. None if nothing is there, and for an event.
+    /// The value now. None if there is no value, and for an event.
     #[serde(default)]
     pub value: Option<Value>,
-    /// What has happened to the resource; none if it is no event.
+    /// What has happened to the resource. None if the cause is no event.
     #[serde(default)]
     pub happened: Option<Happened>,
 }
 
 impl Cause {
-    /// Says it in a few words, without values.
+    /// Returns the cause in a few words, without values.
     pub(crate) fn text(&self) -> String {
         match &self.happened {
             Some(happened) => format!("{} {}", self.of, happened.event.word()),

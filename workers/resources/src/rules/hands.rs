@@ -11,10 +11,10 @@ use crate::reconcile::Board;
 use crate::rules::cause::Cause;
 use crate::world::{World, set_fact};
 
-/// How much of what a command writes is kept for its error, in bytes.
+/// How much of the output of a command is kept for its error, in bytes.
 const KEPT: usize = 2 * 1024;
 
-/// With what a rule does its work.
+/// What a rule can use to do its work: facts, notifications and commands.
 #[derive(Debug, Clone)]
 pub struct Hands {
     pub(crate) rule: String,
@@ -27,26 +27,27 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Returns a fact; none if nothing is at the path.
+    /// Returns the fact at a path, as this host sees it. Returns none if there is no fact.
     ///
     /// # Errors
     ///
-    /// When the path is none.
+    /// When `path` is not a JSON pointer.
     pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
         self.world.get(path)
     }
 
-    /// Writes a fact, which is the rule's own from then on; none removes it.
+    /// Writes a fact, which belongs to the rule from then on. None removes the fact.
     ///
     /// # Errors
     ///
-    /// When the fact is of somebody else, does not fit its schema, would show a secret, or cannot be written.
+    /// When the fact belongs to a user or to another owner, does not fit its schema, would show a secret, or cannot be
+    /// written.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
         let owner = format!("rule {}", self.rule);
         set_fact((&*self.world, &self.secrets), &owner, path, value).await
     }
 
-    /// Notifies a resource: it does what it does for a notification, or is looked at.
+    /// Notifies a resource, which then refreshes or is looked at.
     ///
     /// # Errors
     ///
@@ -58,11 +59,12 @@ impl Hands {
         }
     }
 
-    /// Runs a command to its end, with its children. Its stdin is the cause, as JSON.
+    /// Runs a command to its end, and then kills what is left of its process group. The command reads the cause as JSON
+    /// from stdin.
     ///
     /// # Errors
     ///
-    /// When it cannot be started, takes too long, or ends with anything but 0.
+    /// When the command cannot be started, takes longer than the rule's timeout, or does not exit with 0.
     pub async fn run(&self, command: &[String], cause: &Cause) -> Result<(), BoxError> {
         let argv: Vec<OsString> = command.iter().map(OsString::from).collect();
         let mut process = ProcessConfig::new(&format!("rule {}", self.rule), argv);

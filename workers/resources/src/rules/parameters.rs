@@ -10,12 +10,12 @@ use crate::tuning::time_schema;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RuleParameters {
-    /// Whether it does anything. Of facts and states it handles the last change when it is switched on again; events
-    /// that come meanwhile are lost. Default true.
+    /// Whether the rule is enabled. When it is enabled again, it handles the last change of its fact or state; events
+    /// that came meanwhile are lost. Default true.
     pub is_enabled: bool,
-    /// How long it waits after a change for others, which are handled together. Default 0.
+    /// How long the rule waits after a change for further changes, to handle them together. Default 0.
     pub debounce: Duration,
-    /// How often it tries to handle a cause before it gives it up. Default 5, at least 1.
+    /// How many attempts the rule makes at a cause before it gives the cause up. Default 5, at least 1.
     pub attempts: u32,
     /// How long one attempt may take. Default 1 min.
     pub timeout: Duration,
@@ -28,7 +28,7 @@ impl Default for RuleParameters {
     }
 }
 
-/// The same in facts, where some may be said.
+/// The parameters in facts, where any of them may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Said {
@@ -41,8 +41,8 @@ struct Said {
 }
 
 impl RuleParameters {
-    /// Returns these with what facts say otherwise. Those that cannot be read count as none: the schema keeps them
-    /// from being stored.
+    /// Returns these parameters with those from facts in their place. Facts that cannot be read are ignored; the
+    /// schema keeps such facts from being stored.
     pub(crate) fn with(&self, facts: Option<&Value>) -> Self {
         let said = facts.and_then(|facts| Said::deserialize(facts).ok()).unwrap_or_default();
         Self {
@@ -53,7 +53,7 @@ impl RuleParameters {
         }
     }
 
-    /// Returns the JSON Schema of the facts at `/rules`. A rule may have parameters of its own beside these.
+    /// Returns the JSON Schema of the facts at `/rules`. A rule may have further parameters of its own.
     pub fn schema() -> Value {
         let rule = json!({"type": "object", "properties": {
             "enabled": {"type": "boolean"}, "debounce": time_schema(), "timeout": time_schema(),

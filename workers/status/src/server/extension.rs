@@ -4,28 +4,28 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use async_trait::async_trait;
 use serde_json::Value;
 
-/// Answers requests that are about something else than the engine, such as changes of facts.
+/// Answers requests that are not about the engine, such as changes of facts.
 ///
 /// # Guarantees
 ///
-/// - It is asked for its own target only, with `POST` and one JSON document in which no key is there twice.
-/// - Only root and the agent's user are answered.
+/// - An extension gets only requests to its own target: a `POST` with one JSON document, without duplicate keys.
+/// - Only root and the agent's user get an answer.
 ///
 /// # Requirements
 ///
-/// - What an answer changes is changed as a whole or not at all, also when nobody waits for it any more.
+/// - A request makes its change as a whole or not at all, also if the future of the answer is dropped.
 #[async_trait]
 pub trait Extension: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     /// Returns the target of the requests, such as `/v1/facts`.
     fn target(&self) -> &'static str;
 
-    /// Returns how large the body of a request may be, in bytes.
+    /// Returns the size of the largest request body, in bytes.
     fn max_body(&self) -> usize;
 
-    /// Answers a request of the user with this number. The answer is a map.
+    /// Answers a request of the user with this user id. The answer is a map.
     ///
     /// # Errors
     ///
-    /// What is wrong with a request that cannot be understood.
+    /// When the request cannot be understood. The error says what is wrong with it.
     async fn answer(&self, request: Value, user: u32) -> Result<Value, String>;
 }

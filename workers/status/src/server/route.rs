@@ -303,7 +303,7 @@ impl Served {
             .map_err(|error| Refusal::malformed(format!("the body is not as expected: {error}")))
     }
 
-    /// Collects the body of a request, of at most so many bytes.
+    /// Reads the body of a request, at most `most` bytes.
     async fn body(&self, request: Request<Incoming>, most: usize) -> Result<Bytes, Refusal> {
         let body = Limited::new(request.into_body(), most);
         let limit = self.config.read_timeout;
@@ -320,7 +320,7 @@ impl Served {
     }
 }
 
-/// Has an extension answer.
+/// Lets an extension answer a request.
 async fn extended(
     extension: Arc<dyn Extension>,
     body: Bytes,

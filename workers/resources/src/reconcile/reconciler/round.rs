@@ -31,7 +31,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let due = facilities.notices().due(&self.name);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         let lasting = self.backoff().reset_after;
-        self.setbacks.limit_repairs(lasting, declaration.repairs.unwrap_or(REPAIRS));
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
             && !facilities.has_reversal(thing).await
@@ -142,8 +141,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Takes over the states of the dependencies; one that is away keeps its last.
+    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps its last.
     fn learn(&mut self, declaration: &Declaration) {
+        let soon = self.backoff().reset_after;
+        self.setbacks.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));
         for used in &declaration.dependencies {
             if let Some(state) = self.links.board.last_state(&used.resource) {
                 self.known.insert(used.alias.clone(), state);
