@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use crankcase_engine::Name;
-use crankcase_facts::wire::{Answer, Refusal, Request};
+use crankcase_facts::wire::{Answer, Committed, Refusal, Request};
 use crankcase_facts::{Facts, FactsError, Schemas, Snapshot, Sqlite, Submission};
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
@@ -90,7 +90,7 @@ pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
 }
 
 /// The result of a change: its revision in the history, or the refusal.
-pub(crate) type Changed = Result<u64, Refusal>;
+pub(crate) type Changed = Result<Committed, Refusal>;
 
 /// Sends a change to the agent. Returns none if no agent runs.
 pub(crate) async fn by_agent(
@@ -104,7 +104,7 @@ pub(crate) async fn by_agent(
         Err(error) => return Err(error.into()),
     };
     match client.extension(manifolds::TARGET, &request).await? {
-        Answer::Committed { revision } => Ok(Some(Ok(revision))),
+        Answer::Committed(committed) => Ok(Some(Ok(committed))),
         Answer::Refused(refusal) => Ok(Some(Err(*refusal))),
         other => anyhow::bail!("the agent answers what is not known here: {other:?}"),
     }
@@ -128,7 +128,9 @@ pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::R
     let facts = open(&state_dir)?;
     let outcome = facts.submit(&submission, now());
     drop(lock);
-    Ok(outcome.map(|outcome| outcome.revision).map_err(|error| refusal(&error, &facts.current())))
+    Ok(outcome
+        .map(|outcome| Committed::of(&outcome))
+        .map_err(|error| refusal(&error, &facts.current())))
 }
 
 /// Returns the refusal for an error of a change.

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use crankcase_facts::wire::{Answer, Refusal, Request};
+use crankcase_facts::wire::{Answer, Committed, Refusal, Request};
 use crankcase_facts::{Facts, FactsError};
 use crankcase_status::Extension;
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn answer(facts: &Facts, request: Request) -> Answer {
         Ok(outcome) => {
             let (version, changes) = (outcome.version, outcome.differences.len());
             tracing::info!(version, changes, who, why, "the facts were changed");
-            Answer::Committed { revision: outcome.revision }
+            Answer::Committed(Committed::of(&outcome))
         }
         Err(error) => {
             if let FactsError::Store(error) = &error {

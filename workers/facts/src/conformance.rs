@@ -101,10 +101,7 @@ fn keeps_all_kinds(facts: &Facts, reopened: &dyn Fn() -> Result<Facts, Box<dyn E
     facts.submit(&Submission::new(load, "ada"), noon())?;
     let after = reopened()?;
     let current = after.current();
-    require(
-        current.owned().get(&path).is_some_and(|owner| owner == "watcher"),
-        "whose a fact is is lost",
-    )?;
+    require(current.owned().iter().eq([(&path, "watcher")]), "whose a fact is is lost")?;
     require(current.schemas() == facts.current().schemas(), "a schema is lost")?;
     require(current.schemas().iter().count() == 1, "a schema is lost")?;
     let document = Document { version: version.get(), facts: tree };

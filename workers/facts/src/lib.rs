@@ -17,6 +17,7 @@
 //! and `test` is `TEST`. `add` inserts into a list and sets in a map. `replace` sets an existing fact. `move` and
 //! `copy` add the value at `from`.
 
+mod authority;
 mod change;
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -42,6 +43,7 @@ mod violation;
 mod watching;
 pub mod wire;
 
+pub use authority::{OwnerChanges, Owners};
 pub use change::{Change, FactsError, Load, Outcome, Owned, Submission};
 pub use difference::{Difference, Digest, difference};
 pub use disagreement::{Disagreement, disagreements};

@@ -226,9 +226,9 @@ impl Sqlite {
             digest: found,
             ..Stored::default()
         };
-        for (path, owner) in self.pairs("SELECT path, owner FROM owned")? {
-            stored.owned.insert(self.pointer(&path)?, owner);
-        }
+        let owned = self.pairs("SELECT path, owner FROM owned")?.into_iter();
+        let owned = owned.map(|(path, owner)| Ok((self.pointer(&path)?, owner)));
+        stored.owned = owned.collect::<Result<_, StoreError>>()?;
         for (path, owner) in self.pairs("SELECT path, owner FROM schema")? {
             let schema = "SELECT schema FROM schema WHERE path = ?1";
             let schema: String = self
@@ -243,7 +243,7 @@ impl Sqlite {
     }
 
     fn write(&mut self, commit: &Commit) -> rusqlite::Result<bool> {
-        let Commit { stored, entry, changes_owned, changes_schema, document } = commit;
+        let Commit { stored, entry, owners, changes_schema, document } = commit;
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
         let (version, revision) = (stored.version as i64, stored.revision as i64);
@@ -261,12 +261,16 @@ impl Sqlite {
                 None => remove.execute([path.to_string()])?,
             };
         }
-        if *changes_owned {
-            transaction.execute("DELETE FROM owned", [])?;
-            for (path, owner) in &stored.owned {
-                transaction
-                    .execute("INSERT INTO owned VALUES (?1, ?2)", [&path.to_string(), owner])?;
-            }
+        for (path, owner) in owners {
+            let path = path.to_string();
+            match owner {
+                Some(owner) => transaction
+                    .prepare_cached("INSERT OR REPLACE INTO owned VALUES (?1, ?2)")?
+                    .execute([&path, owner])?,
+                None => transaction
+                    .prepare_cached("DELETE FROM owned WHERE path = ?1")?
+                    .execute([&path])?,
+            };
         }
         if let Some(path) = changes_schema {
             transaction.execute("DELETE FROM schema WHERE path = ?1", [path.to_string()])?;

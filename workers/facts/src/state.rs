@@ -1,11 +1,12 @@
 //! The facts at one moment, and the effect of a change on them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::authority::Owners;
 use crate::change::{Change, FactsError, Load, Outcome, Owned, Submission};
 use crate::difference::{Difference, Digest, difference, difference_at};
 use crate::layers;
@@ -61,7 +62,7 @@ impl Snapshot {
     }
 
     /// Returns the paths of the agent's facts, each with its owner: a part of the agent.
-    pub fn owned(&self) -> &BTreeMap<Pointer, String> {
+    pub fn owned(&self) -> &Owners {
         &self.0.owned
     }
 
@@ -107,16 +108,19 @@ pub(crate) fn change(
     let changed = Changed::of(stored, submission, past)?;
     let differences = differences((&stored.facts, &changed.facts), &submission.change);
     let mut owned = stored.owned.clone();
-    let overwritten = match &submission.change {
+    let (overwritten, owners) = match &submission.change {
         // A value that is already there makes no commit.
         Change::Own(_) if differences.is_empty() => {
             return Ok((outcome(stored, differences, Vec::new()), None));
         }
         Change::Own(operations) => {
-            own(&mut owned, (operations, &submission.who), &stored.facts)?;
-            Vec::new()
+            (Vec::new(), owned.own((operations, &submission.who), &stored.facts)?)
         }
-        _ => overwrite(&mut owned, &differences, &submission.overwrites)?,
+        _ => {
+            let overwritten = owned.overwrite(&differences, &submission.overwrites)?;
+            let owners = overwritten.iter().map(|it| (it.path.clone(), None)).collect();
+            (overwritten, owners)
+        }
     };
     let mut sink = judged((stored, &changed.facts), &changed.schemas, &differences);
     if !sink.is_empty() {
@@ -133,12 +137,11 @@ pub(crate) fn change(
         Change::Register(path, _) => Some(path.clone()),
         _ => None,
     };
-    let changes_owned = owned != stored.owned;
     let next = Stored { facts, version, revision, digest, owned, schemas };
     let outcome = outcome(&next, differences.clone(), overwritten);
     let kind = kind.to_owned();
     let entry = Entry { revision, version, at: now, who, why, kind, digest, differences };
-    Ok((outcome, Some(Commit { stored: next, entry, changes_owned, changes_schema, document })))
+    Ok((outcome, Some(Commit { stored: next, entry, owners, changes_schema, document })))
 }
 
 /// Returns the differences that a change made. Compares only the paths that it may have changed.
@@ -245,7 +248,7 @@ impl Changed {
     ) -> Result<Self, FactsError> {
         let mut facts = facts_at(stored, to, past)?;
         // The facts of the agent keep their current values.
-        for path in stored.owned.keys() {
+        for (path, _) in stored.owned.iter() {
             match stored.facts.at(path) {
                 Some(fact) => facts.put(path, fact.0),
                 None => facts.remove(path),
@@ -380,59 +383,6 @@ fn judged(
         }
     }
     sink
-}
-
-/// Records the owner of the written facts. Refuses operations on facts of other owners, and above or below them.
-fn own(
-    owned: &mut BTreeMap<Pointer, String>,
-    (operations, owner): (&[Operation], &str),
-    stored: &Tree,
-) -> Result<(), FactsError> {
-    let writes = operations.iter().filter(|it| !matches!(it, Operation::Test(..)));
-    for operation in writes {
-        let path = operation.path();
-        let other = owned.iter().find(|(at, of)| path.touches(at) && *of != owner);
-        let is_own = owned.iter().any(|(at, of)| of == owner && path.is_within(at));
-        let others = match other {
-            Some((at, of)) => Some(Owned { path: at.clone(), owner: of.clone() }),
-            // An existing fact without an owner in the agent belongs to a user, even if its value is the same.
-            None if !is_own && stored.at(path).is_some() => {
-                Some(Owned { path: path.clone(), owner: "a user".to_owned() })
-            }
-            None => None,
-        };
-        if let Some(others) = others {
-            return Err(FactsError::Owned(vec![others]));
-        }
-        match operation {
-            Operation::Delete(_) => owned.retain(|at, _| !at.is_within(path)),
-            _ if is_own => {}
-            _ => {
-                owned.retain(|at, _| !at.is_within(path));
-                owned.insert(path.clone(), owner.to_owned());
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Removes the owner of the agent's facts that a user overwrites. Refuses facts outside of `overwrites`.
-fn overwrite(
-    owned: &mut BTreeMap<Pointer, String>,
-    differences: &[Difference],
-    overwrites: &[Pointer],
-) -> Result<Vec<Owned>, FactsError> {
-    let is_changed = |path: &Pointer| differences.iter().any(|it| it.path.touches(path));
-    let is_meant = |path: &Pointer| overwrites.iter().any(|it| path.is_within(it));
-    let changed = owned.iter().filter(|(path, _)| is_changed(path));
-    let changed: Vec<_> =
-        changed.map(|(path, owner)| Owned { path: path.clone(), owner: owner.clone() }).collect();
-    let (meant, refused): (Vec<_>, Vec<_>) = changed.into_iter().partition(|it| is_meant(&it.path));
-    if !refused.is_empty() {
-        return Err(FactsError::Owned(refused));
-    }
-    owned.retain(|path, _| !meant.iter().any(|it| it.path == *path));
-    Ok(meant)
 }
 
 fn check_texts(submission: &Submission) -> Result<(), FactsError> {

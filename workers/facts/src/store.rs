@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
+use crate::authority::{OwnerChanges, Owners};
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schemas;
@@ -83,7 +84,7 @@ pub struct Stored {
     /// The digest of the facts.
     pub digest: Digest,
     /// The paths of the agent's facts, each with its owner: a part of the agent.
-    pub owned: BTreeMap<Pointer, String>,
+    pub owned: Owners,
     /// The schemas.
     pub schemas: Schemas,
 }
@@ -95,8 +96,8 @@ pub struct Commit {
     pub stored: Stored,
     /// The entry for the history.
     pub entry: Entry,
-    /// Whether the owners of facts have changed.
-    pub changes_owned: bool,
+    /// The owners that have changed; none where a fact has no owner any more.
+    pub owners: OwnerChanges,
     /// The path of the changed schema; none if no schema has changed.
     pub changes_schema: Option<Pointer>,
     /// The loaded document; none if the change is no load.

@@ -131,12 +131,28 @@ fn pointer(text: &str) -> Result<Pointer, FactsError> {
 #[non_exhaustive]
 pub enum Answer {
     /// The change was made.
-    Committed {
-        /// The revision of its entry in the history.
-        revision: u64,
-    },
+    Committed(Committed),
     /// Nothing was changed.
     Refused(Box<Refusal>),
+}
+
+/// A change that was made.
+#[derive(Debug, Clone, Serialize, Deserialize, PartialEq)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The revision of its entry in the history.
+    pub revision: u64,
+    /// The facts of the agent that the change has overwritten.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overwritten: Vec<Owned>,
+}
+
+impl Committed {
+    /// Returns the change with this outcome.
+    pub fn of(outcome: &change::Outcome) -> Self {
+        let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
+        Self { revision: outcome.revision, overwritten }
+    }
 }
 
 /// A part of the facts that has changed.

@@ -78,10 +78,10 @@ pub(super) fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<u8> {
     if !is_there {
         return Err(no_fact(&effective(current.facts(), Some(&host)), path));
     }
-    let owner = current.owned().iter().find(|(at, _)| path.is_within(at));
+    let owner = current.owned().touching(path).find(|(at, _)| path.is_within(at));
     let schemas = current.schemas().iter().filter(|(at, _)| path.is_within(at));
     let schemas = schemas.map(|(at, _)| at.to_string()).collect();
-    let owner = owner.map(|(_, owner)| owner.clone());
+    let owner = owner.map(|(_, owner)| owner.to_owned());
     let explained = Explained { path: path.to_string(), host, layers, owner, schemas };
     print::data(global.output, &explained, write)?;
     Ok(exit::DONE)

@@ -3,10 +3,8 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crankcase_facts::wire::{Difference, Owned, Refusal};
-use crankcase_facts::{
-    Change, Facts, Load, Operation, Pointer, Snapshot, Sqlite, Submission, Update,
-};
+use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
+use crankcase_facts::{Change, Load, Operation, Pointer, Snapshot, Submission, Update};
 use crankcase_manifest::DataFiles;
 use serde::Serialize;
 
@@ -122,6 +120,19 @@ struct SchemaDone {
     is_set: bool,
 }
 
+impl Done {
+    fn new(
+        dry_run: bool,
+        (version, revision, differences): (u64, u64, &[crankcase_facts::Difference]),
+        overwritten: Vec<Owned>,
+        current: &Snapshot,
+    ) -> Self {
+        let differences = differences.iter().map(|it| Difference::of(it, current.schemas()));
+        let differences = differences.collect();
+        Self { dry_run, version, revision, differences, overwritten, schema: None }
+    }
+}
+
 pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     let SetArgs { path, value, text, file, delete, insert, create_parents, change } = args;
     if delete {
@@ -207,7 +218,7 @@ pub(super) async fn submit(
     };
     let done = match dry_run {
         true => tried(global, &submission)?,
-        false => made(global, submission, &before).await?,
+        false => made(global, submission).await?,
     };
     match done {
         Ok(done) => {
@@ -225,54 +236,29 @@ pub(super) async fn submit(
 }
 
 /// Makes a change, and then reads its differences from the history.
-async fn made(
-    global: &Global,
-    submission: Submission,
-    before: &Snapshot,
-) -> anyhow::Result<Result<Done, Refusal>> {
-    let revision = match store::submit(global, submission).await? {
-        Ok(revision) => revision,
+async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<Done, Refusal>> {
+    let Committed { revision, overwritten, .. } = match store::submit(global, submission).await? {
+        Ok(committed) => committed,
         Err(refusal) => return Ok(Err(refusal)),
     };
     let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
-    let (current, entry) = (facts.current(), facts.entry(revision)?);
-    let Some(entry) = entry else { anyhow::bail!("the change is not in the history any more") };
-    let is_gone = |path: &Pointer| !current.owned().contains_key(path);
-    let overwritten = before.owned().iter().filter(|(path, _)| is_gone(path));
-    let overwritten = overwritten.map(|(path, owner)| {
-        Owned::of(&crankcase_facts::Owned { path: path.clone(), owner: owner.clone() })
-    });
-    let schemas = current.schemas();
-    Ok(Ok(Done {
-        dry_run: false,
-        version: entry.version,
-        revision,
-        differences: entry.differences.iter().map(|it| Difference::of(it, schemas)).collect(),
-        overwritten: overwritten.collect(),
-        schema: None,
-    }))
+    let Some(entry) = facts.entry(revision)? else {
+        anyhow::bail!("the change is not in the history any more")
+    };
+    let of = (entry.version, revision, &entry.differences[..]);
+    Ok(Ok(Done::new(false, of, overwritten, &facts.current())))
 }
 
 /// Returns the result that a change would have, and changes nothing.
 fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
-    let facts = match store::find(global)? {
-        Some(facts) => facts,
-        None => Facts::open(Box::new(Sqlite::in_memory()?))?,
-    };
-    let schemas = facts.current().schemas().clone();
+    let facts = store::find_or_none(global)?;
+    let current = facts.current();
     Ok(match facts.submit(submission, now()) {
-        Ok(outcome) => Ok(Done {
-            dry_run: true,
-            version: outcome.version,
-            revision: outcome.revision,
-            differences: outcome
-                .differences
-                .iter()
-                .map(|it| Difference::of(it, &schemas))
-                .collect(),
-            overwritten: outcome.overwritten.iter().map(Owned::of).collect(),
-            schema: None,
-        }),
+        Ok(outcome) => {
+            let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
+            let of = (outcome.version, outcome.revision, &outcome.differences[..]);
+            Ok(Done::new(true, of, overwritten, &current))
+        }
         Err(error) => Err(store::refusal(&error, &facts.current())),
     })
 }
