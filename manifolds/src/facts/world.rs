@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use crankcase_facts::{Change, Facts, Operation, Pointer, Snapshot, Submission, Tree, effective};
-use crankcase_resources::{BoxError, World};
+use crankcase_facts::{
+    Change, Facts, LAYERS, Operation, Pointer, Snapshot, Submission, Tree, effective,
+};
+use crankcase_resources::{BoxError, FactChanges, World};
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::watch;
 
 /// Returns the world of a site's resources. They read the facts that the host sees, and write facts of their own.
 /// `open` opens the facts at the first use.
@@ -60,6 +63,12 @@ impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
         Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
     }
 
+    fn watch(&self, path: &str) -> Result<Box<dyn FactChanges>, BoxError> {
+        let (facts, path) = (self.facts()?, path.parse()?);
+        let layers = Pointer::root().join(LAYERS);
+        Ok(Box::new(OfPath { fact: facts.watch(&path), layers: facts.watch(&layers) }))
+    }
+
     fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError> {
         let path: Pointer = path.parse()?;
         let tree = Tree::from_value(value.clone()).map_err(|(_, why)| why)?;
@@ -90,5 +99,26 @@ impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
         let set = move || facts.submit(&submission, SystemTime::now());
         tokio::task::spawn_blocking(set).await??;
         Ok(())
+    }
+}
+
+/// The changes of a fact: of its own, or of the layers over it.
+#[derive(Debug)]
+struct OfPath {
+    fact: watch::Receiver<Option<Tree>>,
+    layers: watch::Receiver<Option<Tree>>,
+}
+
+#[async_trait]
+impl FactChanges for OfPath {
+    async fn changed(&mut self) {
+        let changed = tokio::select! {
+            biased;
+            changed = self.fact.changed() => changed,
+            changed = self.layers.changed() => changed,
+        };
+        if changed.is_err() {
+            pending::<()>().await;
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The facts, as resources and rules read and write them.
 
 use std::fmt;
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_workers::Secrets;
@@ -29,6 +28,14 @@ pub trait World: fmt::Debug + Send + Sync {
     ///
     /// When `path` is not a JSON pointer.
     fn stored(&self, path: &str) -> Result<Option<Value>, BoxError>;
+
+    /// Returns an object that tells when [`get`](Self::get) or [`stored`](Self::stored) may return another value for
+    /// the path.
+    ///
+    /// # Errors
+    ///
+    /// When the path is invalid.
+    fn watch(&self, path: &str) -> Result<Box<dyn FactChanges>, BoxError>;
 
     /// Returns a value as it would be shown at a path, with the secrets hidden.
     ///
@@ -65,36 +72,11 @@ pub struct FactSchema {
     pub schema: Value,
 }
 
-/// Tells when a fact has changed. See [`Context::watch_fact`](crate::Context::watch_fact).
-#[derive(Debug)]
-pub struct FactWatch {
-    world: Arc<dyn World>,
-    path: String,
-    revision: u64,
-    /// The fact at the last look: as the host sees it, and as it is stored.
-    before: [Option<Value>; 2],
-}
-
-impl FactWatch {
-    pub(crate) fn new(world: Arc<dyn World>, path: &str) -> Result<Self, BoxError> {
-        let (revision, before) = (world.revision(), [world.get(path)?, world.stored(path)?]);
-        Ok(Self { world, path: path.to_owned(), revision, before })
-    }
-
-    /// Waits until the fact differs from that of the last look. Cancel safe.
-    pub(crate) async fn changed(&mut self) {
-        loop {
-            self.world.changed(self.revision).await;
-            self.revision = self.world.revision();
-            // `new` has read the same path, so it is a JSON pointer.
-            let (seen, stored) = (self.world.get(&self.path), self.world.stored(&self.path));
-            let now = [seen, stored].map(Result::unwrap_or_default);
-            if now != self.before {
-                self.before = now;
-                return;
-            }
-        }
-    }
+/// Tells when the fact at one path changes. See [`Context::watch_fact`](crate::Context::watch_fact).
+#[async_trait]
+pub trait FactChanges: fmt::Debug + Send + Sync {
+    /// Waits until the fact has changed since the last call, or since the trait object was made. Cancel safe.
+    async fn changed(&mut self);
 }
 
 /// Writes a fact. Refuses a value with a secret that the readers of the facts would see.

@@ -14,7 +14,7 @@ use crate::opened::Opened;
 use crate::reconcile::watching::{Signal, Watching};
 use crate::text::chain;
 use crate::watch::{Instants, Watch};
-use crate::world::FactWatch;
+use crate::world::FactChanges;
 
 /// How often to look at the wall clock, which somebody may set.
 const CLOCK: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(super) struct Armed {
     pub(super) every: Option<Duration>,
     instants: Vec<Due>,
     signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
-    facts: Vec<FactWatch>,
+    facts: Vec<Box<dyn FactChanges>>,
     /// The folder of the manifest for which the kind was asked; none if it is to be asked.
     asked_in: Option<PathBuf>,
     since: Instant,
@@ -113,7 +113,7 @@ impl Armed {
         let Self { files, instants, signals, facts, failed, .. } = self;
         let mut told = files.signals();
         told.extend(instants.iter_mut().map(|due| -> Signal<'_> { Box::pin(due.wait()) }));
-        told.extend(facts.iter_mut().map(|fact| -> Signal<'_> { Box::pin(fact.changed()) }));
+        told.extend(facts.iter_mut().map(|fact| -> Signal<'_> { fact.changed() }));
         if !signals.is_empty() {
             told.push(Box::pin(poll_fn(|context| poll(signals, failed, context))));
         }
