@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::change::{FactsError, Owned};
 use crate::difference::Difference;
 use crate::operation::Operation;
 use crate::pointer::Pointer;
@@ -17,6 +16,15 @@ pub struct Owners(Arc<BTreeMap<Pointer, String>>);
 
 /// The owners that a change has set, or has removed.
 pub type OwnerChanges = BTreeMap<Pointer, Option<String>>;
+
+/// A fact and its owner: a part of the agent, or a user whose fact the agent may not overwrite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// The path of the fact.
+    pub path: Pointer,
+    /// The owner of the fact.
+    pub owner: String,
+}
 
 impl FromIterator<(Pointer, String)> for Owners {
     fn from_iter<I: IntoIterator<Item = (Pointer, String)>>(owned: I) -> Self {
@@ -41,12 +49,13 @@ impl Owners {
         self.0.range(path..).take_while(move |(at, _)| at.is_within(path))
     }
 
-    /// Records the owner of the written facts. Refuses operations on facts of other owners, and above or below them.
+    /// Records the owner of the written facts. Refuses operations on facts of other owners, and above or below them:
+    /// returns the first such fact.
     pub(crate) fn own(
         &mut self,
         (operations, owner): (&[Operation], &str),
         stored: &Tree,
-    ) -> Result<OwnerChanges, FactsError> {
+    ) -> Result<OwnerChanges, Owned> {
         let mut changes = OwnerChanges::new();
         let writes = operations.iter().filter(|it| !matches!(it, Operation::Test(..)));
         for operation in writes {
@@ -62,7 +71,7 @@ impl Owners {
                 None => None,
             };
             if let Some(other) = other {
-                return Err(FactsError::Owned(vec![other]));
+                return Err(other);
             }
             let is_removed = matches!(operation, Operation::Delete(_));
             if is_own && !is_removed {
@@ -77,12 +86,13 @@ impl Owners {
         Ok(changes)
     }
 
-    /// Removes the owner of the agent's facts that a user overwrites. Refuses facts outside of `overwrites`.
+    /// Removes the owner of the agent's facts that a user overwrites, and returns these facts. Refuses facts outside of
+    /// `overwrites`: returns them.
     pub(crate) fn overwrite(
         &mut self,
         differences: &[Difference],
         overwrites: &[Pointer],
-    ) -> Result<Vec<Owned>, FactsError> {
+    ) -> Result<Vec<Owned>, Vec<Owned>> {
         let changed = differences.iter().flat_map(|it| self.touching(&it.path));
         let changed: BTreeMap<_, _> = changed.collect();
         let changed = changed.into_iter();
@@ -91,7 +101,7 @@ impl Owners {
         let is_meant = |it: &Owned| overwrites.iter().any(|path| it.path.is_within(path));
         let (meant, refused): (Vec<_>, Vec<_>) = changed.partition(is_meant);
         if !refused.is_empty() {
-            return Err(FactsError::Owned(refused));
+            return Err(refused);
         }
         self.change(&meant.iter().map(|it| (it.path.clone(), None)).collect());
         Ok(meant)

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::authority::Owned;
 use crate::difference::{Difference, Digest};
 use crate::merge::Conflict;
 use crate::operation::{Operation, described};
@@ -151,15 +152,6 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// The facts of the agent that were overwritten. The agent no longer owns them.
     pub overwritten: Vec<Owned>,
-}
-
-/// A fact and its owner: a part of the agent, or a user whose fact the agent may not overwrite.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owned {
-    /// The path of the fact.
-    pub path: Pointer,
-    /// The owner of the fact.
-    pub owner: String,
 }
 
 /// Why the facts were not changed.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 
 use crate::pointer::Pointer;
-use crate::shape::Shapes;
+use crate::shapes::Shapes;
 use crate::tree::{Node, Tree};
 use crate::violation::{Sink, Violation, did_you_mean};
 

@@ -12,7 +12,7 @@ use crate::format;
 use crate::pointer::Pointer;
 use crate::references::{Names, References};
 use crate::secrecy;
-use crate::shape::Shapes;
+use crate::shapes::Shapes;
 use crate::tree::{Node, Tree, is_deeper};
 use crate::violation::{Sink, Violation, did_you_mean, there_are};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::layers::LAYERS;
 use crate::pointer::Pointer;
-use crate::shape::Shapes;
+use crate::shapes::Shapes;
 
 /// The text that is shown instead of a secret.
 pub(crate) const HIDDEN: &str = "(sensitive)";

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use crate::authority::Owners;
-use crate::change::{Change, FactsError, Load, Outcome, Owned, Submission};
+use crate::authority::{Owned, Owners};
+use crate::change::{Change, FactsError, Load, Outcome, Submission};
 use crate::difference::{Difference, Digest, difference, difference_at};
 use crate::layers;
 use crate::merge::merge;
@@ -114,10 +114,12 @@ pub(crate) fn change(
             return Ok((outcome(stored, differences, Vec::new()), None));
         }
         Change::Own(operations) => {
-            (Vec::new(), owned.own((operations, &submission.who), &stored.facts)?)
+            let owners = owned.own((operations, &submission.who), &stored.facts);
+            (Vec::new(), owners.map_err(|of_other| FactsError::Owned(vec![of_other]))?)
         }
         _ => {
-            let overwritten = owned.overwrite(&differences, &submission.overwrites)?;
+            let overwritten = owned.overwrite(&differences, &submission.overwrites);
+            let overwritten = overwritten.map_err(FactsError::Owned)?;
             let owners = overwritten.iter().map(|it| (it.path.clone(), None)).collect();
             (overwritten, owners)
         }

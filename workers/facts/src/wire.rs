@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::authority;
 use crate::change::{self, FactsError, Submission};
 use crate::difference;
 use crate::merge;
@@ -200,7 +201,7 @@ pub struct Owned {
 
 impl Owned {
     /// Returns the JSON form of an owned fact.
-    pub fn of(owned: &change::Owned) -> Self {
+    pub fn of(owned: &authority::Owned) -> Self {
         Self { path: owned.path.to_string(), owner: owned.owner.clone() }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::format::{FORMATS, STANDARD};
 use crate::pointer::Pointer;
-use crate::shape::{LONGEST_CHAIN, Shape, options, part};
+use crate::shapes::shape::{LONGEST_CHAIN, Shape, options, part};
 use crate::violation::{Violation, did_you_mean};
 
 /// The most schemas in one schema.

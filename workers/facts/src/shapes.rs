@@ -1,50 +1,16 @@
 //! A JSON Schema split into parts: each part is the schema of a part of the facts.
 
-mod builder;
+mod shape;
+mod split;
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::Validator;
 use serde_json::Value;
 
-use self::builder::split;
-use crate::format::FORMATS;
-use crate::pointer::Pointer;
+use self::shape::{LONGEST_CHAIN, Shape, options, part};
+use self::split::split;
 use crate::violation::Violation;
-
-/// The most backtracking steps of a regular expression in one text.
-const BACKTRACKS: usize = 100_000;
-
-/// The longest chain of `$ref`.
-const LONGEST_CHAIN: usize = 64;
-
-/// One schema within a schema.
-#[derive(Debug, Default)]
-pub(crate) struct Shape {
-    /// The path in the whole schema.
-    at: Pointer,
-    validator: OnceLock<Option<Validator>>,
-    properties: BTreeMap<String, usize>,
-    patterns: Vec<(Arc<Validator>, usize)>,
-    /// The schemas of members that neither `properties` nor a pattern names.
-    additional: Vec<usize>,
-    items: Vec<usize>,
-    /// The schemas that the same value must fit, or may fit.
-    others: Vec<usize>,
-    /// The schemas of the names in a map.
-    names: Vec<usize>,
-    /// Whether each member of a map can be checked on its own.
-    is_separable: bool,
-    /// Whether the schema only refers to another one.
-    is_reference: bool,
-    /// Whether the value is a secret.
-    pub(crate) is_sensitive: bool,
-    /// Whether the value must stay as it was first set.
-    pub(crate) is_fixed: bool,
-    /// The path of the names that the value must be one of.
-    pub(crate) references: Option<Pointer>,
-}
 
 /// The schemas in a schema; the first one is the schema itself.
 #[derive(Debug)]
@@ -181,39 +147,6 @@ impl Shapes {
         };
         shape.validator.get_or_init(build).as_ref()
     }
-}
-
-impl Shape {
-    fn members(&self, name: &str) -> Vec<usize> {
-        let named = self.properties.get(name).copied();
-        let patterns = self.patterns.iter().filter(|(pattern, _)| pattern.is_valid(&name.into()));
-        let mut all: Vec<_> = named.into_iter().chain(patterns.map(|(_, index)| *index)).collect();
-        if all.is_empty() {
-            all.extend(&self.additional);
-        }
-        all
-    }
-
-    /// Returns the names of the members that the schema knows.
-    pub(crate) fn known_names(&self) -> impl Iterator<Item = &str> {
-        self.properties.keys().map(String::as_str)
-    }
-}
-
-/// Returns the value at a path in a schema.
-fn part<'a>(schema: &'a Value, at: &Pointer) -> Option<&'a Value> {
-    at.segments().try_fold(schema, |schema, segment| match schema {
-        Value::Object(map) => map.get(segment),
-        Value::Array(items) => items.get(crate::tree::index(segment)?),
-        _ => None,
-    })
-}
-
-fn options<'a>() -> jsonschema::ValidationOptions<'a> {
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
-    let options = jsonschema::options().offline().with_pattern_options(patterns);
-    let options = options.should_validate_formats(true);
-    FORMATS.iter().fold(options, |options, format| options.with_format(format.name, format.is))
 }
 
 fn refused(error: &jsonschema::ValidationError<'_>) -> Violation {
