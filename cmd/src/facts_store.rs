@@ -42,11 +42,16 @@ pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
     Ok(facts)
 }
 
-/// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory.
+/// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory, as a new
+/// file would have them.
 pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
     match global.state_dir().ok().map(|_| find(global)).transpose()?.flatten() {
         Some(facts) => Ok(facts),
-        None => Ok(Facts::open(Box::new(Sqlite::in_memory()?))?),
+        None => {
+            let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+            register(&facts)?;
+            Ok(facts)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Rules: what is done when something has changed.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::agent::Agent;
@@ -168,7 +169,11 @@ rules:
     assert_eq!(wrong.code, Some(65), "{wrong:?}");
 
     facts(&machine, &["set", "/rules", "{log: {enabled: true, debounce: 10ms, mark: x}}"]).await?;
-    assert_eq!(machine.lines("log", 1).await?.len(), 1);
+    assert_eq!(
+        machine.lines("log", 1).await?,
+        ["one x"],
+        "the rule and its facts are of one moment"
+    );
     facts(&machine, &["set", "/rules/log/enabled", "false"]).await?;
     facts(&machine, &["set", "/text", "two"]).await?;
     facts(&machine, &["set", "/text", "three"]).await?;
@@ -176,5 +181,99 @@ rules:
 
     let log = machine.lines("log", 2).await?;
     assert_eq!((log.len(), log[1].as_str()), (2, "three x"));
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_rule_tells_nobody_a_secret_that_has_just_changed() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {}
+rules:
+  copy:
+    on: {fact: /door/pin}
+    attempts: 1
+    do: [{set: {path: /copy, value: "{{ item.value }}"}}]
+  shout:
+    on: {fact: /door/pin}
+    attempts: 1
+    do: [{run: [/bin/echo, "{{ item.value }}"]}]
+  fail:
+    on: {fact: /door/pin}
+    attempts: 1
+    do: [{run: [/bin/sh, -c, "cat >&2; exit 3"]}]
+"#,
+    )?;
+    machine.write("schema.yaml", "properties: {pin: {sensitive: true}}\n")?;
+    let registered = facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+    assert_eq!(registered.code, Some(0), "{registered:?}");
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    let set = facts(&machine, &["set", "/door", "{pin: hunter2hunter2}"]).await?;
+    assert_eq!(set.code, Some(0), "{set:?}");
+
+    agent.until_logged(&["a worker is degraded", "rule copy", "rule fail", "rule shout"]).await?;
+    let copied = facts(&machine, &["get", "/copy"]).await?;
+    assert_eq!(copied.code, Some(1), "{copied:?}");
+    let report = machine.run(&["report", "rules", "--output", "json"]).await?;
+    assert!(!report.stdout.contains("hunter2"), "{report:?}");
+    agent.signal(Signal::TERM)?;
+    let log = agent.whole_log().await?;
+    assert!(log.contains("seen by others") && !log.contains("hunter2"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cause_that_kills_the_agent_is_given_up() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {}
+rules:
+  fatal:
+    on: {fact: /text}
+    attempts: 2
+    do: [{run: [/bin/sh, -c, "echo tried >> @/tries; exec sleep 1000"]}]
+"#,
+    )?;
+    facts(&machine, &["set", "/text", "bad"]).await?;
+    for attempts in 1..=2 {
+        let agent = Agent::start(&machine).await?;
+        machine.lines("tries", attempts).await?;
+        agent.dirty_kill().await?;
+    }
+
+    let mut agent = Agent::start(&machine).await?;
+
+    agent.until_logged(&["gives up", "rule: fatal", "no attempt is left"]).await?;
+    agent.clean_kill(&machine).await?;
+    assert_eq!(machine.lines("tries", 2).await?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_by_a_rule_outlives_the_agent() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  build:
+    type: exec
+    config:
+      command: [/bin/sh, -c, "echo begun >> @/begun; test -e @/go && echo done >> @/done || sleep 1000"]
+      creates: "@/site.yaml"
+rules:
+  renew:
+    on: {fact: /text}
+    do: [{notify: build}]
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    facts(&machine, &["set", "/text", "new"]).await?;
+    agent.until_logged(&["a rule has fired"]).await?;
+    machine.lines("begun", 1).await?;
+    agent.dirty_kill().await?;
+    machine.write("go", "")?;
+
+    let agent = Agent::start(&machine).await?;
+
+    assert_eq!(machine.lines("done", 1).await?, ["done"]);
     agent.clean_kill(&machine).await
 }

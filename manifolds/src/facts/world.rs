@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crankcase_facts::{
     Change, Facts, LAYERS, Operation, Pointer, Snapshot, Submission, Tree, effective,
 };
-use crankcase_resources::{BoxError, FactChanges, World};
+use crankcase_resources::{BoxError, FactChanges, World, WorldSnapshot};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -25,8 +25,15 @@ struct OfFacts<O> {
     open: O,
     host: Option<String>,
     facts: Mutex<Option<Facts>>,
-    /// The snapshot that was read last, and the facts that the host sees in it.
-    seen: Mutex<(Snapshot, Tree)>,
+    seen: Mutex<Option<Arc<Seen>>>,
+}
+
+/// The facts at one moment.
+#[derive(Debug)]
+struct Seen {
+    snapshot: Snapshot,
+    /// The facts that the host sees.
+    facts: Tree,
 }
 
 impl<O> fmt::Debug for OfFacts<O> {
@@ -47,36 +54,21 @@ impl<O: Fn() -> Result<Facts, BoxError>> OfFacts<O> {
 
 #[async_trait]
 impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
-    fn get(&self, path: &str) -> Result<Option<Value>, BoxError> {
-        let path: Pointer = path.parse()?;
-        let current = self.facts()?.current();
+    fn snapshot(&self) -> Result<Arc<dyn WorldSnapshot>, BoxError> {
+        let snapshot = self.facts()?.current();
         let mut seen = self.seen.lock();
-        if seen.0 != current {
-            let facts = effective(current.facts(), self.host.as_deref());
-            *seen = (current, facts);
-        }
-        Ok(seen.1.at(&path).map(|fact| fact.to_value()))
-    }
-
-    fn stored(&self, path: &str) -> Result<Option<Value>, BoxError> {
-        let path: Pointer = path.parse()?;
-        Ok(self.facts()?.current().at(&path).map(|fact| fact.to_value()))
+        let last = seen.take().filter(|seen| seen.snapshot == snapshot);
+        let last = last.unwrap_or_else(|| {
+            let facts = effective(snapshot.facts(), self.host.as_deref());
+            Arc::new(Seen { snapshot, facts })
+        });
+        Ok(seen.insert(last).clone())
     }
 
     fn watch(&self, path: &str) -> Result<Box<dyn FactChanges>, BoxError> {
         let (facts, path) = (self.facts()?, path.parse()?);
         let layers = Pointer::root().join(LAYERS);
         Ok(Box::new(OfPath { fact: facts.watch(&path), layers: facts.watch(&layers) }))
-    }
-
-    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError> {
-        let path: Pointer = path.parse()?;
-        let tree = Tree::from_value(value.clone()).map_err(|(_, why)| why)?;
-        Ok(self.facts()?.current().schemas().redacted(&path, &tree))
-    }
-
-    fn revision(&self) -> u64 {
-        self.facts().map_or(0, |facts| facts.current().revision())
     }
 
     async fn changed(&self, revision: u64) {
@@ -99,6 +91,32 @@ impl<O: Fn() -> Result<Facts, BoxError> + Send + Sync> World for OfFacts<O> {
         let set = move || facts.submit(&submission, SystemTime::now());
         tokio::task::spawn_blocking(set).await??;
         Ok(())
+    }
+}
+
+impl WorldSnapshot for Seen {
+    fn revision(&self) -> u64 {
+        self.snapshot.revision()
+    }
+
+    fn get(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        let path: Pointer = path.parse()?;
+        Ok(self.facts.at(&path).map(|fact| fact.to_value()))
+    }
+
+    fn stored(&self, path: &str) -> Result<Option<Value>, BoxError> {
+        let path: Pointer = path.parse()?;
+        Ok(self.snapshot.at(&path).map(|fact| fact.to_value()))
+    }
+
+    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError> {
+        let path: Pointer = path.parse()?;
+        let tree = Tree::from_value(value.clone()).map_err(|(_, why)| why)?;
+        Ok(self.snapshot.schemas().redacted(&path, &tree))
+    }
+
+    fn secrets(&self, mut visit: &mut dyn FnMut(&str)) {
+        self.snapshot.schemas().secrets(self.snapshot.facts(), &mut visit);
     }
 }
 

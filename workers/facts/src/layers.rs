@@ -139,7 +139,7 @@ fn check_host((path, layer): (&Pointer, &Tree), roles: &Tree, violations: &mut V
     }
 }
 
-fn layers() -> Pointer {
+pub(crate) fn layers() -> Pointer {
     Pointer::root().join(LAYERS)
 }
 

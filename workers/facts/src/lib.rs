@@ -56,7 +56,7 @@ pub use pointer::{Pointer, PointerError};
 pub use schema::{Schema, Schemas};
 pub use sqlite::Sqlite;
 pub use state::Snapshot;
-pub use store::{Backend, Commit, Document, Entry, KEPT_ENTRIES, StoreError, Stored};
+pub use store::{Backend, Commit, Document, Entry, KEPT_BYTES, KEPT_ENTRIES, StoreError, Stored};
 pub use tree::Tree;
 pub use update::{LONGEST_REASON, Update, Version};
 pub use violation::{Invalid, Violation};

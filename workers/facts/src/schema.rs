@@ -95,7 +95,12 @@ impl Schemas {
 
     /// Adds the violations of the facts after some differences. Does not check again what the differences leave
     /// untouched.
-    pub(crate) fn check(&self, after: &Tree, differences: &[Difference], sink: &mut Sink) {
+    pub(crate) fn check(
+        &self,
+        (after, extent): (&Tree, Extent),
+        differences: &[Difference],
+        sink: &mut Sink,
+    ) {
         let mut names = Names::new(after);
         // The target of a reference may be gone.
         let has_gone =
@@ -105,9 +110,9 @@ impl Schemas {
             let changed = differences.iter().filter(|it| it.path.touches(path));
             let changed: Vec<_> = changed.collect();
             let targets = targets((path, schema), after, &changed);
-            let judging = Judging { schemas: self, path, schema, after };
+            let judging = Judging { schemas: self, path, schema, after, extent };
             targets.iter().for_each(|(at, shape)| judging.judge((at, *shape), sink));
-            if schema.shapes.has_references {
+            if schema.shapes.has_references && extent == Extent::Whole {
                 let all = [(path.clone(), 0)];
                 for (at, _) in if has_gone { &all[..] } else { &targets[..] } {
                     let Some(tree) = after.at(at) else { continue };
@@ -290,6 +295,15 @@ fn targets(
     targets
 }
 
+/// Whether facts are complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// They are.
+    Whole,
+    /// Layers may add more facts.
+    Part,
+}
+
 /// Checks facts against one schema.
 struct Judging<'a> {
     /// All schemas: a violation of one schema must not show a secret of another.
@@ -297,6 +311,7 @@ struct Judging<'a> {
     path: &'a Pointer,
     schema: &'a Schema,
     after: &'a Tree,
+    extent: Extent,
 }
 
 impl Judging<'_> {
@@ -332,6 +347,7 @@ impl Judging<'_> {
                 let message = error.masked_with("the name").to_string();
                 Violation::of_fact(&path.join(name), message).help(help_of(error.kind()))
             }),
+            kind if self.extent == Extent::Part && is_of_the_whole(kind) => {}
             kind => sink.push(|| {
                 let violation =
                     Violation::of_fact(path, error.masked_with("the value").to_string());
@@ -349,6 +365,19 @@ impl Judging<'_> {
         let shapes = self.schema.shapes.at(way.parts());
         shapes.into_iter().flat_map(|it| self.schema.shapes.get(it).known_names()).collect()
     }
+}
+
+/// Whether facts with this error may become valid when other facts are added.
+fn is_of_the_whole(kind: &ValidationErrorKind) -> bool {
+    matches!(
+        kind,
+        ValidationErrorKind::Required { .. }
+            | ValidationErrorKind::MinProperties { .. }
+            | ValidationErrorKind::AnyOf { .. }
+            | ValidationErrorKind::OneOfNotValid { .. }
+            | ValidationErrorKind::OneOfMultipleValid { .. }
+            | ValidationErrorKind::Not { .. }
+    )
 }
 
 fn help_of(kind: &ValidationErrorKind) -> Option<String> {

@@ -18,7 +18,9 @@ use serde_json::Value;
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schema;
-use crate::store::{Backend, Commit, Document, Entry, KEPT_ENTRIES, StoreError, Stored};
+use crate::store::{
+    Backend, Commit, Document, Entry, KEPT_BYTES, KEPT_ENTRIES, StoreError, Stored,
+};
 use crate::tree::Tree;
 
 /// Facts in a file. Several processes may use the file at the same time.
@@ -150,8 +152,7 @@ impl Sqlite {
             entry.digest.to_string(),
             differences
         ])?;
-        let forget = "DELETE FROM entry WHERE revision <= ?1";
-        transaction.prepare_cached(forget)?.execute([revision - KEPT_ENTRIES as i64])?;
+        trim(&transaction, revision, differences.len() as i64)?;
         drop((state, put, remove, insert));
         transaction.commit()?;
         Ok(true)
@@ -181,6 +182,25 @@ impl Sqlite {
         })?;
         rows.collect()
     }
+}
+
+/// Removes the oldest entries of a history that has grown too long or too large.
+fn trim(transaction: &Transaction<'_>, revision: i64, added: i64) -> rusqlite::Result<()> {
+    let sum = "UPDATE state SET history = history + ?1 RETURNING history";
+    let mut sum = transaction.prepare_cached(sum)?;
+    let mut remove = transaction.prepare_cached(
+        "DELETE FROM entry WHERE revision = (SELECT min(revision) FROM entry)
+         AND (revision <= ?1 OR (?2 AND revision < ?3)) RETURNING octet_length(differences)",
+    )?;
+    let mut added = Some(added);
+    while let Some(change) = added {
+        let size: i64 = sum.query_row([change], |row| row.get(0))?;
+        let is_large = size > KEPT_BYTES as i64;
+        let kept_from = revision - KEPT_ENTRIES as i64;
+        let removed = remove.query_row(params![kept_from, is_large, revision], |row| row.get(0));
+        added = removed.optional()?.map(|size: i64| -size);
+    }
+    Ok(())
 }
 
 /// An entry whose differences are still text.
@@ -277,4 +297,45 @@ fn read(value: &Value) -> Option<Vec<Difference>> {
         _ => None,
     };
     value.as_array()?.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Change, Facts, Submission, Update};
+
+    #[test]
+    fn a_history_that_is_too_large_loses_its_oldest_entries() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("facts.db");
+        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
+        let set = |version| -> Result<_, Box<dyn Error>> {
+            let update = json!({"version": version, "ops": [["SET", "/a", version]]});
+            let submission = Submission::new(Change::Update(Update::read(&update)?), "ada");
+            Ok(facts.submit(&submission, SystemTime::UNIX_EPOCH)?)
+        };
+        for version in 1..=3 {
+            set(version)?;
+        }
+        let sizes = || -> rusqlite::Result<(i64, i64)> {
+            let query =
+                "SELECT history, (SELECT sum(octet_length(differences)) FROM entry) FROM state";
+            Connection::open(&path)?.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        };
+        let (counted, real) = sizes()?;
+        assert_eq!(counted, real);
+        // As if the entries were as large as the limit.
+        let grown = KEPT_BYTES as i64 - real / 3;
+        Connection::open(&path)?.execute("UPDATE state SET history = history + ?1", [grown])?;
+
+        set(4)?;
+
+        let kept: Vec<_> = facts.since(0)?.iter().map(|entry| entry.revision).collect();
+        assert_eq!(kept, [4]);
+        Ok(())
+    }
 }

@@ -13,7 +13,7 @@ use crate::layers;
 use crate::merge::merge;
 use crate::operation::{self, Lenience, Operation, Undone};
 use crate::pointer::Pointer;
-use crate::schema::Schemas;
+use crate::schema::{Extent, Schemas};
 use crate::store::{Commit, Document, Entry, StoreError, Stored};
 use crate::tree::Tree;
 use crate::update::{Update, Version, check_reason};
@@ -345,7 +345,7 @@ fn next(stored: u64) -> Result<u64, FactsError> {
     }
 }
 
-/// Returns the violations of changed facts, as they are stored and as each host sees them.
+/// Returns the violations of changed facts, as they are without layers and as each host sees them.
 fn judged(
     (stored, facts): (&Stored, &Tree),
     schemas: &Schemas,
@@ -353,28 +353,39 @@ fn judged(
 ) -> Sink {
     let mut sink = Sink::default();
     layers::check(facts).into_iter().for_each(|violation| sink.push(|| violation));
-    let hosts = layers::hosts(facts);
+    let (hosts, hosts_before) = (layers::hosts(facts), layers::hosts(&stored.facts));
+    let has_schemas = *schemas == stored.schemas;
     let whole = |facts: &Tree| {
         vec![Difference { path: Pointer::root(), before: None, after: Some(facts.clone()) }]
     };
-    if hosts.is_empty() {
-        // While there were hosts, the facts of the site were not checked alone.
-        let is_same = *schemas == stored.schemas && layers::hosts(&stored.facts).is_empty();
-        let all = if is_same { differences.to_vec() } else { whole(facts) };
-        schemas.check(facts, &all, &mut sink);
-        if !is_same {
-            schemas.check_fixed(differences, &mut sink);
+    // The layers of the hosts may complete the facts of the site.
+    let extent = if hosts.is_empty() { Extent::Whole } else { Extent::Part };
+    let site = layers::effective(facts, None);
+    let is_checked = has_schemas && (extent == Extent::Part || hosts_before.is_empty());
+    let of_site = differences.iter().filter(|it| !it.path.is_within(&layers::layers()));
+    let of_site: Vec<_> = of_site.cloned().collect();
+    match is_checked {
+        true => schemas.check((&site, extent), &of_site, &mut sink),
+        false => {
+            schemas.check((&site, extent), &whole(&site), &mut sink);
+            schemas.check_fixed(&of_site, &mut sink);
         }
-        return sink;
     }
-    // The facts of the site may be incomplete: the layers of the hosts complete them.
-    let mut told = BTreeSet::new();
+    let told = sink.violations.iter().map(|it| (it.path.clone(), it.message.clone()));
+    let mut told: BTreeSet<_> = told.collect();
     for host in hosts {
         let seen = layers::effective(facts, Some(&host));
-        let mut of_host = Sink::default();
-        schemas.check(&seen, &whole(&seen), &mut of_host);
         let before = layers::effective(&stored.facts, Some(&host));
-        schemas.check_fixed(&difference(&before, &seen), &mut of_host);
+        let changed = difference(&before, &seen);
+        let mut of_host = Sink::default();
+        match has_schemas && hosts_before.contains(&host) {
+            true => schemas.check((&seen, Extent::Whole), &changed, &mut of_host),
+            false => {
+                schemas.check((&seen, Extent::Whole), &whole(&seen), &mut of_host);
+                schemas.check_fixed(&changed, &mut of_host);
+            }
+        }
+        sink.omitted += of_host.omitted;
         for mut violation in of_host.violations {
             let path = violation.path.as_ref().map(|path| layers::set_by(facts, &host, path));
             if told.insert((path.clone(), violation.message.clone())) {

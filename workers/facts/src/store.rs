@@ -69,8 +69,11 @@ pub struct Document {
     pub facts: Tree,
 }
 
-/// The smallest number of history entries that a store keeps.
+/// The smallest number of history entries that a store keeps, unless they are larger than [`KEPT_BYTES`].
 pub const KEPT_ENTRIES: u64 = 100_000;
+
+/// The size of the history that a store keeps at least, in bytes of JSON. The newest entry is kept whatever its size.
+pub const KEPT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// The content of a store, except the history and the last document.
 #[derive(Debug, Clone, Default, PartialEq)]

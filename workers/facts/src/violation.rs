@@ -96,7 +96,7 @@ pub struct Invalid {
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     pub(crate) violations: Vec<Violation>,
-    omitted: usize,
+    pub(crate) omitted: usize,
 }
 
 impl Sink {

@@ -162,7 +162,7 @@ impl Context {
     ///
     /// When the path is none, or there are no facts here.
     pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
-        self.world()?.get(path)
+        self.world()?.snapshot()?.get(path)
     }
 
     /// Returns the fact at a path as it is stored, whatever layers make of it; none if nothing is.
@@ -171,7 +171,7 @@ impl Context {
     ///
     /// When the path is none, or there are no facts here.
     pub fn stored_fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
-        self.world()?.stored(path)
+        self.world()?.snapshot()?.stored(path)
     }
 
     /// Returns what tells when a fact is another one, for [`Watch::fact`](crate::Watch::fact).

@@ -126,4 +126,4 @@ pub use text::{circle, cut, cut_after, nearest, shown};
 pub use tuning::{PartialBackoff, Tuning, Tunings};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;
-pub use world::{FactChanges, FactSchema, World};
+pub use world::{FactChanges, FactSchema, World, WorldSnapshot};

@@ -59,8 +59,8 @@ pub trait Handler: fmt::Debug + Send + Sync + std::any::Any {
     /// # Errors
     ///
     /// When the handler cannot decide. This counts as a failed attempt.
-    fn matches(&self, cause: &Cause) -> Result<bool, BoxError> {
-        let _ = cause;
+    fn matches(&self, cause: &Cause, hands: &Hands) -> Result<bool, BoxError> {
+        let _ = (cause, hands);
         Ok(true)
     }
 

@@ -6,6 +6,7 @@
 //!    when the agent was killed is handled by the next agent, and handlers have to be idempotent.
 //! 3. An attempt is put on record before it begins. So a cause that kills the agent each time is given up too.
 
+mod events;
 mod record;
 
 use std::collections::BTreeMap;
@@ -18,66 +19,30 @@ use crankcase_engine::{Health, Latest, Outcome, Stop};
 use crankcase_workers::{Ledger, pointer_segment};
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::account::Accounted;
 use crate::blocking::blocking;
+use crate::caught::caught_async;
 use crate::error::BoxError;
-use crate::observer::{Happened, Observer};
+use crate::observer::Happened;
 use crate::reconcile::Board;
 use crate::rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
 use crate::site::Site;
-use crate::world::World;
+use crate::world::{World, WorldSnapshot};
 
+pub use self::events::{Happenings, RuleEvents};
 use self::record::{Dead, Record};
 
-/// The most events that wait to be put on record. Events beyond that are lost, and the loss is logged.
-const WAITING: usize = 10_000;
+/// The most events that are put on record in one write.
+const BATCH: usize = 1_000;
 
 /// The wait after the first failed attempt, and the longest wait.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 /// The most rules with a cause given up that the health names.
 const NAMED: usize = 10;
-
-/// The events of resources, for the worker that runs the rules. Clones share the same events.
-#[derive(Debug, Clone)]
-pub struct Happenings(Arc<Mutex<mpsc::Receiver<Happened>>>);
-
-/// An observer that hands the events of resources on to rules.
-#[derive(Debug)]
-pub struct RuleEvents {
-    inner: Option<Arc<dyn Observer>>,
-    sender: mpsc::Sender<Happened>,
-}
-
-impl RuleEvents {
-    /// Returns an observer, and the events that it hands on to rules. The observer also tells `inner` all that it sees.
-    pub fn new(inner: Option<Arc<dyn Observer>>) -> (Self, Happenings) {
-        let (sender, receiver) = mpsc::channel(WAITING);
-        (Self { inner, sender }, Happenings(Arc::new(receiver.into())))
-    }
-}
-
-impl Observer for RuleEvents {
-    fn said(&self, resource: &str, line: &str) {
-        self.inner.iter().for_each(|inner| inner.said(resource, line));
-    }
-
-    fn happened(&self, event: &Happened) {
-        self.inner.iter().for_each(|inner| inner.happened(event));
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(event.clone()) {
-            let Happened { resource, event, .. } = event;
-            tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");
-        }
-    }
-
-    fn accounted(&self, accounted: &Accounted) {
-        self.inner.iter().for_each(|inner| inner.accounted(accounted));
-    }
-}
 
 /// What a rule has done, for a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -133,6 +98,8 @@ struct Life {
     rule: Arc<Rule>,
     parameters: RuleParameters,
     record: Record,
+    /// The cause of the last attempt.
+    tried: Option<Cause>,
     /// When the next attempt at the current cause is due.
     due: Option<Instant>,
     is_running: bool,
@@ -152,13 +119,17 @@ impl Rules {
         let mut events = events.lock().await;
         let mut lives = BTreeMap::new();
         let mut handled: JoinSet<Handled> = JoinSet::new();
-        let mut activity = self.board.activity();
+        let (mut activity, mut batch) = (self.board.activity(), Vec::new());
+        let mut known = None;
         self.take_over(&mut lives).await?;
         loop {
             // Read before the look, so that the next look sees what changes during this one.
-            let revision = self.world.revision();
+            let facts = self.world.snapshot()?;
+            if known.replace(facts.revision()) != Some(facts.revision()) {
+                self.learn_secrets(&facts).await?;
+            }
             activity.names();
-            let next = self.look(&mut lives, &mut handled, &stop).await?;
+            let next = self.look((&mut lives, &mut handled), &facts, &stop).await?;
             self.tell(&lives);
             tokio::select! {
                 biased;
@@ -171,12 +142,25 @@ impl Rules {
                 Some(done) = handled.join_next() => if let Ok(done) = done {
                     self.end(&mut lives, done).await?;
                 },
-                Some(happened) = events.recv() => self.note(&mut lives, &happened).await?,
-                () = self.world.changed(revision) => {}
+                1.. = events.recv_many(&mut batch, BATCH) => {
+                    self.note(&mut lives, &batch).await?;
+                    batch.clear();
+                }
+                () = self.world.changed(facts.revision()) => {}
                 () = activity.changed() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             }
         }
+    }
+
+    /// Adds the secrets of the facts to those of the site, which may be of older facts.
+    async fn learn_secrets(&self, facts: &Arc<dyn WorldSnapshot>) -> Result<(), BoxError> {
+        let (facts, secrets) = (Arc::clone(facts), self.site.get().secrets().clone());
+        blocking(move || {
+            facts.secrets(&mut |secret| secrets.add(secret));
+            Ok::<_, BoxError>(())
+        })
+        .await
     }
 
     /// Takes over the rules of the site, and forgets all others. The records of the others stay.
@@ -195,6 +179,7 @@ impl Rules {
                         rule: Arc::clone(rule),
                         parameters,
                         record,
+                        tried: None,
                         due: None,
                         is_running: false,
                     }
@@ -208,19 +193,28 @@ impl Rules {
     /// Looks for causes, and begins to handle those that are due. Returns when the next cause is due.
     async fn look(
         &self,
-        lives: &mut BTreeMap<String, Life>,
-        handled: &mut JoinSet<Handled>,
+        (lives, handled): (&mut BTreeMap<String, Life>, &mut JoinSet<Handled>),
+        facts: &Arc<dyn WorldSnapshot>,
         stop: &Stop,
     ) -> Result<Option<Instant>, BoxError> {
         let (now, mut next) = (Instant::now(), None::<Instant>);
         for (name, life) in lives.iter_mut() {
-            let said = self.world.get(&pointer(&["rules", name])).ok().flatten();
+            let said = facts.get(&pointer(&["rules", name])).ok().flatten();
             life.parameters = life.rule.parameters.with(said.as_ref());
-            let cause = self.cause(life).filter(|_| life.parameters.is_enabled && !life.is_running);
-            let Some(cause) = cause else {
+            let is_ready = life.parameters.is_enabled && !life.is_running;
+            let Some(cause) = self.cause(life, &**facts).filter(|_| is_ready) else {
                 life.due = None;
                 continue;
             };
+            if life.tried.as_ref().is_some_and(|tried| *tried != cause) {
+                (life.tried, life.record.attempts, life.due) = (None, 0, None);
+            }
+            if life.record.attempts >= life.parameters.attempts {
+                let error = "no attempt is left, and the last one did not end".to_owned();
+                self.give_up(life, &cause, error).await?;
+                next = Some(now);
+                continue;
+            }
             let due = *life.due.get_or_insert(now + life.parameters.debounce);
             if due > now {
                 next = Some(next.map_or(due, |next| next.min(due)));
@@ -228,10 +222,11 @@ impl Rules {
             }
             life.record.attempts += 1;
             self.write(name, &life.record).await?;
-            (life.is_running, life.due) = (true, None);
+            (life.tried, life.is_running, life.due) = (Some(cause.clone()), true, None);
             let hands = Hands {
                 rule: name.clone(),
                 world: Arc::clone(&self.world),
+                facts: Arc::clone(facts),
                 secrets: self.site.get().secrets().clone(),
                 board: self.board.clone(),
                 ledger: self.ledger.clone(),
@@ -244,10 +239,10 @@ impl Rules {
     }
 
     /// Returns the next cause that a rule has not handled yet.
-    fn cause(&self, life: &Life) -> Option<Cause> {
+    fn cause(&self, life: &Life, facts: &dyn WorldSnapshot) -> Option<Cause> {
         let (of, value) = match &life.rule.on {
             Trigger::Event { .. } => return life.record.pending.front().cloned(),
-            Trigger::Fact(path) => (path, self.world.get(path).ok()?),
+            Trigger::Fact(path) => (path, facts.get(path).ok()?),
             Trigger::State(name) => (name, Some(self.board.last_state(name)?.value().clone())),
         };
         let now: Vec<Value> = value.iter().cloned().collect();
@@ -261,26 +256,37 @@ impl Rules {
         Some(Cause { rule, of: of.clone(), before, value, happened: None })
     }
 
-    /// Puts an event on record, for each rule that waits for it.
+    /// Puts events on record, for each rule that waits for them.
     async fn note(
         &self,
         lives: &mut BTreeMap<String, Life>,
-        happened: &Happened,
+        events: &[Happened],
     ) -> Result<(), BoxError> {
-        for (name, life) in lives.iter_mut() {
-            if !life.rule.on.is_for(happened) || !life.parameters.is_enabled {
-                continue;
+        for (name, life) in lives.iter_mut().filter(|(_, life)| life.parameters.is_enabled) {
+            let events = events.iter().filter(|happened| life.rule.on.is_for(happened));
+            let causes: Vec<_> = events
+                .map(|happened| Cause {
+                    rule: name.clone(),
+                    of: happened.resource.clone(),
+                    before: None,
+                    value: None,
+                    happened: Some(happened.clone()),
+                })
+                .collect();
+            if !causes.is_empty() {
+                causes.into_iter().for_each(|cause| life.record.push(cause));
+                self.write(name, &life.record).await?;
             }
-            life.record.push(Cause {
-                rule: name.clone(),
-                of: happened.resource.clone(),
-                before: None,
-                value: None,
-                happened: Some(happened.clone()),
-            });
-            self.write(name, &life.record).await?;
         }
         Ok(())
+    }
+
+    /// Gives up a cause.
+    async fn give_up(&self, life: &mut Life, cause: &Cause, error: String) -> Result<(), BoxError> {
+        let (rule, why, attempt) = (&life.rule.name, cause.text(), life.record.attempts);
+        tracing::error!(rule, why, attempt, %error, "a rule has failed, and gives up");
+        life.record.bury(cause, error);
+        self.write(rule, &life.record).await
     }
 
     /// Puts the result of an attempt on record.
@@ -309,10 +315,7 @@ impl Rules {
                 life.due = Some(Instant::now() + wait);
                 tracing::warn!(rule = name, why, attempt, %error, ?wait, "a rule has failed, and is tried again");
             }
-            Err(error) => {
-                tracing::error!(rule = name, why, attempt, %error, "a rule has failed, and gives up");
-                life.record.bury(&cause, error);
-            }
+            Err(error) => return self.give_up(life, &cause, error).await,
         }
         self.write(&name, &life.record).await
     }
@@ -364,13 +367,14 @@ impl Rules {
 async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handled {
     let began = Instant::now();
     let (rule, limit) = (hands.rule.clone(), hands.timeout);
-    let work = async {
-        if !handler.matches(&cause)? {
+    let work = caught_async(async {
+        if !handler.matches(&cause, &hands)? {
             return Ok(false);
         }
         handler.handle(&cause, &hands).await.map(|()| true)
-    };
+    });
     let result = timeout(limit, work).await;
+    let result = result.map(|caught| caught.unwrap_or_else(|panicked| Err(panicked.into())));
     let result = result.unwrap_or_else(|_| Err(format!("it took longer than {limit:?}").into()));
     (rule, cause, began.elapsed(), result)
 }

@@ -1,6 +1,7 @@
 //! The facts, as resources and rules read and write them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_workers::Secrets;
@@ -14,38 +15,19 @@ use crate::error::BoxError;
 /// Paths are JSON pointers (RFC 6901).
 #[async_trait]
 pub trait World: fmt::Debug + Send + Sync {
-    /// Returns the fact at a path, as this host sees it. Returns none if there is no fact.
+    /// Returns the facts as they are now. Later changes do not change them.
     ///
     /// # Errors
     ///
-    /// When `path` is not a JSON pointer.
-    fn get(&self, path: &str) -> Result<Option<Value>, BoxError>;
+    /// When the facts cannot be opened.
+    fn snapshot(&self) -> Result<Arc<dyn WorldSnapshot>, BoxError>;
 
-    /// Returns the fact that is stored at a path, as [`set`](Self::set) has written it, without layers. Returns none if
-    /// there is no fact.
-    ///
-    /// # Errors
-    ///
-    /// When `path` is not a JSON pointer.
-    fn stored(&self, path: &str) -> Result<Option<Value>, BoxError>;
-
-    /// Returns an object that tells when [`get`](Self::get) or [`stored`](Self::stored) may return another value for
-    /// the path.
+    /// Returns an object that tells when later snapshots may have another fact at the path.
     ///
     /// # Errors
     ///
     /// When the path is invalid.
     fn watch(&self, path: &str) -> Result<Box<dyn FactChanges>, BoxError>;
-
-    /// Returns a value as it would be shown at a path, with the secrets hidden.
-    ///
-    /// # Errors
-    ///
-    /// When `path` is not a JSON pointer.
-    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError>;
-
-    /// Returns the revision of the facts: a number that is different after each change.
-    fn revision(&self) -> u64;
 
     /// Waits until the facts have another revision than this one. Cancel safe.
     async fn changed(&self, revision: u64);
@@ -61,6 +43,39 @@ pub trait World: fmt::Debug + Send + Sync {
     ///
     /// A write that has begun is made as a whole or not at all.
     async fn set(&self, owner: &str, path: &str, value: Option<Value>) -> Result<(), BoxError>;
+}
+
+/// The facts at one moment.
+///
+/// Paths are JSON pointers (RFC 6901).
+pub trait WorldSnapshot: fmt::Debug + Send + Sync {
+    /// Returns the revision of the facts: a number that is different after each change.
+    fn revision(&self) -> u64;
+
+    /// Returns the fact at a path, as this host sees it. Returns none if there is no fact.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a JSON pointer.
+    fn get(&self, path: &str) -> Result<Option<Value>, BoxError>;
+
+    /// Returns the fact that is stored at a path, as [`World::set`] has written it, without layers. Returns none if
+    /// there is no fact.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a JSON pointer.
+    fn stored(&self, path: &str) -> Result<Option<Value>, BoxError>;
+
+    /// Returns a value as it would be shown at a path, with the secrets hidden.
+    ///
+    /// # Errors
+    ///
+    /// When `path` is not a JSON pointer.
+    fn shown(&self, path: &str, value: &Value) -> Result<Value, BoxError>;
+
+    /// Calls `visit` with each text in the facts that is a secret by the schemas.
+    fn secrets(&self, visit: &mut dyn FnMut(&str));
 }
 
 /// A JSON Schema (2020-12) for the facts at one path.
@@ -87,7 +102,7 @@ pub(crate) async fn set_fact(
     value: Option<Value>,
 ) -> Result<(), BoxError> {
     if let Some(value) = &value
-        && holds_secret(&world.shown(path, value)?, secrets)
+        && holds_secret(&world.snapshot()?.shown(path, value)?, secrets)
     {
         let why = "a secret would be shown to everybody who reads facts";
         let help = "a schema makes it \"sensitive\" there: see \"crankcase facts schema\"";

@@ -17,7 +17,8 @@ const STEPS: &[&str] = &["
         id INTEGER PRIMARY KEY CHECK (id = 1),
         version INTEGER NOT NULL,
         revision INTEGER NOT NULL,
-        digest TEXT NOT NULL
+        digest TEXT NOT NULL,
+        history INTEGER NOT NULL
     ) STRICT;
     CREATE TABLE fact (path TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE owned (path TEXT PRIMARY KEY, owner TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -37,7 +38,7 @@ const STEPS: &[&str] = &["
         digest TEXT NOT NULL,
         differences TEXT NOT NULL
     ) STRICT;
-    INSERT INTO state VALUES (1, 0, 0, '');
+    INSERT INTO state VALUES (1, 0, 0, '', 0);
 "];
 
 /// The application id, which tells a store of facts from other SQLite files.
@@ -106,7 +107,7 @@ impl Sqlite {
             }
             Some(format) if format == known => store.set()?,
             Some(format) if (1..known).contains(&format) => {
-                migrate(&store, &steps[format as usize..], known)?;
+                migrate(&store, (format, known), &steps[format as usize..])?;
                 drop(store);
                 return Self::open_with(path, steps);
             }
@@ -173,8 +174,8 @@ fn make_private(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Migrates a file of an older format to the newest one, in one transaction. First puts a copy beside the file, and
-/// reads the copy to check it.
-fn migrate(store: &Sqlite, steps: &[&str], known: i64) -> Result<(), StoreError> {
+/// reads the copy to check it. Changes nothing if another process has migrated the file meanwhile.
+fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(), StoreError> {
     let copy = PathBuf::from(format!("{}.before-migration", store.path.display()));
     let make = |source| StoreError::Make { path: copy.clone(), source };
     let behavior = TransactionBehavior::Immediate;
@@ -182,6 +183,9 @@ fn migrate(store: &Sqlite, steps: &[&str], known: i64) -> Result<(), StoreError>
     let lock = connect(&store.path)?;
     let transaction =
         Transaction::new_unchecked(&lock, behavior).map_err(|source| store.wrong(source))?;
+    if store.format()? != Some(from) {
+        return Ok(());
+    }
     if copy.exists() {
         fs::remove_file(&copy).map_err(make)?;
     }
@@ -197,7 +201,7 @@ fn migrate(store: &Sqlite, steps: &[&str], known: i64) -> Result<(), StoreError>
     }
     let step = || -> rusqlite::Result<()> {
         steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
-        transaction.pragma_update(None, "user_version", known)?;
+        transaction.pragma_update(None, "user_version", to)?;
         transaction.commit()
     };
     step().map_err(|source| store.wrong(source))

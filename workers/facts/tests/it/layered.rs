@@ -99,6 +99,25 @@ fn layers_that_are_none_are_refused() -> TestResult {
 }
 
 #[test]
+fn the_site_has_to_fit_apart_from_what_layers_add() -> TestResult {
+    let schema = json!({
+        "required": ["port", "server"],
+        "properties": {"port": {"type": "integer"}, "server": {"type": "string"}},
+    });
+    let world = World::with(json!({
+        "ntp": {"server": "ntp.site", "port": 1},
+        "layers": {"host": {"h1": {"facts": {"ntp": {"port": 2}}}}},
+    }))?;
+    world.register("/ntp", schema)?;
+
+    world.ops(json!([["DELETE", "/ntp/port"]]))?;
+    let error = refused(world.ops(json!([["SET", "/ntp/port", "x"]])));
+
+    assert_eq!(error, "/ntp/port: the value is not of type \"integer\"");
+    Ok(())
+}
+
+#[test]
 fn without_hosts_the_site_alone_has_to_fit() -> TestResult {
     let world = World::with(
         json!({"ntp": {}, "layers": {"host": {"h1": {"facts": {"ntp": {"server": "s"}}}}}}),
@@ -141,7 +160,7 @@ fn all_that_is_wrong_for_a_host_is_told_where_it_is_set() -> TestResult {
     assert_eq!(
         lines,
         [
-            "/r/a: as h1 sees it: the value is not of type \"integer\"",
+            "/r/a: the value is not of type \"integer\"",
             "/layers/host/h2/facts/r/a: as h2 sees it: the value is not of type \"integer\"",
         ]
     );

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, RuleParameters, Trigger, What};
 use indexmap::IndexMap;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::manifest::check::{self, Used};
 use crate::manifest::document::{Written, map};
@@ -317,18 +317,25 @@ impl Does {
         Self { source, globals, matches: None, steps: Vec::new(), used: Used::default() }
     }
 
-    /// Evaluates a value, with the cause as `item`.
-    fn value(&self, node: &Node, cause: &Cause) -> Result<Value, BoxError> {
-        let names = Names {
+    /// Returns the names that expressions see: the cause is `item`, and the facts are as old as the cause.
+    fn names(&self, cause: &Cause, hands: &Hands) -> Result<Names, BoxError> {
+        let facts = match self.used.facts.is_empty() {
+            true => None,
+            false => hands.fact("")?,
+        };
+        Ok(Names {
             vars: Arc::clone(&self.globals.vars),
             host: self.globals.host.clone(),
-            facts: self.globals.facts.clone(),
+            facts: from_json(&facts.unwrap_or_else(|| json!({}))),
             item: Some(from_json(&serde_json::to_value(cause)?)),
             sensitive: Arc::clone(&self.globals.sensitive),
             ..Names::default()
-        };
+        })
+    }
+
+    fn value(&self, node: &Node, names: &Names) -> Result<Value, BoxError> {
         let mut budget = Budget::new();
-        let mut texts = Texts::new(&names, &mut budget);
+        let mut texts = Texts::new(names, &mut budget);
         let value = texts.node(node);
         match texts.finish().troubles.into_iter().next() {
             None => Ok(value),
@@ -340,8 +347,8 @@ impl Does {
         }
     }
 
-    fn text(&self, node: &Node, cause: &Cause) -> Result<String, BoxError> {
-        match self.value(node, cause)? {
+    fn text(&self, node: &Node, names: &Names) -> Result<String, BoxError> {
+        match self.value(node, names)? {
             Value::String(text) => Ok(text),
             Value::Number(number) => Ok(number.to_string()),
             other => {
@@ -354,9 +361,9 @@ impl Does {
 
 #[async_trait]
 impl Handler for Does {
-    fn matches(&self, cause: &Cause) -> Result<bool, BoxError> {
+    fn matches(&self, cause: &Cause, hands: &Hands) -> Result<bool, BoxError> {
         let Some(node) = &self.matches else { return Ok(true) };
-        match self.value(node, cause)? {
+        match self.value(node, &self.names(cause, hands)?)? {
             Value::Bool(matches) => Ok(matches),
             other => {
                 let place = self.source.place(node.span.start);
@@ -366,17 +373,19 @@ impl Handler for Does {
     }
 
     async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+        let names = self.names(cause, hands)?;
         for step in &self.steps {
             match step {
                 Step::Set { path, value } => {
-                    let path = self.text(path, cause)?;
-                    let value = value.as_ref().map(|value| self.value(value, cause)).transpose()?;
+                    let path = self.text(path, &names)?;
+                    let value =
+                        value.as_ref().map(|value| self.value(value, &names)).transpose()?;
                     hands.set_fact(&path, value).await?;
                 }
-                Step::Notify(resource) => hands.notify(resource)?,
+                Step::Notify(resource) => hands.notify(resource).await?,
                 Step::Run(command) => {
                     let Data::List(items) = &command.data else { continue };
-                    let argv = items.iter().map(|item| self.text(item, cause));
+                    let argv = items.iter().map(|item| self.text(item, &names));
                     hands.run(&argv.collect::<Result<Vec<_>, _>>()?, cause).await?;
                 }
             }

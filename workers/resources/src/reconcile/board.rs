@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use crate::context::Notice;
 use crate::declaration::Declaration;
-use crate::facilities::Facilities;
+use crate::error::BoxError;
+use crate::facilities::{Facilities, Promise};
 use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
 use crate::reconcile::tally::Tallies;
@@ -36,6 +37,8 @@ mod entries;
 pub struct Board {
     entries: Arc<Mutex<Entries>>,
     flood: Flood,
+    /// The facilities of the site that is kept.
+    facilities: Arc<Mutex<Facilities>>,
 }
 
 /// Which resources of a site are at work: those that have a reason to look and have not looked yet,
@@ -70,6 +73,7 @@ impl Board {
     /// that is new here gets the notifications that an earlier agent has left unanswered.
     pub fn connect(&self, declarations: &[Declaration], facilities: &Facilities) {
         self.entries.lock().connect(declarations, facilities.notices());
+        *self.facilities.lock() = facilities.clone();
     }
 
     /// Forgets what is known of resources in whose places others of their names come.
@@ -88,10 +92,18 @@ impl Board {
         }
     }
 
-    /// Notifies a resource, as another one that has changed would; returns whether there is one.
-    pub(crate) fn notify(&self, resource: &str, by: &str) -> bool {
+    /// Notifies a resource as another resource that has changed would. The notification is on record before this
+    /// returns. Returns whether there is such a resource.
+    pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
+        if !self.entries.lock().has(resource) {
+            return Ok(false);
+        }
+        let facilities = self.facilities.lock().clone();
+        let promise = Promise::new(facilities.notices(), by, vec![resource.into()]);
+        promise.make().await?;
+        promise.keep();
         let notice = Notice::new(by, Vec::new(), Arc::default());
-        self.entries.lock().tell_one(resource, &notice)
+        Ok(self.entries.lock().tell_one(resource, &notice))
     }
 
     /// Returns which resources are at work.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::error::BoxError;
 use crate::reconcile::Board;
 use crate::rules::cause::Cause;
-use crate::world::{World, set_fact};
+use crate::world::{World, WorldSnapshot, set_fact};
 
 /// How much of the output of a command is kept for its error, in bytes.
 const KEPT: usize = 2 * 1024;
@@ -19,6 +19,7 @@ const KEPT: usize = 2 * 1024;
 pub struct Hands {
     pub(crate) rule: String,
     pub(crate) world: Arc<dyn World>,
+    pub(crate) facts: Arc<dyn WorldSnapshot>,
     pub(crate) secrets: Secrets,
     pub(crate) board: Board,
     pub(crate) ledger: Option<Ledger>,
@@ -27,13 +28,13 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Returns the fact at a path, as this host sees it. Returns none if there is no fact.
+    /// Returns the fact at a path, as this host saw it when the rule found its cause. Returns none if there was no fact.
     ///
     /// # Errors
     ///
     /// When `path` is not a JSON pointer.
     pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
-        self.world.get(path)
+        self.facts.get(path)
     }
 
     /// Writes a fact, which belongs to the rule from then on. None removes the fact.
@@ -47,13 +48,13 @@ impl Hands {
         set_fact((&*self.world, &self.secrets), &owner, path, value).await
     }
 
-    /// Notifies a resource, which then refreshes or is looked at.
+    /// Notifies a resource, which then refreshes or is looked at. The notification outlives the agent.
     ///
     /// # Errors
     ///
-    /// When there is no such resource.
-    pub fn notify(&self, resource: &str) -> Result<(), BoxError> {
-        match self.board.notify(resource, &format!("rule {}", self.rule)) {
+    /// When there is no such resource, or the notification cannot be put on record.
+    pub async fn notify(&self, resource: &str) -> Result<(), BoxError> {
+        match self.board.notify(resource, &format!("rule {}", self.rule)).await? {
             true => Ok(()),
             false => Err(format!("there is no resource \"{resource}\" to notify").into()),
         }
@@ -64,8 +65,13 @@ impl Hands {
     ///
     /// # Errors
     ///
-    /// When the command cannot be started, takes longer than the rule's timeout, or does not exit with 0.
+    /// When the command line has a secret, which others on the machine would see; when the command cannot be started,
+    /// takes longer than the rule's timeout, or does not exit with 0.
     pub async fn run(&self, command: &[String], cause: &Cause) -> Result<(), BoxError> {
+        if command.iter().any(|word| self.secrets.are_in(word)) {
+            let help = "the command reads the cause as JSON from stdin";
+            return Err(format!("a secret on the command line is seen by others; {help}").into());
+        }
         let argv: Vec<OsString> = command.iter().map(OsString::from).collect();
         let mut process = ProcessConfig::new(&format!("rule {}", self.rule), argv);
         process.input = serde_json::to_vec(cause)?;

@@ -1,4 +1,4 @@
-//! What is known of a rule beyond the life of an agent.
+//! The record of a rule, which outlives the agent.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,30 +11,34 @@ use serde_json::Value;
 use crate::error::BoxError;
 use crate::rules::Cause;
 
-/// How many events wait for one rule at most; those beyond are counted and lost.
+/// The most events that wait for one rule. Further events are lost, and counted.
 const MOST_PENDING: usize = 1_000;
 
-/// How many causes that were given up are kept.
+/// The most causes that are kept after they were given up.
 const MOST_DEAD: usize = 20;
 
-/// How large a record may be, in bytes.
-const LARGEST: u64 = 64 * 1024 * 1024;
+/// The size of a cause, in bytes of JSON, above which it is kept without its values after it was given up.
+const LARGEST_DEAD: usize = 64 * 1024;
 
-/// What is on record of one rule.
+/// The size of the largest record that is read, in bytes. A record has at most two values of a fact, and an event is
+/// small.
+const LARGEST: u64 = 1024 * 1024 * 1024;
+
+/// The record of one rule.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
-    /// The value that was handled last: none before the first, and a list that is empty if nothing was there.
+    /// The value that was handled last. None before the first; an empty list if there was no value.
     pub(super) handled: Option<Vec<Value>>,
-    /// The events that were not handled yet.
+    /// The events that wait.
     pub(super) pending: VecDeque<Cause>,
     /// How many events were lost because too many waited.
     pub(super) lost: u64,
-    /// How often the first cause was tried.
+    /// The number of attempts at the current cause.
     pub(super) attempts: u32,
-    /// How many causes were handled well.
+    /// The number of causes that were handled without an error.
     pub(super) fired: u64,
-    /// What was given up, the newest last.
+    /// The causes that were given up, the newest last.
     pub(super) dead: VecDeque<Dead>,
     /// Whether the last cause was given up.
     pub(super) is_dead: bool,
@@ -49,7 +53,7 @@ pub(super) struct Dead {
 }
 
 impl Record {
-    /// Reads what an earlier agent has left. Blocks.
+    /// Reads the record that an earlier agent has left. Blocks.
     pub(super) fn read(folder: &Path, rule: &str) -> Result<Self, BoxError> {
         let path = path(folder, rule);
         match read_file(&path, LARGEST) {
@@ -61,7 +65,7 @@ impl Record {
         }
     }
 
-    /// Puts it on disk. Blocks.
+    /// Writes the record to disk. Blocks.
     pub(super) fn write(&self, folder: &Path, rule: &str) -> Result<(), BoxError> {
         fs::create_dir_all(folder).map_err(FileError::io("make", folder))?;
         Ok(replace_file(&path(folder, rule), &serde_json::to_vec(self)?, 0o600)?)
@@ -87,7 +91,11 @@ impl Record {
 
     /// Notes that a cause is given up.
     pub(super) fn bury(&mut self, cause: &Cause, error: String) {
-        self.dead.push_back(Dead { cause: cause.clone(), attempts: self.attempts, error });
+        let mut kept = cause.clone();
+        if serde_json::to_vec(cause).is_ok_and(|bytes| bytes.len() > LARGEST_DEAD) {
+            (kept.before, kept.value) = (None, None);
+        }
+        self.dead.push_back(Dead { cause: kept, attempts: self.attempts, error });
         self.dead.drain(..self.dead.len().saturating_sub(MOST_DEAD));
         self.is_dead = true;
         self.acknowledge(cause);

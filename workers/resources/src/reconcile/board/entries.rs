@@ -299,8 +299,12 @@ impl Entries {
     }
 
     /// Notifies one resource, for a reason that is no resource; returns whether there is one.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     pub(super) fn tell_one(&mut self, target: &str, notice: &Notice) -> bool {
-        let is_there = self.by_name.contains_key(target);
+        let is_there = self.has(target);
         if is_there {
             self.tell_as(target, &notice.by.as_str().into(), notice);
         }
