@@ -9,6 +9,7 @@ use crankcase_history::{Event, Recorder};
 use crankcase_resources::{Accounted, Happened, Observer, What};
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::global::{Format, Global};
@@ -180,8 +181,11 @@ pub(crate) const RUN: &str = "run";
 fn recorded(happened: &Happened) -> Event {
     let Happened { event, resource, kind, differences, actions, error, why, took_ms, .. } =
         happened.clone();
-    let event = event.word().to_owned();
-    Event { event, resource, kind, differences, actions, error, why, took_ms }
+    let Happened { changes, done, notified_by, .. } = happened;
+    let has_details = !changes.is_empty() || !done.is_empty() || !notified_by.is_empty();
+    let details = json!({"changes": changes, "done": done, "notified_by": notified_by});
+    let (event, details) = (event.word().to_owned(), has_details.then_some(details));
+    Event { event, resource, kind, differences, actions, error, why, took_ms, details }
 }
 
 /// Returns the time of the wall clock.

@@ -20,7 +20,7 @@ pub(crate) use dot::{dot, site_dot};
 pub(crate) use filter::Filter;
 pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
-pub(crate) use report::{Reported, engine, report, report_all};
+pub(crate) use report::{Reported, counts, engine, report, report_all};
 pub(crate) use summary::tally_of;
 
 use crate::global::Format;

@@ -1,7 +1,6 @@
 //! The graph of a site as data.
 
-use std::collections::HashSet;
-
+use crankcase_engine::Near;
 use crankcase_resources::{Automatic, OnChange, Site};
 use serde::Serialize;
 
@@ -20,6 +19,14 @@ pub(crate) struct SiteNode {
     pub(crate) name: String,
     #[serde(rename = "type")]
     pub(crate) kind: String,
+    /// How many resources use it and are not in the graph, because the graph is only a part.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) more_users: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One use of a resource by another, or one notification.
@@ -50,7 +57,11 @@ impl SiteGraph {
         let mut graph = Self { resources: Vec::new(), edges: Vec::new(), left_out: Vec::new() };
         for declared in site.declarations() {
             let name = &declared.name;
-            graph.resources.push(SiteNode { name: name.clone(), kind: declared.kind.clone() });
+            graph.resources.push(SiteNode {
+                name: name.clone(),
+                kind: declared.kind.clone(),
+                more_users: 0,
+            });
             graph.edges.extend(declared.dependencies.iter().map(|dependency| SiteEdge {
                 user: name.clone(),
                 input: dependency.resource.clone(),
@@ -70,20 +81,18 @@ impl SiteGraph {
         graph
     }
 
-    /// Returns what is at most this many edges away from a resource, in either direction.
-    pub(crate) fn around(mut self, name: &str, depth: usize) -> Self {
-        let mut near = HashSet::from([name.to_owned()]);
-        for _ in 0..depth {
-            let is_touching =
-                |edge: &&SiteEdge| near.contains(&edge.user) != near.contains(&edge.input);
-            let touching: Vec<_> = self.edges.iter().filter(is_touching).collect();
-            if touching.is_empty() {
-                break;
-            }
-            near.extend(touching.iter().flat_map(|edge| [edge.user.clone(), edge.input.clone()]));
+    /// Returns what is near a resource: what it needs, directly or through others, and what needs it within
+    /// `steps` edges, of the users of each at most `most`.
+    pub(crate) fn near(mut self, name: &str, (steps, most): (usize, usize)) -> Self {
+        let edges: Vec<_> =
+            self.edges.iter().map(|edge| (edge.user.clone(), edge.input.clone())).collect();
+        let edges = edges.iter().map(|(user, input)| (user.as_str(), input.as_str()));
+        let Near { names, more_users, .. } = Near::of(edges, name, (steps, most));
+        self.resources.retain(|node| names.contains(&*node.name));
+        for node in &mut self.resources {
+            node.more_users = more_users.get(&*node.name).copied().unwrap_or(0);
         }
-        self.resources.retain(|node| near.contains(&node.name));
-        let is_near = |edge: &SiteEdge| near.contains(&edge.user) && near.contains(&edge.input);
+        let is_near = |edge: &SiteEdge| names.contains(&*edge.user) && names.contains(&*edge.input);
         self.edges.retain(is_near);
         self.left_out.retain(is_near);
         self

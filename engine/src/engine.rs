@@ -437,7 +437,16 @@ impl Engine {
     /// Follows the events of all engines in this engine's tree, from now until the outermost engine
     /// has ended. [`Event::engine`](crate::Event::engine) is the engine of an event.
     pub fn events(&self) -> Events {
-        self.shared.environment.log.subscribe()
+        self.shared.environment.log.subscribe(None)
+    }
+
+    /// Like [`events`](Self::events), but from the event with this number on: first those that are
+    /// still in the log, then what comes. How many are not in the log any more is told first.
+    ///
+    /// The log keeps events only while anyone follows them. So an agent that wants all of its boot
+    /// follows its engine before it installs anything.
+    pub fn events_since(&self, sequence: u64) -> Events {
+        self.shared.environment.log.subscribe(Some(sequence))
     }
 
     /// Begins to stop all workers, dependents before what they depend on. Later calls change

@@ -72,8 +72,10 @@ pub use nested::Nested;
 pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};
 pub use seen::log::{Events, Notice};
+pub use seen::near::Near;
 pub use seen::report::{
-    Detail, EngineState, ErrorReport, InputReport, Report, WorkerReport, WorkerState,
+    AttemptsReport, Detail, EngineState, ErrorReport, InputReport, Report, StartReport, WaitedFor,
+    WorkerReport, WorkerState,
 };
 pub use seen::why::{Why, WhyStep};
 pub use supervisor::applied::Applied;

@@ -44,7 +44,7 @@ pub(crate) use cycles::{CycleSearch, Found};
 pub(crate) use ends::{End, Left};
 use graph::DependencyGraph;
 pub(crate) use node::{
-    Edge, Generation, Need, NodeId, Phase, Port, Rest, Status, StopStage, Token,
+    Cause, Edge, Generation, Moment, Need, NodeId, Phase, Port, Rest, Status, StopStage, Token,
 };
 use pending::RandomQueue;
 #[cfg(test)]
@@ -120,6 +120,8 @@ pub(crate) struct Machine {
     graph: DependencyGraph,
     policy: Arc<Policy>,
     random: SmallRng,
+    /// The moment of the present event, as the driver says.
+    moment: Moment,
     commands: VecDeque<Command>,
     spread: VecDeque<NodeId>,
     pending: RandomQueue,
@@ -148,6 +150,7 @@ impl Machine {
             graph: DependencyGraph::default(),
             policy,
             random: SmallRng::seed_from_u64(seed),
+            moment: 0,
             commands: VecDeque::new(),
             spread: VecDeque::new(),
             pending: RandomQueue::default(),
@@ -161,6 +164,21 @@ impl Machine {
             is_killed: false,
             is_finished: false,
         }
+    }
+
+    /// Sets the moment of the events that follow.
+    pub(crate) fn set_moment(&mut self, moment: Moment) {
+        self.moment = moment;
+    }
+
+    /// Returns what a node waited for last before its worker could start, or why the worker has to
+    /// stop, and since when.
+    pub(crate) fn cause(&self, id: NodeId) -> (Cause, Moment) {
+        self.graph[id].cause
+    }
+
+    fn blame(&mut self, id: NodeId, cause: Cause) {
+        self.graph[id].cause = (cause, self.moment);
     }
 
     /// Reserves room for more names in advance.
@@ -231,6 +249,7 @@ impl Machine {
         node.is_installed = true;
         node.failures = 0;
         node.begin_policy(policy);
+        self.blame(id, Cause::Call);
         self.recount(id);
         self.touch(id);
     }
@@ -239,6 +258,7 @@ impl Machine {
     /// until the next manifold: a live worker still has its own grace.
     pub(crate) fn uninstall(&mut self, id: NodeId) {
         self.take_out(id);
+        self.blame(id, Cause::Call);
         let node = &mut self.graph[id];
         node.is_installed = false;
         node.is_parked = false;
@@ -275,7 +295,7 @@ impl Machine {
             if is_user && node.stage < StopStage::Stuck {
                 self.graph.keep_old(id, &links);
             }
-            self.mark(id, true);
+            self.mark(id, true, Cause::Call);
         }
         if !self.graph[id].is_active() {
             self.graph[id].rest = Rest::Ready;
@@ -288,20 +308,21 @@ impl Machine {
     /// Stops the worker and starts it again. If the worker has ended already, ends the node's rest,
     /// but not a bounce delay or a park by hand.
     pub(crate) fn bounce(&mut self, id: NodeId) {
-        self.mark(id, true);
-        self.end_soft_rest(id);
+        self.mark(id, true, Cause::Call);
+        self.end_soft_rest(id, Cause::Call);
     }
 
     /// Stops the worker and keeps it stopped until it is unparked.
     pub(crate) fn park(&mut self, id: NodeId) {
         self.graph[id].is_parked = true;
-        self.mark(id, true);
+        self.mark(id, true, Cause::Call);
         self.touch(id);
     }
 
     pub(crate) fn unpark(&mut self, id: NodeId) {
         self.graph[id].is_parked = false;
-        self.end_soft_rest(id);
+        self.blame(id, Cause::Call);
+        self.end_soft_rest(id, Cause::Call);
         self.touch(id);
     }
 
@@ -327,7 +348,8 @@ impl Machine {
             self.disarm(id);
         }
         if is_outdated {
-            self.mark(id, true);
+            let (cause, _) = self.cause(id);
+            self.mark(id, true, cause);
         }
         self.settle_in(id);
     }
@@ -356,9 +378,10 @@ impl Machine {
             }
             if self.graph[user.node].phase == Phase::Starting {
                 self.graph[user.node].is_outdated = true;
+                self.blame(user.node, Cause::Input(id));
             } else {
-                self.mark(user.node, true);
-                self.end_soft_rest(user.node);
+                self.mark(user.node, true, Cause::Input(id));
+                self.end_soft_rest(user.node, Cause::Input(id));
             }
         }
     }

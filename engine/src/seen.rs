@@ -3,5 +3,6 @@
 pub(crate) mod event;
 pub(crate) mod graph;
 pub(crate) mod log;
+pub(crate) mod near;
 pub(crate) mod report;
 pub(crate) mod why;

@@ -66,6 +66,7 @@ use crate::change::{Op, Ops};
 use crate::machine::{NodeId, Scope, Step};
 use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
+use crate::seen::log::EventRef;
 use crate::vocabulary::discard::discard;
 use crate::vocabulary::wake::wake;
 use crate::worker::host::{Environment, Host, Identity};
@@ -90,6 +91,17 @@ const BATCH: usize = 256;
 /// Up to this many ops are dropped in the loop if they hold no manifold: then their drop runs no
 /// user code.
 const FEW_OPS: usize = 64;
+
+/// What caused an event.
+#[derive(Debug, Clone, Copy)]
+enum Because {
+    /// A call, or nothing in this engine.
+    Nothing,
+    /// The last event of a node.
+    LastOf(NodeId),
+    /// The kill of the engine.
+    Kill,
+}
 
 /// State that the handles of an engine share with its loop.
 pub(crate) struct Shared {
@@ -298,9 +310,38 @@ impl EventLoop {
         origin: Option<&Arc<Origin>>,
         kind: impl FnOnce() -> EventKind,
     ) {
-        if !self.registry.is_hidden(node) {
-            let name = self.registry.slots[node.index()].name.as_ref();
-            self.outbox.note(name, origin, kind);
+        self.note_because(node, (origin, Because::Nothing), kind);
+    }
+
+    /// Like [`note`](Self::note), with the event that caused it.
+    #[inline]
+    fn note_because(
+        &mut self,
+        node: NodeId,
+        (origin, because): (Option<&Arc<Origin>>, Because),
+        kind: impl FnOnce() -> EventKind,
+    ) {
+        if !self.outbox.is_followed() {
+            // Its last event is not known any more.
+            self.registry.slots[node].last_event = EventRef::default();
+        } else if !self.registry.is_hidden(node) {
+            let cause = match because {
+                Because::Nothing => EventRef::default(),
+                Because::LastOf(other) => self.registry.slots[other].last_event,
+                Because::Kill => self.outbox.killed(),
+            };
+            let slot = &mut self.registry.slots[node];
+            self.outbox.note(slot.name.as_ref(), (origin, cause), kind());
+            slot.last_event = self.outbox.last_of(node);
+        }
+    }
+
+    /// Hands the events to the log.
+    fn hand_over_events(&mut self) {
+        if let Some((first, about)) = self.outbox.flush(self.pace.now) {
+            for node in about {
+                self.registry.slots[node].number_events(first);
+            }
         }
     }
 

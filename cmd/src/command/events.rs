@@ -10,15 +10,41 @@ use tokio::sync::oneshot;
 use crate::global::Global;
 use crate::{exit, print};
 
-/// Which events are followed: all.
+/// Which events are followed.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Begin with the event of this number, as far as the agent still has it [default: with the next event]
+    #[arg(long, value_name = "[LIFE:]NUMBER", value_parser = since)]
+    since: Option<Since>,
+}
 
-pub(crate) async fn run(global: &Global, _args: Args) -> anyhow::Result<u8> {
-    let mut events = global.connect().await?.events().await?;
+/// The number of an event, and the life of the agent that the number is of.
+#[derive(Debug, Clone)]
+struct Since {
+    life: Option<String>,
+    sequence: u64,
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let (life, number) = match text.rsplit_once(':') {
+        Some((life, number)) => (Some(life.to_owned()), number),
+        None => (None, text),
+    };
+    let sequence = number.parse().ok().filter(|number| i64::try_from(*number).is_ok());
+    let sequence = sequence.ok_or("a number is a whole number below 2^63, such as 0")?;
+    Ok(Since { life, sequence })
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let client = global.connect().await?;
+    let mut events = match &args.since {
+        None => client.events().await?,
+        Some(Since { life, sequence }) => client.events_since(*sequence, life.as_deref()).await?,
+    };
     if !global.quiet {
         // So that one knows from when on nothing is missed.
-        drop(writeln!(anstream::stderr(), "following the events"));
+        let life = print::one_line(events.life());
+        drop(writeln!(anstream::stderr(), "following the events of life {life}"));
     }
     let unread = unread();
     tokio::pin!(unread);
@@ -56,7 +82,8 @@ fn write(line: &EventLine, out: &mut dyn Write) -> io::Result<()> {
         EventLine::Missed { missed } => return writeln!(out, "... {missed} events were missed"),
     };
     let text = print::first_line(&event.text);
-    write!(out, "{} {} {text}", print::one_line(&event.at), print::one_line(&event.path))?;
+    let (at, path) = (print::one_line(&event.at), print::one_line(&event.path));
+    write!(out, "{at} {path} {text}")?;
     match &event.origin {
         Some(origin) => {
             writeln!(out, " ({}: {})", print::one_line(&origin.who), print::one_line(&origin.why))

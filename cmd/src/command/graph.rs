@@ -27,23 +27,26 @@ pub(crate) struct Args {
     /// Show the graph of the running agent, with states
     #[arg(long)]
     live: bool,
-    /// Only this engine of the running agent, or what is next to this worker
+    /// Only this engine of the running agent, or what is near this worker
     #[arg(long, requires = "live", conflicts_with = "around")]
     path: Option<String>,
     /// Only what is near this resource, or this worker of the running agent
     #[arg(long, value_name = "NAME")]
     around: Option<String>,
-    /// How many edges away, in either direction, is near
+    /// How many edges away what needs it is near; what it needs is near at any distance
     #[arg(long, value_name = "EDGES", default_value_t = 1, requires = "around")]
-    depth: usize,
+    depth: u64,
+    /// How many users of one of them are shown; the number of the others stands there
+    #[arg(long, value_name = "USERS", default_value_t = 20, requires = "around")]
+    most: u64,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { live, path, around, depth, .. } = args;
+    let Args { live, path, around, depth, most, .. } = args;
     if live {
         let client = global.connect().await?;
         let graphs = match around {
-            Some(around) => client.graph_around(&worker_path(&around), depth).await?,
+            Some(around) => client.graph_near(&worker_path(&around), (depth, most)).await?,
             None => client.graph(path.as_deref().map(worker_path).as_deref()).await?,
         };
         print::data(global.output, &graphs, print::dot)?;
@@ -53,7 +56,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         let site = site.load(global)?;
         let graph = SiteGraph::new(&site);
         let graph = match around {
-            Some(around) => graph.around(&site.resource(&around)?.name, depth),
+            Some(around) => {
+                let limits = [depth, most].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+                graph.near(&site.resource(&around)?.name, limits.into())
+            }
             None => graph,
         };
         print::data(global.output, &graph, print::site_dot)?;

@@ -1,6 +1,6 @@
 use crankcase_resources::{Tally, resource_name};
 use crankcase_status::Client;
-use crankcase_status::wire::Subject;
+use crankcase_status::wire::{Only, Selection, Subject};
 
 use crate::global::Global;
 use crate::paths::{RESOURCES, TALLY, worker_path};
@@ -18,15 +18,45 @@ pub(crate) struct Args {
     /// List all resources, also those of many that are as declared
     #[arg(long)]
     all: bool,
+    /// Only how many workers are in which state, of the agent or of the engine at the path
+    #[arg(long, conflicts_with_all = ["all", "exit_status", "depth", "only", "since", "no_inputs", "no_details"])]
+    counts: bool,
+    /// How many levels of engines in it are reported: 0 for its own workers [default: all]
+    #[arg(long, value_name = "LEVELS")]
+    depth: Option<u64>,
+    /// Only the workers in trouble (degraded, failed or parked), or in this state, such as backing_off
+    #[arg(long, value_name = "trouble|STATE", value_parser = only)]
+    only: Option<Only>,
+    /// Only the workers that have an event of this number or a later one
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    since: Option<u64>,
+    /// Without the inputs of the workers
+    #[arg(long)]
+    no_inputs: bool,
+    /// Without what the workers report of themselves, such as the last change of a resource
+    #[arg(long)]
+    no_details: bool,
     #[command(flatten)]
-    only: Filter,
+    resources: Filter,
+}
+
+fn only(text: &str) -> Result<Only, String> {
+    Only::read(text).ok_or_else(|| "it is trouble or a state, such as waiting".to_owned())
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let client = global.connect().await?;
     let path = args.path.as_deref().map(worker_path);
-    let mut subject = client.report(path.as_deref()).await?;
-    args.only.apply(&mut subject);
+    if args.counts {
+        let counts = client.counts(path.as_deref()).await?;
+        print::data(global.output, &counts, print::counts)?;
+        return Ok(exit::DONE);
+    }
+    let mut part = Selection::default();
+    (part.depth, part.only, part.since) = (args.depth, args.only, args.since);
+    (part.without_inputs, part.without_details) = (args.no_inputs, args.no_details);
+    let mut subject = client.report_part(path.as_deref(), &part).await?;
+    args.resources.apply(&mut subject);
     let (mut resource, mut tally) = (None, Tally::default());
     if let Subject::Worker(worker) = &subject
         && worker.path.split('/').any(|name| name == RESOURCES)

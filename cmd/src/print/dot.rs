@@ -25,8 +25,8 @@ pub(crate) fn dot(graphs: &Graphs, out: &mut dyn Write) -> io::Result<()> {
 pub(crate) fn site_dot(graph: &SiteGraph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "digraph site {{")?;
     writeln!(out, "  node [shape=box style=filled fillcolor=white]")?;
-    for SiteNode { name, kind } in &graph.resources {
-        let label = quoted(&format!("{name}\n{kind}"));
+    for SiteNode { name, kind, more_users } in &graph.resources {
+        let label = quoted(&format!("{name}\n{kind}{}", more(*more_users)));
         writeln!(out, "  {} [label={label}]", quoted(name))?;
     }
     for edge in &graph.edges {
@@ -51,9 +51,9 @@ fn site_edge(edge: &SiteEdge, automatic: &str, out: &mut dyn Write) -> io::Resul
 fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  subgraph cluster_{index} {{")?;
     writeln!(out, "    label={}", quoted(&graph.path))?;
-    for GraphNode { name, path, state, .. } in &graph.nodes {
-        let label = format!("{}\n{}", resource_name(name), state.to_string().replace('_', " "));
-        let label = quoted(&label);
+    for GraphNode { name, path, state, more_users, .. } in &graph.nodes {
+        let (name, words) = (resource_name(name), state.to_string().replace('_', " "));
+        let label = quoted(&format!("{name}\n{words}{}", more(*more_users)));
         writeln!(out, "    {} [label={label} fillcolor={}]", quoted(path), color(state))?;
     }
     for edge in &graph.edges {
@@ -66,6 +66,15 @@ fn engine(index: usize, graph: &Graph, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "    {} -> {} [style={style}]", ends[0], ends[1])?;
     }
     writeln!(out, "  }}")
+}
+
+/// Returns how many users of a node are not in the graph.
+fn more(users: usize) -> String {
+    match users {
+        0 => String::new(),
+        1 => "\n+1 user".to_owned(),
+        users => format!("\n+{users} users"),
+    }
 }
 
 fn below(path: &str, name: &str) -> String {

@@ -2,11 +2,16 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use crankcase_resources::{ResourceTally, Tally, resource_name};
-use crankcase_status::wire::{Detail, EngineReport, Origin, Subject, WorkerReport, WorkerState};
+use crankcase_resources::{Done, Happened, LastEvent, ResourceTally, Tally, resource_name};
+use crankcase_status::wire::{
+    AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
+    WorkerReport, WorkerState,
+};
 use serde::Serialize;
+use serde_json::Map;
 
 use super::summary::Condition;
 use super::{first_line, indented, one_line, summary};
@@ -93,7 +98,11 @@ fn workers(
     if let Some(error) = &engine.error {
         writeln!(out, "{:indent$}error: {}", "", first_line(error), indent = depth * 2)?;
     }
-    lines((engine, tally), engine.workers.iter(), depth, out)
+    lines((engine, tally), engine.workers.iter(), depth, out)?;
+    match engine.omitted {
+        0 => Ok(()),
+        omitted => writeln!(out, "{:indent$}... {omitted} left out", "", indent = depth * 2),
+    }
 }
 
 /// Writes a line for each of some workers of an engine, and below it those of the engine that it is.
@@ -150,6 +159,9 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
             unmet.map(|input| format!("{} is {}", resource_name(&input.name), word(&input.state))),
         );
     }
+    if let Some(attempts) = worker.attempts.as_ref().filter(|attempts| attempts.count > 1) {
+        notes.push(format!("{} attempts failed since {}", attempts.count, attempts.first));
+    }
     notes.extend(worker.blocks_for.map(|seconds| format!("blocks its thread for {seconds:.1} s")));
     let until = worker.until.as_ref();
     if let Some(until) = until.filter(|_| worker.degraded.is_none()) {
@@ -175,7 +187,7 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
 
 /// Returns whether a worker's last error says nothing of what it does now.
 fn is_past(worker: &WorkerReport) -> bool {
-    matches!(worker.state, WorkerState::Running | WorkerState::Parked)
+    matches!(worker.state, WorkerState::Running | WorkerState::HeldBack | WorkerState::Parked)
 }
 
 /// Writes all there is to say of one worker.
@@ -227,6 +239,14 @@ fn whole(
             writeln!(out, "  {label}: {}", indented(text, 4))?;
         }
     }
+    if let Some(AttemptsReport { count, first, last, .. }) = &worker.attempts {
+        writeln!(out, "  failed attempts: {count}, the first at {first}, the last at {last}")?;
+    }
+    let first = worker.first_start.iter().map(|start| ("first start", start));
+    let last = worker.last_start.iter().map(|start| ("last start", start));
+    for (label, start) in first.chain(last) {
+        writeln!(out, "  {label}: {}", self::start(start))?;
+    }
     for input in &worker.inputs {
         let state = word(&input.state);
         writeln!(
@@ -239,11 +259,80 @@ fn whole(
     match &worker.report {
         Some(Detail::Engine(engine)) => workers((engine, tally), 1, out),
         Some(Detail::Value(value)) => {
-            let text = serde_json::to_string_pretty(value)?;
+            let mut value = value.clone();
+            let event = value.as_object_mut().and_then(|value| value.remove("last_event"));
+            if let Some(event) = event.and_then(|event| serde_json::from_value(event).ok()) {
+                last_event(&event, out)?;
+                if value.as_object().is_some_and(Map::is_empty) {
+                    return Ok(());
+                }
+            }
+            let text = serde_json::to_string_pretty(&value)?;
             text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
         }
         None => Ok(()),
     }
+}
+
+/// Writes the last event of a resource.
+fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut dyn Write) -> io::Result<()> {
+    let Happened { event: what, changes, done, notified_by, error, why, took_ms, .. } = event;
+    writeln!(out, "  last event: {} at {at}, {took_ms} ms; {}", what.word(), one_line(why))?;
+    if let Some(error) = error {
+        writeln!(out, "    {}", indented(error, 4))?;
+    }
+    for change in changes {
+        writeln!(out, "    {}", one_line(&change.to_string()))?;
+        for line in change.text.iter().flat_map(|text| text.lines()) {
+            writeln!(out, "      {}", one_line(line))?;
+        }
+    }
+    for Done { action, log } in done {
+        writeln!(out, "    {}", one_line(&action.to_string()))?;
+        for line in log {
+            writeln!(out, "      | {}", one_line(line))?;
+        }
+    }
+    if !notified_by.is_empty() {
+        writeln!(out, "    notified by {}", one_line(&notified_by.join(", ")))?;
+    }
+    Ok(())
+}
+
+/// Returns a start in words.
+fn start(start: &StartReport) -> String {
+    let StartReport { generation, ready, .. } = start;
+    let waited_for = match &start.waited_for {
+        WaitedFor::Input(name) => format!(" after {}", one_line(&resource_name(name))),
+        WaitedFor::Delay => " after its bounce delay".to_owned(),
+        WaitedFor::Backoff => " after its backoff".to_owned(),
+        WaitedFor::End => " after the end of its worker before".to_owned(),
+        _ => String::new(),
+    };
+    let queued = start.queued().filter(|queued| queued.as_millis() > 0);
+    let queued = queued.map(|queued| format!(", begun {} later", milliseconds(queued)));
+    let took = match start.took() {
+        Some(took) => format!(", up in {}", milliseconds(took)),
+        None => ", not up".to_owned(),
+    };
+    let queued = queued.unwrap_or_default();
+    format!("generation {generation}, ready at {ready}{waited_for}{queued}{took}")
+}
+
+fn milliseconds(duration: Duration) -> String {
+    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
+}
+
+/// Writes how many workers of an engine are in which state.
+pub(crate) fn counts(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
+    let states = counts.states.iter().map(|(state, count)| format!("{count} {}", word(state)));
+    let states = states.collect::<Vec<_>>().join(", ");
+    let trouble = match counts.trouble {
+        0 => String::new(),
+        trouble => format!("; {trouble} in trouble"),
+    };
+    writeln!(out, "{}: {} workers: {states}{trouble}", one_line(&counts.path), counts.total)?;
+    counts.engines.iter().try_for_each(|nested| self::counts(nested, out))
 }
 
 /// Returns a worker's state in its colour.

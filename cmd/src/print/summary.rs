@@ -68,7 +68,7 @@ impl Condition {
         let is_held_back = tally.is_some_and(|tally| tally.held_back_by.is_some());
         match (&resource.state, &resource.degraded) {
             (WorkerState::Parked, _) => Self::Parked,
-            (WorkerState::Waiting, None) => Self::HeldBack,
+            (WorkerState::HeldBack, _) | (WorkerState::Waiting, None) => Self::HeldBack,
             (_, Some(_)) if is_held_back => Self::HeldBack,
             (WorkerState::BackingOff, None) | (_, Some(_)) => Self::Degraded,
             (WorkerState::Running | WorkerState::Done, None) => Self::AsDeclared,

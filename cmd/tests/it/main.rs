@@ -29,6 +29,7 @@ mod reloading;
 mod rules;
 mod saved_plans;
 mod secrets;
+mod seeing;
 mod site_files;
 mod state_folder;
 mod types;

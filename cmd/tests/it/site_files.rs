@@ -98,7 +98,7 @@ async fn graph_shows_what_is_near_a_resource() -> TestResult {
     for (arguments, expected) in [
         (&["--around", "a"][..], &["a", "b", "e"][..]),
         (&["--around", "b", "--depth", "2"], &["a", "b", "c", "d", "e"]),
-        (&["--around", "d", "--depth", "0"], &["d"]),
+        (&["--around", "a", "--depth", "0"], &["a", "e"]),
         (&["--around", "d", "--depth", "18446744073709551615"], &["a", "b", "c", "d", "e"]),
     ] {
         let arguments = [&["graph", "site.yaml", "--output", "json"], arguments].concat();

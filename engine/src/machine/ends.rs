@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 
-use super::node::{Age, Generation, Node, NodeId, Phase, Rest, StopStage, Token, User};
+use super::node::{Age, Cause, Generation, Node, NodeId, Phase, Rest, StopStage, Token, User};
 use super::{Command, EndKind, Machine};
 use crate::vocabulary::backoff::Backoff;
 
@@ -107,6 +107,7 @@ impl Machine {
         let node = &mut self.graph[id];
         node.inputs.iter_mut().for_each(|link| link.held = 0);
         node.phase = Phase::Idle;
+        node.cause = (Cause::End, self.moment);
         node.stage = StopStage::Free;
         node.is_urgent = false;
         if std::mem::take(&mut node.is_obsolete) {
@@ -236,8 +237,11 @@ impl Machine {
             };
             graph[id].users(age).iter().filter(holds).map(|user| user.node)
         };
-        let lost = users(Age::Current).chain(users(Age::Old));
-        self.commands.extend(lost.map(|user| Command::Lose(user, self.graph[user].generation)));
+        let lost: Vec<_> = users(Age::Current).chain(users(Age::Old)).collect();
+        for user in lost {
+            self.blame(user, Cause::Input(id));
+            self.commands.push_back(Command::Lose(user, self.graph[user].generation));
+        }
     }
 
     /// Handles a timer that has fired.
@@ -249,7 +253,8 @@ impl Machine {
         let node = &mut self.graph[id];
         let generation = node.generation;
         if node.phase == Phase::Idle {
-            node.rest = Rest::Ready;
+            let is_delay = std::mem::take(&mut node.rest) == Rest::Delay;
+            self.blame(id, if is_delay { Cause::Delay } else { Cause::Backoff });
             self.touch(id);
             return;
         }

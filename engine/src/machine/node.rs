@@ -24,6 +24,9 @@ impl NodeId {
 /// The number of a worker among all that a name has had, from 1. Zero before the first.
 pub(crate) type Generation = u32;
 
+/// A moment by the driver's clock. The machine only stores it.
+pub(crate) type Moment = u64;
+
 /// Distinguishes a timer of a node from its earlier timers.
 pub(crate) type Token = u32;
 
@@ -157,6 +160,24 @@ impl Rest {
     }
 }
 
+/// What a node waited for last before its worker could start, or why its worker has to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Cause {
+    /// A call about the node itself: an install, a bounce, a park or an unpark.
+    #[default]
+    Call,
+    /// An input has come up, has changed, or is no longer up.
+    Input(NodeId),
+    /// Its bounce delay.
+    Delay,
+    /// Its backoff.
+    Backoff,
+    /// The end of its worker before.
+    End,
+    /// The kill of the engine.
+    Kill,
+}
+
 /// How far the stop of a live worker has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) enum StopStage {
@@ -228,6 +249,8 @@ pub(super) struct Node {
     pub(super) followers: u32,
     /// The number of reasons outside the machine to keep the name when nothing uses it.
     pub(super) pins: u32,
+    /// The last cause of a start or a stop, and its moment.
+    pub(super) cause: (Cause, Moment),
     pub(super) phase: Phase,
     pub(super) rest: Rest,
     pub(super) stage: StopStage,

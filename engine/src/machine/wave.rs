@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::node::{Age, Link, Need, NodeId, Phase, Rest, Status, StopStage};
+use super::node::{Age, Cause, Link, Need, NodeId, Phase, Rest, Status, StopStage};
 use super::{Command, Machine, Scope, Step};
 
 impl Machine {
@@ -76,22 +76,24 @@ impl Machine {
     }
 
     /// Marks a worker to stop. A worker that is marked already stays as it is: waves merge.
-    pub(super) fn mark(&mut self, id: NodeId, is_root: bool) {
+    pub(super) fn mark(&mut self, id: NodeId, is_root: bool, cause: Cause) {
         let node = &mut self.graph[id];
         if node.is_active() && !node.is_marked {
             node.is_marked = true;
             node.is_root = is_root;
             // After a kill, a worker waits for its followers too, like those that the sweep marks.
             node.is_swept = self.is_killed && !self.is_sweep_due;
+            node.cause = (if node.is_swept { Cause::Kill } else { cause }, self.moment);
             self.touch(id);
         }
     }
 
     /// Ends the rest of a node whose worker has ended, but not a bounce delay or a park by hand.
-    pub(super) fn end_soft_rest(&mut self, id: NodeId) {
+    pub(super) fn end_soft_rest(&mut self, id: NodeId, cause: Cause) {
         let node = &mut self.graph[id];
         if !node.is_active() && node.rest.is_soft() {
             node.rest = Rest::Ready;
+            node.cause = (cause, self.moment);
             // The timer of a lingering worker is its grace, which goes on.
             if node.phase == Phase::Idle {
                 self.disarm(id);
@@ -136,9 +138,14 @@ impl Machine {
                     self.set_urgent(user.node);
                 }
                 self.count(user.node, need, old, new);
+                let lets_start =
+                    if need.gates() { new == Status::Up } else { old == Status::Coming };
+                if lets_start && !self.graph[user.node].is_active() {
+                    self.blame(user.node, Cause::Input(id));
+                }
                 self.touch(user.node);
                 if need.bounces() && (old == Status::Up || new == Status::Up) {
-                    self.input_changed(user.node, new == Status::Up);
+                    self.input_changed(user.node, new == Status::Up, Cause::Input(id));
                 }
             }
         }
@@ -164,9 +171,9 @@ impl Machine {
     /// Handles an input of `user` that has come up or is no longer up. Only an optional input can
     /// come up while the worker is live and not marked. That is a cause of its own, so the worker
     /// is a root.
-    fn input_changed(&mut self, user: NodeId, has_come: bool) {
-        self.mark(user, has_come);
-        self.end_soft_rest(user);
+    fn input_changed(&mut self, user: NodeId, has_come: bool, cause: Cause) {
+        self.mark(user, has_come, cause);
+        self.end_soft_rest(user, cause);
     }
 
     /// Takes a random urgent node, or else a random pending one if the scope is `All`.
@@ -311,6 +318,7 @@ impl Machine {
                 node.is_marked = true;
                 node.is_root = false;
                 node.is_swept = true;
+                node.cause = (Cause::Kill, self.moment);
                 self.show_nobody(id);
             }
             // A worker without live users can be told at once, because nothing starts after a kill.

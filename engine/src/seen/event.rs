@@ -50,6 +50,10 @@ pub struct Event {
     pub kind: EventKind,
     /// Who asked for it, if anyone did and was named.
     pub origin: Option<Arc<Origin>>,
+    /// The number of the event that caused it: a start follows an input that came up, a stop one that
+    /// went. `None` if it was a call, nothing, or an event of another engine or before anyone followed
+    /// the events.
+    pub cause: Option<u64>,
     pub(crate) engine: Arc<str>,
     /// The worker that the event is about; none if it is about the engine.
     pub(crate) name: Option<Text>,
@@ -89,12 +93,13 @@ impl fmt::Display for Event {
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
-        let mut fields = serializer.serialize_struct("Event", 5)?;
+        let mut fields = serializer.serialize_struct("Event", 6)?;
         fields.serialize_field("sequence", &self.sequence)?;
         fields.serialize_field("at", &self.at)?;
         fields.serialize_field("path", &self.path())?;
         fields.serialize_field("event", &self.kind)?;
         fields.serialize_field("origin", &self.origin)?;
+        fields.serialize_field("cause", &self.cause)?;
         fields.end()
     }
 }
@@ -175,6 +180,11 @@ pub enum EventKind {
         /// Why it is degraded; `None` once it is in good health again.
         degraded: Option<String>,
     },
+    /// A degraded worker has tried again, and has failed for the same reason.
+    Failed {
+        /// How many attempts have failed since it was last in good health.
+        attempts: u32,
+    },
     /// A worker notes what it has done. The event's origin says who asked for it.
     Noted {
         /// What it has done.
@@ -225,6 +235,9 @@ impl fmt::Display for EventKind {
             Self::Spent { failures } => write!(f, "parked after {failures} failures in a row"),
             Self::Health { degraded: Some(reason) } => write!(f, "degraded: {reason}"),
             Self::Health { degraded: None } => f.write_str("in good health"),
+            Self::Failed { attempts } => {
+                write!(f, "attempt {attempts} has failed like the one before")
+            }
             Self::Noted { text } => f.write_str(text),
             Self::Killed => f.write_str("killed"),
             Self::Finished => f.write_str("finished"),

@@ -1,10 +1,10 @@
 //! The dependency graph of an engine, as plain data.
 
-use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 
+use super::near::Near;
 use super::report::WorkerState;
 use crate::vocabulary::value::{serialize_short, short_name};
 
@@ -31,6 +31,14 @@ pub struct GraphNode {
     pub path: String,
     /// What its worker is doing.
     pub state: WorkerState,
+    /// How many names use it and are not in the graph, because the graph is only a part.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_users: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One declared input.
@@ -70,29 +78,29 @@ impl Graph {
         self.edges.dedup();
     }
 
-    /// Returns the part of the graph that is at most this many edges away from a name, in either
-    /// direction.
+    /// Returns the part of the graph near a name: what it needs, directly or through others, and what
+    /// needs it within `steps` edges. Of the users of one name at most `most` are taken; the nodes say
+    /// how many more there are. See [`Near`].
     #[must_use]
-    pub fn around(&self, name: &str, edges: usize) -> Self {
-        let mut near = BTreeSet::from([name]);
-        for _ in 0..edges {
-            let touching: Vec<_> = self
-                .edges
-                .iter()
-                .filter(|edge| near.contains(&*edge.user) || near.contains(&*edge.input))
-                .collect();
-            near.extend(touching.iter().flat_map(|edge| [&*edge.user, &*edge.input]));
-        }
-        let nodes = self.nodes.iter().filter(|node| near.contains(&*node.name));
+    pub fn near(&self, name: &str, (steps, most): (usize, usize)) -> Self {
+        let edges = self.edges.iter().map(|edge| (&*edge.user, &*edge.input));
+        let Near { names, more_users } = Near::of(edges, name, (steps, most));
+        let nodes = self.nodes.iter().filter(|node| names.contains(&*node.name));
+        let nodes = nodes.map(|node| {
+            let more_users = more_users.get(&*node.name).copied().unwrap_or(0);
+            GraphNode { more_users, ..node.clone() }
+        });
         let edges = self
             .edges
             .iter()
-            .filter(|edge| near.contains(&*edge.user) && near.contains(&*edge.input));
-        Self {
-            path: self.path.clone(),
-            nodes: nodes.cloned().collect(),
-            edges: edges.cloned().collect(),
-        }
+            .filter(|edge| names.contains(&*edge.user) && names.contains(&*edge.input));
+        Self { path: self.path.clone(), nodes: nodes.collect(), edges: edges.cloned().collect() }
+    }
+
+    /// Returns [`near`](Self::near) with all users of each name.
+    #[must_use]
+    pub fn around(&self, name: &str, steps: usize) -> Self {
+        self.near(name, (steps, usize::MAX))
     }
 
     /// Returns the graph in the DOT language. An arrow leads from a worker to its input. It is

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 
 use record::FullRecord;
-pub(crate) use record::Record;
+pub(crate) use record::{EventRef, Record};
 
 use crate::seen::event::Event;
 use crate::vocabulary::clock::Wall;
@@ -132,10 +132,10 @@ impl Ring {
     /// Returns a copy of an event.
     fn copy(&self, sequence: u64) -> Option<Event> {
         let index = usize::try_from(sequence - self.first()).ok()?;
-        let FullRecord { kind, origin, name } = self.records.get(index)?.copy();
+        let FullRecord { kind, origin, name, cause } = self.records.get(index)?.copy();
         let Moment { at, engine, .. } = self.moment_of(sequence)?;
         let (at, engine) = ((*at).into(), Arc::clone(engine));
-        Some(Event { sequence, at, kind, origin, engine, name })
+        Some(Event { sequence, at, kind, origin, cause: cause.sequence(), engine, name })
     }
 
     fn moment_of(&self, sequence: u64) -> Option<&Moment> {
@@ -169,9 +169,10 @@ impl Log {
         Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn subscribe(self: &Arc<Self>) -> Events {
+    /// Returns a subscriber to the events from this number on; from now on if there is none.
+    pub(crate) fn subscribe(self: &Arc<Self>, since: Option<u64>) -> Events {
         self.followers.fetch_add(1, Ordering::Relaxed);
-        let next = self.ring.lock().next;
+        let next = since.unwrap_or_else(|| self.ring.lock().next);
         Events { log: Arc::clone(self), next }
     }
 
@@ -181,10 +182,16 @@ impl Log {
         self.followers.load(Ordering::Relaxed) > 0
     }
 
-    /// Adds the events of one engine at one moment, the oldest first.
-    pub(crate) fn push(&self, at: Wall, engine: &Arc<str>, records: &mut Vec<Record>) {
+    /// Adds the events of one engine at one moment, the oldest first. Returns the number of the first
+    /// one; `None` if there were none.
+    pub(crate) fn push(
+        &self,
+        at: Wall,
+        engine: &Arc<str>,
+        records: &mut Vec<Record>,
+    ) -> Option<u64> {
         if records.is_empty() {
-            return;
+            return None;
         }
         let mut ring = self.ring.lock();
         if ring.records.capacity() == 0 {
@@ -193,10 +200,12 @@ impl Log {
         }
         let first = ring.next;
         ring.moments.push_back(Moment { first, at, engine: Arc::clone(engine) });
+        records.iter_mut().for_each(|record| record.number(first));
         ring.extend(records);
         ring.forget_moments();
         drop(ring);
         wake(|| self.pushed.notify_waiters());
+        Some(first)
     }
 
     /// Closes the log: no more events will come.

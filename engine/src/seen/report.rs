@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::event::Origin;
 use crate::vocabulary::clock::Timestamp;
@@ -84,6 +84,23 @@ pub struct WorkerReport {
     pub parked_by: Option<Origin>,
     /// Its inputs, in the order in which they were declared.
     pub inputs: Vec<InputReport>,
+    /// When its manifold was installed. A manifold that replaces another does not change it.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "maybe_micros")]
+    pub installed: Option<Timestamp>,
+    /// Its last start. `None` before the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_start: Option<StartReport>,
+    /// Its first start. `None` if it had only one, which is `last_start`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_start: Option<StartReport>,
+    /// The failed attempts at its work since it was last in good health: see
+    /// [`Health::degraded_until`](crate::Health::degraded_until). `None` if there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<AttemptsReport>,
+    /// The number of the last event about it; see [`Event::sequence`](crate::Event::sequence). `None` if
+    /// nobody followed the events then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<u64>,
     /// When its last worker came up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
@@ -127,6 +144,69 @@ impl WorkerReport {
     }
 }
 
+/// One start of a worker: first it waits, then the engine begins its start, then it is up.
+///
+/// The times follow the engine's clock, so each is at or after the one before, whatever happens to the
+/// system's clock. They are serialised with microseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StartReport {
+    /// The generation of the worker. Of a first start: the generation that was up first, because
+    /// those before it failed; or the last one so far if none was up.
+    pub generation: u32,
+    /// When nothing held back the start any more.
+    #[serde(serialize_with = "micros")]
+    pub ready: Timestamp,
+    /// What it waited for last before that.
+    pub waited_for: WaitedFor,
+    /// When the engine began the start. Until then it was busy with other workers.
+    #[serde(serialize_with = "micros")]
+    pub begun: Timestamp,
+    /// When the worker was up. `None` if it was not.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "maybe_micros")]
+    pub up: Option<Timestamp>,
+}
+
+/// What a worker waits for last before it can start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitedFor {
+    /// The input with this name: it came up, or it is optional and no longer coming.
+    Input(String),
+    /// Its bounce delay.
+    Delay,
+    /// Its backoff after a failure.
+    Backoff,
+    /// The end of its worker before.
+    End,
+    /// Nothing but a call: its install, a bounce or an unpark.
+    Call,
+}
+
+/// The failed attempts of a worker at its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AttemptsReport {
+    /// How many there were.
+    pub count: u32,
+    /// When the first of them was reported.
+    pub first: Timestamp,
+    /// When the last of them was reported.
+    pub last: Timestamp,
+}
+
+fn micros<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&at.micros())
+}
+
+fn maybe_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    match at {
+        Some(at) => micros(at, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 /// What a worker is doing, or waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -136,6 +216,8 @@ pub enum WorkerState {
     Running,
     /// It is being started.
     Starting,
+    /// It is up or being started, and says that another worker holds it back.
+    HeldBack,
     /// It is up, and will stop once its dependents have stopped.
     Closing,
     /// It was told to stop.
@@ -170,6 +252,7 @@ impl WorkerState {
         match self {
             Self::Running => "running",
             Self::Starting => "starting",
+            Self::HeldBack => "held back",
             Self::Closing => "closing",
             Self::Stopping => "stopping",
             Self::Aborting => "aborting",
@@ -228,7 +311,7 @@ pub struct InputReport {
     /// The type that is asked for. Written without the paths of modules.
     #[serde(serialize_with = "serialize_short")]
     pub output: &'static str,
-    /// What the worker under that name is doing.
+    /// What the worker under that name is doing, whether or not another one holds it back.
     pub state: WorkerState,
     /// Whether it was present when the last worker was started.
     pub was_present: bool,

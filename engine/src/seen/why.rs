@@ -92,6 +92,7 @@ impl fmt::Display for Why {
 fn write_link(f: &mut fmt::Formatter<'_>, step: &WhyStep, next: &WhyStep) -> fmt::Result {
     match step.state {
         WorkerState::Closing => f.write_str("closes after ")?,
+        WorkerState::HeldBack => f.write_str("is held back by ")?,
         WorkerState::Starting => {
             write_start(f, step)?;
             f.write_str(", and waits for ")?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::EventLoop;
 use super::slot::{LastError, Slot, Uptime, WorkerSlot};
-use crate::machine::{Command, Generation, Need, NodeId, Phase, Rest};
+use super::{Because, EventLoop};
+use crate::machine::{Cause, Command, Generation, Need, NodeId, Phase, Rest};
 use crate::manifolds::Manifold;
 use crate::seen::event::EventKind;
 use crate::vocabulary::clock::stamp;
@@ -25,7 +25,8 @@ impl EventLoop {
             Command::Start(node, generation) => self.start(node, generation),
             Command::Stop(node, generation) => self.stop(node, generation),
             Command::Lose(node, generation) => {
-                self.note(node, None, || EventKind::InputLost);
+                let because = self.because(node);
+                self.note_because(node, (None, because), || EventKind::InputLost);
                 if let Some(worker) = self.registry.worker(node, generation) {
                     worker.stopper.lose_input();
                 }
@@ -42,7 +43,7 @@ impl EventLoop {
                 self.note_wait(node, after);
             }
             Command::Removed(node) => {
-                self.note(node, None, || EventKind::Removed);
+                self.note_because(node, (None, Because::LastOf(node)), || EventKind::Removed);
                 if !self.registry.machine.view(node).is_installed {
                     self.registry.slots[node].is_carrier = false;
                     self.registry.slots[node].is_source = false;
@@ -64,14 +65,17 @@ impl EventLoop {
         let Some(manifold) = self.registry.slots[node].manifold.clone() else { return };
         let input_values = self.input_values(node, &manifold);
         self.pace.nested_begun += usize::from(self.registry.is_nested(node));
+        self.registry.keep_first_start(node);
+        let cause = self.registry.machine.cause(node);
         let slot = &mut self.registry.slots[node];
-        slot.starts = slot.starts.saturating_add(1);
+        slot.note_start(cause, self.pace.now);
         slot.forget_health();
         slot.set_aborted(false);
         let host: Arc<dyn Host> = Arc::clone(&self.shared) as _;
         let (name, starts) = (slot.name().clone(), slot.starts);
         let (stopper, stop) = Stop::of(Identity { host, node, generation, starts, name });
-        self.note(node, None, || EventKind::Starting { generation: starts });
+        let because = self.because(node);
+        self.note_because(node, (None, because), || EventKind::Starting { generation: starts });
         let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());
         if !is_plain {
             stop.set_drops();
@@ -132,7 +136,8 @@ impl EventLoop {
     }
 
     fn stop(&mut self, node: NodeId, generation: Generation) {
-        self.note(node, None, || EventKind::Stopping);
+        let because = self.because(node);
+        self.note_because(node, (None, because), || EventKind::Stopping);
         self.pace.nested_begun += usize::from(self.registry.is_nested(node));
         let worker = self.registry.slots[node].worker.as_ref();
         let ran =
@@ -170,7 +175,7 @@ impl EventLoop {
     }
 
     fn abort(&mut self, node: NodeId, generation: Generation) {
-        self.note(node, None, || EventKind::Aborted);
+        self.note_because(node, (None, Because::LastOf(node)), || EventKind::Aborted);
         self.registry.slots[node].set_aborted(true);
         let path = self.registry.path(node);
         tracing::warn!(parent: None, worker = %path, "a worker did not end in time; its future is dropped");
@@ -182,8 +187,17 @@ impl EventLoop {
 
     pub(super) fn name_stuck(&mut self, node: NodeId) {
         self.ending.has_stuck = true;
-        self.note(node, None, || EventKind::Stuck);
+        self.note_because(node, (None, Because::LastOf(node)), || EventKind::Stuck);
         tracing::error!(parent: None, worker = %self.registry.path(node), "a worker is stuck and left behind");
+    }
+
+    /// Returns the event that lets a worker start, or has it stop.
+    fn because(&self, node: NodeId) -> Because {
+        match self.registry.machine.cause(node).0 {
+            Cause::Input(input) => Because::LastOf(input),
+            Cause::Kill => Because::Kill,
+            Cause::Call | Cause::Delay | Cause::Backoff | Cause::End => Because::LastOf(node),
+        }
     }
 
     /// Records when the timer of a node ends, and makes an event if the node waits for a restart.
@@ -194,7 +208,8 @@ impl EventLoop {
         if view.phase == Phase::Idle && matches!(view.rest, Rest::Delay | Rest::Backoff) {
             // A bounce delay is no penalty for earlier failures.
             let failures = if view.rest == Rest::Backoff { view.failures } else { 0 };
-            self.note(node, None, || EventKind::Waiting { delay, failures });
+            let because = Because::LastOf(node);
+            self.note_because(node, (None, because), || EventKind::Waiting { delay, failures });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Checks a group of changes as a whole, then applies it as one wave, in slices.
 
 use std::mem;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::EventLoop;
@@ -10,7 +11,7 @@ use super::pace::STEPS;
 use super::plan::Planned;
 use super::reply::answer;
 use crate::change::{Action, ChangeError};
-use crate::machine::{self, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
+use crate::machine::{self, Cause, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
 use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
 
@@ -192,7 +193,13 @@ impl EventLoop {
                 let policy = policy
                     .map(|settings| Arc::new(settings.policy(&self.shared.environment.policy)));
                 self.registry.remove_selections(node);
+                // The names of its inputs may be forgotten from here on.
+                self.registry.keep_first_start(node);
                 let slot = &mut self.registry.slots[node];
+                slot.last_start.cause = Cause::Call;
+                if !is_installed {
+                    slot.installed = NonZeroU64::new(self.pace.now);
+                }
                 slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
                 slot.is_source = manifold.as_ref().is_some_and(Manifold::is_source);
                 let old = mem::replace(&mut slot.manifold, manifold.take());

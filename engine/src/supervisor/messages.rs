@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::EventLoop;
 use super::ask::Ask;
 use super::slot::{LastError, Uptime};
 use super::waits::{Wait, What};
+use super::{Because, EventLoop};
 use crate::machine::{
     End, EndKind, Generation, Left, NodeId, Phase, Port, Rest, Status, StopStage, View,
 };
@@ -71,12 +71,13 @@ impl EventLoop {
         } else {
             worker.uptime = Uptime::Now;
         }
-        let stamp = NonZeroU64::new(self.pace.now);
         let slot = &mut self.registry.slots[node];
-        slot.started = stamp;
+        slot.note_up(self.pace.now);
         let starts = slot.starts;
         self.registry.machine.started(node, generation);
-        self.note(node, None, || EventKind::Started { generation: starts });
+        self.note_because(node, (None, Because::LastOf(node)), || EventKind::Started {
+            generation: starts,
+        });
         if self.registry.machine.view(node).status == Status::Up {
             self.show(node);
         }
@@ -118,7 +119,7 @@ impl EventLoop {
         let kind = finish.kind;
         self.note_end(node, finish, is_obsolete);
         if lingers {
-            self.note(node, None, || EventKind::Lingering);
+            self.note_because(node, (None, Because::LastOf(node)), || EventKind::Lingering);
         }
         if kind == EndKind::Dropped {
             self.ending.is_runtime_gone |= !self.registry.machine.is_killed();
@@ -132,7 +133,9 @@ impl EventLoop {
         self.registry.refuse_circles_through(node);
         let rest = self.registry.machine.view(node);
         if rest.rest == Rest::Spent {
-            self.note(node, None, || EventKind::Spent { failures: rest.failures });
+            self.note_because(node, (None, Because::LastOf(node)), || EventKind::Spent {
+                failures: rest.failures,
+            });
         }
         if is_installed && !rest.is_installed {
             self.take_out(node);
@@ -184,7 +187,7 @@ impl EventLoop {
         let Some(worker) = self.registry.worker(node, generation) else { return };
         let (lingers, stage) = (worker.lingers, self.registry.machine.view(node).stage);
         if lingers || stage == StopStage::Stuck {
-            self.note(node, None, || EventKind::Gone);
+            self.note_because(node, (None, Because::LastOf(node)), || EventKind::Gone);
         }
         self.registry.machine.gone(node, generation, Duration::from_nanos(self.pace.now));
         self.forget_worker(node, generation, stage);
@@ -208,7 +211,14 @@ impl EventLoop {
             Some(failure) => (Some(failure.text.clone()), failure.is_panic),
             None => (None, false),
         };
-        self.note(node, None, || EventKind::Ended { end: kind, error: text, is_panic });
+        // A worker that was not told to stop ends by itself.
+        let is_told = self.registry.machine.view(node).stage > StopStage::Free;
+        let because = if is_told { Because::LastOf(node) } else { Because::Nothing };
+        self.note_because(node, (None, because), || EventKind::Ended {
+            end: kind,
+            error: text,
+            is_panic,
+        });
         if let Some(failure) = failure {
             if !is_obsolete {
                 let error = LastError {
@@ -298,14 +308,12 @@ impl EventLoop {
         }
         let worker = self.registry.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
-        let slot = &mut self.registry.slots[node];
-        let reason = degraded.as_ref().map(|degraded| degraded.reason.clone());
-        let is_news = slot.degraded() != reason.as_deref();
-        if is_news || degraded.is_some() {
-            slot.extras_mut().degraded = degraded;
-        }
-        if is_news {
-            self.note(node, None, || EventKind::Health { degraded: reason });
+        if let Some(kind) = self.registry.slots[node].note_health(degraded, self.pace.now) {
+            let last = self.registry.slots[node].last_event;
+            self.note(node, None, || kind);
+            let slot = &mut self.registry.slots[node];
+            let event = std::mem::replace(&mut slot.last_event, last);
+            slot.extras_mut().health_event = event;
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::machine::NodeId;
 use crate::seen::event::{EventKind, Origin};
-use crate::seen::log::Record;
+use crate::seen::log::{EventRef, Record};
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::name::Text;
 use crate::worker::host::Environment;
@@ -12,40 +13,64 @@ use crate::worker::host::Environment;
 pub(super) struct Outbox {
     environment: Arc<Environment>,
     events: Vec<Record>,
+    /// The nodes whose last event is among the events.
+    about: Vec<NodeId>,
+    /// The event of the kill.
+    killed: EventRef,
 }
 
 impl Outbox {
     pub(super) fn new(environment: Arc<Environment>) -> Self {
-        Self { environment, events: Vec::new() }
+        Self { environment, events: Vec::new(), about: Vec::new(), killed: EventRef::default() }
     }
 
     /// Makes room for this many more events if anyone follows them.
     pub(super) fn reserve(&mut self, more: usize) {
-        if self.environment.log.is_followed() {
+        if self.is_followed() {
             self.events.reserve(more);
+            self.about.reserve(more);
         }
     }
 
-    /// Makes an event about a worker if anyone follows the events.
+    pub(super) fn is_followed(&self) -> bool {
+        self.environment.log.is_followed()
+    }
+
+    /// Makes an event about a worker.
     pub(super) fn note(
         &mut self,
         name: Option<&Text>,
-        origin: Option<&Arc<Origin>>,
-        kind: impl FnOnce() -> EventKind,
+        (origin, cause): (Option<&Arc<Origin>>, EventRef),
+        kind: EventKind,
     ) {
-        if self.environment.log.is_followed() {
-            Record::push(&mut self.events, kind(), origin, name);
-        }
+        Record::push(&mut self.events, kind, (origin, cause), name);
+    }
+
+    /// Returns the event that was made last, as the last one of this node.
+    pub(super) fn last_of(&mut self, node: NodeId) -> EventRef {
+        self.about.push(node);
+        EventRef::at(self.events.len() - 1)
     }
 
     /// Makes an event about the engine itself.
     pub(super) fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        Record::push(&mut self.events, kind, origin, None);
+        if kind == EventKind::Killed {
+            self.killed = EventRef::at(self.events.len());
+        }
+        Record::push(&mut self.events, kind, (origin, EventRef::default()), None);
     }
 
-    /// Hands the events to the log.
-    pub(super) fn flush(&mut self, now: Stamp) {
+    /// Returns the event of the kill.
+    pub(super) fn killed(&self) -> EventRef {
+        self.killed
+    }
+
+    /// Hands the events to the log. Returns the number of the first one, and the nodes whose last
+    /// event is among them.
+    pub(super) fn flush(&mut self, now: Stamp) -> Option<(u64, impl Iterator<Item = NodeId>)> {
         let Environment { log, clock, path, .. } = &*self.environment;
-        log.push(clock.wall.at(now), path, &mut self.events);
+        let first = log.push(clock.wall.at(now), path, &mut self.events)?;
+        self.killed = self.killed.numbered(first);
+        Some((first, self.about.drain(..)))
     }
 }

@@ -6,13 +6,13 @@ use std::time::Duration;
 use super::ask::{Asking, Snapshot};
 use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
-use super::slot::{Slot, Uptime, WorkerSlot};
+use super::slot::{FirstStart, LastStart, Slot, Uptime, WorkerSlot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
-use crate::machine::{Edge, Need, NodeId, Phase, StopStage, View};
+use crate::machine::{Cause, Edge, Need, NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
-use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WorkerState};
+use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WaitedFor, WorkerState};
 use crate::vocabulary::clock::{Stamp, Wall, stamp};
 use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::name::Text;
@@ -64,24 +64,25 @@ impl Registry {
 
     /// Returns a summary of an engine that has ended. Moves the names into it.
     pub(super) fn summary(&mut self, error: Option<String>, now: Stamp) -> Summary {
-        let mut workers = Vec::with_capacity(self.nodes().len());
+        let mut summaries = Vec::with_capacity(self.nodes().len());
         for index in 0..self.slots.len() {
             let node = NodeId::from_index(index);
             let view = self.machine.view(node);
-            // A name that was forgotten leaves an empty slot.
-            if (view.is_installed || view.phase != Phase::Idle)
-                && !self.is_hidden(node)
-                && let Some(name) = self.slots[index].name.take()
-            {
+            if (view.is_installed || view.phase != Phase::Idle) && !self.is_hidden(node) {
                 let worker_summary = self.worker_summary(node, view, &self.slots[index], now);
-                workers.push(LastWorker { name, worker_summary });
+                summaries.push((node, worker_summary));
             }
         }
+        // A name that was forgotten leaves an empty slot.
+        let workers = summaries.into_iter().filter_map(|(node, worker_summary)| {
+            Some(LastWorker { name: self.slots[node].name.take()?, worker_summary })
+        });
+        let workers = workers.collect();
         Summary { at: self.wall(now).into(), error, workers }
     }
 
     fn worker_summary(&self, node: NodeId, view: View, slot: &Slot, now: Stamp) -> WorkerSummary {
-        let state = state_of(&view);
+        let state = self.state(node);
         let settings = slot.manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
         let error = slot.last_error().map(|error| ErrorReport {
             text: error.text.clone(),
@@ -93,7 +94,10 @@ impl Registry {
         let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
         let inputs = self.input_reports(node, slot);
         let blocks_for = slot.blocks_for();
-        let extras = RareSummary { blocks_for, degraded, parked_by, inputs, error };
+        let attempts = slot.attempts();
+        let first_start = slot.first_start.as_deref().filter(|_| slot.starts > 1).cloned();
+        let extras =
+            RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start };
         WorkerSummary {
             state,
             generation: slot.starts,
@@ -101,10 +105,38 @@ impl Registry {
             failures: self.failures_of(node, view, slot, now),
             is_essential: settings.is_some_and(|settings| settings.is_essential),
             was_aborted: slot.was_aborted(),
+            installed: slot.installed,
+            last_event: slot.last_event_of_all().sequence(),
+            last_start: (slot.starts > 0).then(|| self.last_start(node)),
             started: slot.started,
             stopped: slot.stopped,
             until: self.waits_until(slot, state),
             extras: (!extras.is_empty()).then(|| Box::new(extras)),
+        }
+    }
+
+    /// Returns the last start of a name's worker.
+    fn last_start(&self, node: NodeId) -> FirstStart {
+        let slot = &self.slots[node];
+        let LastStart { cause, ready, begun } = slot.last_start;
+        let waited_for = match cause {
+            Cause::Call | Cause::Kill => WaitedFor::Call,
+            Cause::Input(input) => match &self.slots[input].name {
+                Some(name) => WaitedFor::Input(name.as_str().to_owned()),
+                None => WaitedFor::Call,
+            },
+            Cause::Delay => WaitedFor::Delay,
+            Cause::Backoff => WaitedFor::Backoff,
+            Cause::End => WaitedFor::End,
+        };
+        FirstStart { generation: slot.starts, waited_for, ready, begun, up: slot.last_up() }
+    }
+
+    /// Keeps the first start of a name's worker before another start takes its place as the last one.
+    pub(super) fn keep_first_start(&mut self, node: NodeId) {
+        if self.slots[node].starts > 0 && self.slots[node].first_start.is_none() {
+            let first = self.last_start(node);
+            self.slots[node].first_start = Some(Box::new(first));
         }
     }
 
@@ -143,14 +175,14 @@ impl Registry {
             name: input.name.as_str().to_owned(),
             need: input.edge.need.as_str(),
             output: input.kind.name(),
-            state: self.state_of(input.edge),
+            state: self.state_of_input(input.edge),
             was_present: slot.was_present(input.index),
         };
         inputs.map(report).collect()
     }
 
     /// Returns the state of an input. A set runs, so to speak, whatever its members do.
-    fn state_of(&self, edge: Edge) -> WorkerState {
+    fn state_of_input(&self, edge: Edge) -> WorkerState {
         let is_set = edge.need == Need::Set;
         if is_set { WorkerState::Running } else { state_of(&self.machine.view(edge.target)) }
     }
@@ -197,8 +229,13 @@ impl Registry {
             return;
         }
         let is_set = slot.name.as_ref().is_some_and(is_pattern);
-        let state = if is_set { WorkerState::Running } else { state_of(&self.machine.view(node)) };
-        graph.nodes.push(GraphNode { name: name.to_owned(), path: self.path(node), state });
+        let state = if is_set { WorkerState::Running } else { self.state(node) };
+        graph.nodes.push(GraphNode {
+            name: name.to_owned(),
+            path: self.path(node),
+            state,
+            more_users: 0,
+        });
         graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {
             user: name.to_owned(),
             input: input.name.as_str().to_owned(),

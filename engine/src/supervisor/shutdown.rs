@@ -84,7 +84,7 @@ impl EventLoop {
     /// end were woken.
     pub(super) async fn finish(mut self: Box<Self>) {
         self.outbox.note_engine(None, EventKind::Finished);
-        self.outbox.flush(self.pace.now);
+        self.hand_over_events();
         self.end_events();
         let left_behind = self.shared.left_behind.get_or_init(|| self.left_behind());
         let verdict = match &self.ending.fatal {
@@ -141,7 +141,7 @@ impl EventLoop {
             None if self.is_in_turn => Verdict::Panicked,
             None => Verdict::Lost,
         };
-        self.outbox.flush(self.pace.now);
+        self.hand_over_events();
         self.end_events();
         self.ending.set_life(Life::Ended(verdict));
     }

@@ -9,9 +9,11 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::ask::Ask;
-use crate::machine::{Generation, NodeId, Port};
+use crate::machine::{Cause, Generation, NodeId, Port};
 use crate::manifolds::Manifold;
-use crate::seen::event::Origin;
+use crate::seen::event::{EventKind, Origin};
+use crate::seen::log::EventRef;
+use crate::seen::report::WaitedFor;
 use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::clock::Stamp;
 use crate::vocabulary::discard::discard;
@@ -48,11 +50,49 @@ pub(super) struct Slot {
     pub(super) is_source: bool,
     /// Which inputs were present at the last start.
     present: Box<[bool]>,
+    /// When its manifold was installed.
+    pub(super) installed: Option<NonZeroU64>,
+    /// Its last start.
+    pub(super) last_start: LastStart,
+    /// Its first start, once another one may follow.
+    pub(super) first_start: Option<Box<FirstStart>>,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     /// When its current timer ends.
     pub(super) until: Option<NonZeroU64>,
+    /// The last event about it that may cause others.
+    pub(super) last_event: EventRef,
     extras: Option<Box<SlotExtras>>,
+}
+
+/// The failed attempts of a worker since it was last in good health.
+#[derive(Clone, Copy)]
+pub(super) struct Attempts {
+    pub(super) count: u32,
+    pub(super) first: Stamp,
+    pub(super) last: Stamp,
+}
+
+/// The last start of a name's worker.
+#[derive(Default)]
+pub(super) struct LastStart {
+    /// What it waited for last before that.
+    pub(super) cause: Cause,
+    /// When it could start. Zero before the first start.
+    pub(super) ready: Stamp,
+    /// When it was begun.
+    pub(super) begun: Stamp,
+}
+
+/// The first start of a name's worker.
+#[derive(Clone)]
+pub(super) struct FirstStart {
+    /// The generation that was up first; the last one so far if none was.
+    pub(super) generation: u32,
+    pub(super) waited_for: WaitedFor,
+    pub(super) ready: Stamp,
+    pub(super) begun: Stamp,
+    pub(super) up: Option<NonZeroU64>,
 }
 
 /// Data that few slots have. It is boxed, so that each of a hundred thousand idle workers costs
@@ -64,6 +104,9 @@ pub(super) struct SlotExtras {
     pub(super) sets: Vec<(&'static Kind, Members)>,
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
+    pub(super) attempts: Option<Attempts>,
+    /// The last event about its health, which causes no other event.
+    pub(super) health_event: EventRef,
     /// How many of its workers an admission has refused.
     pub(super) refused: u32,
     /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
@@ -154,6 +197,11 @@ impl Slot {
         Some(&self.extras()?.degraded.as_ref()?.reason)
     }
 
+    /// Returns the name of the worker that holds this one back.
+    pub(super) fn held_by(&self) -> Option<&str> {
+        self.extras()?.degraded.as_ref()?.held_by.as_deref()
+    }
+
     /// Returns for how many seconds its worker has blocked its thread.
     pub(super) fn blocks_for(&self) -> Option<f64> {
         let polled_for = self.worker.as_ref()?.stopper.polled_for()?;
@@ -178,6 +226,27 @@ impl Slot {
         if origin.is_some() || self.parked_by().is_some() {
             self.extras_mut().parked_by = origin.cloned();
         }
+    }
+
+    /// Records that a start is begun.
+    pub(super) fn note_start(&mut self, (cause, ready): (Cause, Stamp), now: Stamp) {
+        self.starts = self.starts.saturating_add(1);
+        self.last_start = LastStart { cause, ready, begun: now };
+    }
+
+    /// Records that the worker is up.
+    pub(super) fn note_up(&mut self, now: Stamp) {
+        self.started = NonZeroU64::new(now);
+        if let Some(first) = &mut self.first_start
+            && first.up.is_none()
+        {
+            (first.generation, first.up) = (self.starts, self.started);
+        }
+    }
+
+    /// Returns when the worker of the last start came up, if it did.
+    pub(super) fn last_up(&self) -> Option<NonZeroU64> {
+        self.started.filter(|up| up.get() >= self.last_start.begun)
     }
 
     /// Records which inputs are present.
@@ -217,7 +286,55 @@ impl Slot {
     /// Forgets the health of the last worker. A new worker begins in good health.
     pub(super) fn forget_health(&mut self) {
         if let Some(extras) = &mut self.extras {
-            extras.degraded = None;
+            (extras.degraded, extras.attempts) = (None, None);
+        }
+    }
+
+    /// Numbers the references to its events.
+    pub(super) fn number_events(&mut self, first: u64) {
+        self.last_event = self.last_event.numbered(first);
+        if let Some(extras) = &mut self.extras {
+            extras.health_event = extras.health_event.numbered(first);
+        }
+    }
+
+    /// Returns the last event about it.
+    pub(super) fn last_event_of_all(&self) -> EventRef {
+        let of_health = self.extras().map_or_else(EventRef::default, |extras| extras.health_event);
+        self.last_event.later(of_health)
+    }
+
+    pub(super) fn attempts(&self) -> Option<Attempts> {
+        self.extras()?.attempts
+    }
+
+    /// Records the health of the worker. Returns what is new in it.
+    pub(super) fn note_health(
+        &mut self,
+        degraded: Option<Degraded>,
+        now: Stamp,
+    ) -> Option<EventKind> {
+        let Some(degraded) = degraded else {
+            let was_degraded = self.degraded().is_some();
+            self.forget_health();
+            return was_degraded.then_some(EventKind::Health { degraded: None });
+        };
+        let is_same = self.degraded() == Some(&*degraded.reason);
+        let extras = self.extras_mut();
+        if degraded.attempts > 0 {
+            let attempts = Attempts { count: 0, first: now, last: now };
+            let attempts = extras.attempts.get_or_insert(attempts);
+            attempts.count = attempts.count.saturating_add(degraded.attempts);
+            attempts.last = now;
+        }
+        let (reason, has_failed) = (degraded.reason.clone(), degraded.attempts > 0);
+        extras.degraded = Some(degraded);
+        match (is_same, extras.attempts) {
+            (false, _) => Some(EventKind::Health { degraded: Some(reason) }),
+            (true, Some(Attempts { count, .. })) if has_failed => {
+                Some(EventKind::Failed { attempts: count })
+            }
+            (true, _) => None,
         }
     }
 

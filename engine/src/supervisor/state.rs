@@ -1,9 +1,21 @@
 //! The state of a worker, as reports and graphs show it.
 
-use crate::machine::{Phase, Rest, StopStage, View};
+use super::registry::Registry;
+use crate::machine::{NodeId, Phase, Rest, StopStage, View};
 use crate::seen::report::WorkerState;
 
-/// Returns the state of a node's worker.
+impl Registry {
+    /// Returns the state of a name's worker.
+    pub(super) fn state(&self, node: NodeId) -> WorkerState {
+        let is_held = self.slots[node].held_by().is_some();
+        match state_of(&self.machine.view(node)) {
+            WorkerState::Running | WorkerState::Starting if is_held => WorkerState::HeldBack,
+            state => state,
+        }
+    }
+}
+
+/// Returns the state of a node's worker, apart from what the worker says of itself.
 pub(super) fn state_of(view: &View) -> WorkerState {
     match (view.phase, view.stage, view.rest) {
         (_, StopStage::Stuck, _) => WorkerState::Stuck,

@@ -174,6 +174,7 @@ impl EventLoop {
     fn begin_turn(&mut self) {
         self.is_in_turn = true;
         self.pace.begin_slice();
+        self.registry.machine.set_moment(self.pace.now);
     }
 
     /// Takes a turn of the loop's task, and returns whether more of the work under way is left.
@@ -240,7 +241,7 @@ impl EventLoop {
     /// Continues the work under way and hands over the events. Returns whether more work is left.
     fn end_turn(&mut self) -> bool {
         let has_more = self.work() | self.advance_walks() | self.timers.is_due(self.pace.now);
-        self.outbox.flush(self.pace.now);
+        self.hand_over_events();
         has_more && !self.ending.is_finished
     }
 

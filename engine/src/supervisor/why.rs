@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::call::Chain;
 use super::registry::Registry;
 use super::slot::LastError;
-use super::state::state_of;
 use crate::machine::NodeId;
 use crate::seen::event::Origin;
 use crate::seen::report::WorkerState;
@@ -41,7 +40,7 @@ impl Registry {
 
     /// Returns the worker in another engine that would hand over what a worker at a border misses.
     fn missed_from(&self, node: NodeId) -> Option<HandedBy> {
-        let is_missing = state_of(&self.machine.view(node)) == WorkerState::Missing;
+        let is_missing = self.state(node) == WorkerState::Missing;
         let manifold = self.slots[node].manifold.as_ref().filter(|_| is_missing)?;
         manifold.settings.as_ref()?.handed_by.clone()
     }
@@ -49,7 +48,7 @@ impl Registry {
     fn why_step(&self, node: NodeId, now: Stamp) -> WhyStep {
         let slot = &self.slots[node];
         let view = self.machine.view(node);
-        let state = state_of(&view);
+        let state = self.state(node);
         let left = |until: NonZeroU64| Duration::from_nanos(until.get().saturating_sub(now));
         let start_ends = slot.until.filter(|_| state == WorkerState::Starting);
         let start = start_ends.map(|end| {
@@ -80,7 +79,7 @@ impl Registry {
     /// Returns what a worker waits for: an input that is not up, an output that it has asked for, or
     /// a user that has not stopped.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
-        match state_of(&self.machine.view(node)) {
+        match self.state(node) {
             WorkerState::Waiting | WorkerState::Starting => {
                 self.awaited_by(node).into_iter().next()
             }
@@ -93,6 +92,7 @@ impl Registry {
                     })
                     .map(|(user, _)| user)
             }
+            WorkerState::HeldBack => self.find(self.slots[node].held_by()?),
             _ => None,
         }
     }

@@ -2,8 +2,11 @@
 
 use std::num::NonZeroU64;
 
+use super::slot::{Attempts, FirstStart};
 use crate::seen::event::Origin;
-use crate::seen::report::{ErrorReport, InputReport, WorkerReport, WorkerState};
+use crate::seen::report::{
+    AttemptsReport, ErrorReport, InputReport, StartReport, WorkerReport, WorkerState,
+};
 use crate::vocabulary::clock::{Timestamp, Wall};
 
 /// What a report says of a worker, except for its name.
@@ -15,6 +18,9 @@ pub(super) struct WorkerSummary {
     pub(super) failures: u32,
     pub(super) is_essential: bool,
     pub(super) was_aborted: bool,
+    pub(super) installed: Option<NonZeroU64>,
+    pub(super) last_start: Option<FirstStart>,
+    pub(super) last_event: Option<u64>,
     pub(super) started: Option<NonZeroU64>,
     pub(super) stopped: Option<NonZeroU64>,
     pub(super) until: Option<NonZeroU64>,
@@ -29,16 +35,20 @@ pub(super) struct RareSummary {
     pub(super) parked_by: Option<Origin>,
     pub(super) inputs: Vec<InputReport>,
     pub(super) error: Option<ErrorReport>,
+    pub(super) attempts: Option<Attempts>,
+    pub(super) first_start: Option<FirstStart>,
 }
 
 impl RareSummary {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { blocks_for, degraded, parked_by, inputs, error } = self;
+        let Self { blocks_for, degraded, parked_by, inputs, error, attempts, first_start } = self;
         blocks_for.is_none()
             && degraded.is_none()
             && parked_by.is_none()
             && inputs.is_empty()
             && error.is_none()
+            && attempts.is_none()
+            && first_start.is_none()
     }
 }
 
@@ -46,8 +56,20 @@ impl WorkerSummary {
     /// Makes the report of the worker with this path. `wall` is when its engine began.
     pub(super) fn into_report(self, path: String, wall: Wall) -> WorkerReport {
         let at = |stamp: NonZeroU64| -> Timestamp { wall.at(stamp.get()).into() };
-        let RareSummary { blocks_for, degraded, parked_by, inputs, error } =
+        let start = |start: FirstStart| StartReport {
+            generation: start.generation,
+            ready: wall.at(start.ready).into(),
+            waited_for: start.waited_for,
+            begun: wall.at(start.begun).into(),
+            up: start.up.map(at),
+        };
+        let RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start } =
             self.extras.map(|extras| *extras).unwrap_or_default();
+        let attempts = attempts.map(|Attempts { count, first, last }| AttemptsReport {
+            count,
+            first: wall.at(first).into(),
+            last: wall.at(last).into(),
+        });
         WorkerReport {
             path,
             state: self.state,
@@ -60,6 +82,11 @@ impl WorkerSummary {
             degraded,
             parked_by,
             inputs,
+            installed: self.installed.map(at),
+            last_start: self.last_start.map(start),
+            first_start: first_start.map(start),
+            attempts,
+            last_event: self.last_event,
             started: self.started.map(at),
             stopped: self.stopped.map(at),
             until: self.until.map(at),

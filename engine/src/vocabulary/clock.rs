@@ -52,6 +52,13 @@ impl From<Wall> for Timestamp {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub SystemTime);
 
+impl Timestamp {
+    /// Returns the moment as RFC 3339 with microseconds.
+    pub fn micros(self) -> impl fmt::Display {
+        humantime::format_rfc3339_micros(self.0)
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         humantime::format_rfc3339_millis(self.0).fmt(f)

@@ -12,7 +12,7 @@ use super::observe::Observed;
 use super::stop::Stop;
 use super::stop::cell::Degraded;
 use crate::seen::event::{EventKind, Origin};
-use crate::seen::log::Record;
+use crate::seen::log::{EventRef, Record};
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
 
@@ -183,16 +183,27 @@ impl Health {
 
     /// Reports that the worker is degraded, and why. The reason is cut after 64 KiB.
     pub fn degraded(&self, reason: impl Into<String>) {
-        self.send(Some(Degraded { reason: text::cut(reason.into()), next_try: None }));
+        let reason = text::cut(reason.into());
+        self.send(Some(Degraded { reason, next_try: None, attempts: 0, held_by: None }));
     }
 
-    /// Reports that the worker is degraded, why, and when it tries again. The reason is cut after
-    /// 64 KiB.
+    /// Reports that an attempt of the worker has failed, why, and when it tries again. The reason is
+    /// cut after 64 KiB.
     ///
-    /// A new time for the same reason makes no new event.
+    /// Each call is an attempt: the report counts them until the worker is in good health again.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded { reason, next_try: Some(next_try) }));
+        self.send(Some(Degraded { reason, next_try: Some(next_try), attempts: 1, held_by: None }));
+    }
+
+    /// Reports that the worker is degraded because another worker of its engine is not well, such as
+    /// one whose work has to come first. The reason is cut after 64 KiB.
+    ///
+    /// Reports show it as [held back](crate::WorkerState::HeldBack), and its chain to the root cause
+    /// goes on with that other worker. `by` is the other worker's name.
+    pub fn held_back(&self, by: &str, reason: impl Into<String>) {
+        let (reason, held_by) = (text::cut(reason.into()), Some(by.to_owned()));
+        self.send(Some(Degraded { reason, next_try: None, attempts: 0, held_by }));
     }
 
     /// Reports that the worker is in good health again.
@@ -238,7 +249,7 @@ impl Journal {
         Record::push(
             &mut records,
             kind,
-            Some(&Arc::new(Origin::new(origin.who, origin.why))),
+            (Some(&Arc::new(Origin::new(origin.who, origin.why))), EventRef::default()),
             Some(&identity.name),
         );
         log.push(clock.now(), path, &mut records);

@@ -196,7 +196,12 @@ impl Stop {
     /// Stores the health until the engine takes it. Returns whether no earlier one was waiting, so
     /// that the caller must send a message to the engine.
     pub(crate) fn put_health(&self, degraded: Option<Degraded>) -> bool {
-        let before = self.cell.state.lock().extras.get_or_insert_default().health.replace(degraded);
+        let mut state = self.cell.state.lock();
+        let waiting = &mut state.extras.get_or_insert_default().health;
+        let before = waiting.replace(degraded);
+        if let (Some(Some(before)), Some(Some(now))) = (&before, waiting) {
+            now.attempts = now.attempts.saturating_add(before.attempts);
+        }
         before.is_none()
     }
 

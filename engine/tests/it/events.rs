@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    EndKind, EngineInput, EventKind, Exit, Manifold, Metrics, Name, Notice, Origin,
+    EndKind, EngineInput, Event, EventKind, Exit, Manifold, Metrics, Name, Notice, Origin,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine};
 use parking_lot::Mutex;
 
 use crate::log::log;
-use crate::{A, C, TestResult, stop_all};
+use crate::{A, B, C, TestResult, add_one, stop_all};
 
 #[tokio::test(start_paused = true)]
 async fn health_that_is_told_in_a_loop_is_one_message() -> TestResult {
@@ -101,6 +101,7 @@ async fn an_events_json_has_its_path_and_kind() -> TestResult {
     json["at"].take();
     let expected = serde_json::json!({
         "sequence": 0, "at": null, "path": "/a", "event": {"type": "installed"}, "origin": null,
+        "cause": null,
     });
     assert_eq!(json, expected);
     Ok(clean_kill(engine).await?)
@@ -232,4 +233,86 @@ async fn the_drop_of_the_last_handle_while_workers_run_is_said_once() -> TestRes
     log.line(&[said]).await;
     assert_eq!(log.count(said), 1);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_names_the_event_that_caused_it() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    engine.running(A).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.running(B).await?;
+    engine.bounce(A).await?;
+    engine.running(B).await?;
+    clean_kill(engine).await?;
+    events.finish().await?;
+
+    let seen = events.seen();
+    let told = |event: &Event| format!("{} {}", event.path(), event.kind);
+    let caused = |event: &Event| {
+        let cause = event.cause.and_then(|cause| seen.iter().find(|it| it.sequence == cause));
+        format!("{} <- {}", told(event), cause.map_or_else(|| "nothing".to_owned(), told))
+    };
+    let lines: Vec<_> = seen.iter().map(caused).collect();
+    assert_eq!(
+        lines,
+        [
+            "/a installed <- nothing",
+            "/a starting, generation 1 <- /a installed",
+            "/a started, generation 1 <- /a starting, generation 1",
+            "/b installed <- nothing",
+            "/b starting, generation 1 <- /b installed",
+            "/b started, generation 1 <- /b starting, generation 1",
+            "/a bounced <- nothing",
+            "/b stopping <- /a bounced",
+            "/b ended, stopped <- /b stopping",
+            "/a stopping <- /a bounced",
+            "/a ended, stopped <- /a stopping",
+            "/a waits 10ms <- /a ended, stopped",
+            "/a starting, generation 2 <- /a waits 10ms",
+            "/a started, generation 2 <- /a starting, generation 2",
+            "/b starting, generation 2 <- /a started, generation 2",
+            "/b started, generation 2 <- /b starting, generation 2",
+            "/ killed <- nothing",
+            "/b stopping <- / killed",
+            "/b ended, stopped <- /b stopping",
+            "/a stopping <- / killed",
+            "/a ended, stopped <- /a stopping",
+            "/ finished <- nothing",
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_can_be_asked_for_from_a_number_on() -> TestResult {
+    let engine = test_engine().event_capacity(8).build()?;
+    let _keeps_the_log = engine.events();
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    engine.running(A).await?;
+
+    let mut late = engine.events_since(1);
+    engine.park(A).await?;
+
+    let mut told = Vec::new();
+    while let Some(Notice::Event(event)) = late.try_next() {
+        told.push((event.sequence, event.kind.to_string()));
+    }
+    let told: Vec<_> = told.iter().map(|(number, text)| (*number, text.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (1, "starting, generation 1"),
+            (2, "started, generation 1"),
+            (3, "parked"),
+            (4, "stopping"),
+            (5, "ended, stopped"),
+        ]
+    );
+    engine.unpark(A).await?;
+    engine.running(A).await?;
+    // Of nine events the log holds eight.
+    assert!(matches!(engine.events_since(0).try_next(), Some(Notice::Missed(1))));
+    Ok(clean_kill(engine).await?)
 }

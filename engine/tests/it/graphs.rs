@@ -41,7 +41,7 @@ async fn a_graph_is_written_as_json() -> TestResult {
 async fn a_part_of_a_graph_is_what_is_near() -> TestResult {
     let engine = small_engine().await?;
 
-    let near = engine.graph().await.ok_or("it has ended")?.around("a", 1);
+    let near = engine.graph().await.ok_or("it has ended")?.near("a", (1, 20));
 
     let names: Vec<_> = near.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);

@@ -64,18 +64,22 @@ async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
     let line = format!("  a  running, degraded: no route, next try {until}\n");
     assert!(report.to_string().contains(&line), "{report}");
 
-    // The same trouble is no news.
+    // The same trouble is another attempt.
     health.degraded_until(Instant::now() + Duration::from_secs(16), "no route");
     assert_eq!(why().await, "/a is degraded: no route; next try in 16.0 s");
+    let attempts = engine.report().await.workers["a"].attempts.ok_or("no attempts")?;
+    assert_eq!((attempts.count, attempts.first), (2, report.at));
     health.degraded("no address");
     assert_eq!(why().await, "/a is degraded: no address");
     health.good();
-    assert_eq!(engine.report().await.workers["a"].until, None);
+    let worker = &engine.report().await.workers["a"];
+    assert_eq!((worker.until, worker.attempts), (None, None));
     let mut said = Vec::new();
     while let Some(Notice::Event(event)) = events.try_next() {
         said.push(event.kind.to_string());
     }
-    assert_eq!(said, ["degraded: no route", "degraded: no address", "in good health"]);
+    let again = "attempt 2 has failed like the one before";
+    assert_eq!(said, ["degraded: no route", again, "degraded: no address", "in good health"]);
     Ok(clean_kill(engine).await?)
 }
 

@@ -38,6 +38,7 @@ mod seeds;
 mod seeing;
 mod selections;
 mod slices;
+mod starts;
 mod stops;
 mod texts;
 mod threads;

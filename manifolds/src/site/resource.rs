@@ -10,7 +10,7 @@ use crankcase_resources::{
     Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile, worker_name,
 };
 use crankcase_workers::Watches;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 /// How long a resource may take until it is as declared for the first time: as long as it needs.
@@ -54,13 +54,16 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let reported = program.clone();
             let kind = setting.kinds.get(&declaration.borrow().kind).cloned();
             let is_program = kind.is_ok_and(|kind| kind.is_supervised());
+            let (name, events) = (declaration.borrow().name.clone(), board.clone());
             let offer = move |state| {
-                // A program of another kind was started when it is up.
-                let up = if is_program || reported.status().is_some() {
-                    up.report(move || ready(json!({ "program": reported.status() })))
-                } else {
-                    up
-                };
+                let up = up.report(move || {
+                    // A program of another kind was started when it is up.
+                    let has_program = is_program || reported.status().is_some();
+                    let program = has_program.then(|| ("program", json!(reported.status())));
+                    let event = events.last_event(&name).map(|event| ("last_event", json!(*event)));
+                    let known = program.into_iter().chain(event);
+                    ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
+                });
                 drop(up.ready((Changing::new(state),)));
             };
             let links = Links { declaration, watches, board, claims, program, health, journal };

@@ -151,7 +151,7 @@ fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> boo
 fn has_said_all(worker: &WorkerReport, is_at_work: bool) -> bool {
     match worker.state {
         WorkerState::Starting => worker.degraded.is_some() && !is_at_work,
-        WorkerState::Running => !is_at_work,
+        WorkerState::Running | WorkerState::HeldBack => !is_at_work,
         // Waits for one that is not up; whether that one has said all is asked of it.
         WorkerState::Waiting => {
             worker.inputs.iter().any(|input| input.state != WorkerState::Running)

@@ -113,7 +113,7 @@ impl History {
         }
         let mut statement = self.store.connection.prepare(&format!(
             "SELECT * FROM (SELECT id, run, at, event, resource, type, differences, actions, error,
-             why, took_ms FROM event WHERE at >= ?1{only} ORDER BY id DESC LIMIT ?2) ORDER BY id"
+             why, took_ms, details FROM event WHERE at >= ?1{only} ORDER BY id DESC LIMIT ?2) ORDER BY id"
         ))?;
         let events = statement.query_map(params_from_iter(values), recorded)?;
         events.collect()
@@ -127,7 +127,9 @@ fn limit(query: &Query) -> Value {
 
 fn recorded(row: &Row<'_>) -> rusqlite::Result<Recorded> {
     let (actions, took_ms): (String, i64) = (row.get(7)?, row.get(10)?);
+    let details: Option<String> = row.get(11)?;
     let event = Event {
+        details: details.and_then(|details| serde_json::from_str(&details).ok()),
         event: row.get(3)?,
         resource: row.get(4)?,
         kind: row.get(5)?,

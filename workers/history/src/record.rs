@@ -48,6 +48,9 @@ pub struct Event {
     pub why: String,
     /// How long that took, in milliseconds.
     pub took_ms: u64,
+    /// More about it, as data. Only the last 10,000 events keep this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<serde_json::Value>,
 }
 
 /// An event on record.

@@ -24,6 +24,9 @@ const RUNS: i64 = 1_000;
 /// How many events are kept.
 const EVENTS: i64 = 200_000;
 
+/// How many events keep their details.
+const DETAILS: i64 = 10_000;
+
 /// After how many more events the oldest are forgotten.
 const TRIM: i64 = 10_000;
 
@@ -142,6 +145,10 @@ fn write_batch(
     let last = transaction.last_insert_rowid();
     if last / TRIM != (last - batch.len() as i64) / TRIM {
         transaction.execute("DELETE FROM event WHERE id <= ?1", [last - EVENTS])?;
+        transaction.execute(
+            "UPDATE event SET details = NULL WHERE id <= ?1 AND details IS NOT NULL",
+            [last - DETAILS],
+        )?;
     }
     transaction.commit()
 }
@@ -151,12 +158,14 @@ fn insert(
     (run, at): (i64, i64),
     event: &Event,
 ) -> rusqlite::Result<()> {
-    let Event { event, resource, kind, differences, actions, error, why, took_ms } = event;
+    let Event { event, resource, kind, differences, actions, error, why, took_ms, details } = event;
     let (actions, took_ms) = (actions.join("\n"), i64::try_from(*took_ms).unwrap_or(i64::MAX));
+    let details = details.as_ref().map(ToString::to_string);
     let mut statement = connection.prepare_cached(
-        "INSERT INTO event (run, at, event, resource, type, differences, actions, error, why, took_ms)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        "INSERT INTO event (run, at, event, resource, type, differences, actions, error, why, took_ms, details)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
-    let values = params![run, at, event, resource, kind, differences, actions, error, why, took_ms];
+    let values =
+        params![run, at, event, resource, kind, differences, actions, error, why, took_ms, details];
     statement.execute(values).map(drop)
 }

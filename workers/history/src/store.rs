@@ -9,15 +9,17 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// The version of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = STEPS.len() as i64;
 
 /// How long one who reads waits for one who writes, or the other way round.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-const TABLES: &str = "
+/// The SQL from each version of the tables to the next one.
+const STEPS: [&str; 2] = [
+    "
     CREATE TABLE run (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         mode TEXT NOT NULL,
@@ -41,8 +43,9 @@ const TABLES: &str = "
     ) STRICT;
     CREATE INDEX event_of_run ON event (run, id);
     CREATE INDEX event_of_resource ON event (resource, id);
-    PRAGMA user_version = 1;
-";
+",
+    "ALTER TABLE event ADD COLUMN details TEXT;",
+];
 
 /// Why the history cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -116,29 +119,65 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes the tables, if there are none.
+    /// Makes the tables if there are none, and brings older ones up to date.
     fn migrate(&self) -> Result<(), HistoryError> {
-        let version = "PRAGMA user_version";
-        let read = || self.connection.query_row(version, [], |row| row.get::<_, i64>(0));
-        match read().map_err(|source| self.wrong(source))? {
-            0 => {
-                // Of two at once the later one finds the tables.
-                let begin = "BEGIN IMMEDIATE";
-                self.connection.execute_batch(begin).map_err(|source| self.wrong(source))?;
-                let made = match read() {
-                    Ok(0) => self.connection.execute_batch(TABLES),
-                    other => other.map(drop),
-                };
-                let end = if made.is_ok() { "COMMIT" } else { "ROLLBACK" };
-                let ended = self.connection.execute_batch(end);
-                made.and(ended).map_err(|source| self.wrong(source))
-            }
-            VERSION => Ok(()),
-            version => Err(HistoryError::Version { path: self.path.clone(), version }),
+        let read = |connection: &Connection| {
+            connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
+        };
+        let version = read(&self.connection).map_err(|source| self.wrong(source))?;
+        if version == VERSION {
+            return Ok(());
         }
+        if !(0..VERSION).contains(&version) {
+            return Err(HistoryError::Version { path: self.path.clone(), version });
+        }
+        let step = || {
+            let behavior = TransactionBehavior::Immediate;
+            let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
+            // Another process may have done it meanwhile.
+            let version = usize::try_from(read(&transaction)?).unwrap_or(STEPS.len());
+            for step in STEPS.iter().skip(version) {
+                transaction.execute_batch(step)?;
+            }
+            transaction.pragma_update(None, "user_version", VERSION)?;
+            transaction.commit()
+        };
+        step().map_err(|source| self.wrong(source))
     }
 
     pub(crate) fn wrong(&self, source: rusqlite::Error) -> HistoryError {
         HistoryError::Store { path: self.path.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_history_of_an_older_version_is_brought_up_to_date() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("history.db");
+        let old = Connection::open(&path)?;
+        old.execute_batch(STEPS[0])?;
+        old.execute_batch(
+            "INSERT INTO run (mode, site, began) VALUES ('run', 'site', 1);
+             INSERT INTO event VALUES (1, 1, 1, 'changed', 'page', 'file', '', '', NULL, '', 1);
+             PRAGMA user_version = 1;",
+        )?;
+        drop(old);
+
+        let store = Store::make(&path)?;
+
+        let query = "SELECT resource, details FROM event";
+        let found: (String, Option<String>) =
+            store.connection.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        assert_eq!(found, ("page".to_owned(), None));
+        let version = "PRAGMA user_version";
+        let version: i64 = store.connection.query_row(version, [], |row| row.get(0))?;
+        assert_eq!(version, VERSION);
+        Ok(())
     }
 }

@@ -159,7 +159,7 @@ pub enum Halt {
 }
 
 /// An action that was run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// The action.
     pub action: Action,

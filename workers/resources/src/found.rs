@@ -84,7 +84,7 @@ impl Amiss {
 }
 
 /// One attribute that is not as declared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Difference {
     /// The attribute's name.

@@ -5,7 +5,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::Accounted;
+use serde_json::Value;
+
+use crate::account::{Accounted, Done};
+use crate::converge::summary;
+use crate::found::Difference;
+use crate::text::cut_after;
+
+/// The length of the texts of one event, in bytes.
+const LONGEST_TEXTS: usize = 64 * 1024;
+
+/// The length of the longest value in an event, in bytes of JSON.
+const LONGEST_VALUE: usize = 4 * 1024;
+
+/// The most lines of one action in an event.
+const MOST_LINES: usize = 20;
+
+/// The length of the longest of these lines, in characters.
+const LONGEST_LINE: usize = 1_000;
 
 /// Sees what happens to resources in apply and run, as it happens. See
 /// [`Facilities::observed_by`](crate::Facilities::observed_by).
@@ -45,9 +62,20 @@ pub struct Happened {
     /// What was not as declared, as a text of bounded length; empty if nothing was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub differences: String,
+    /// What was not as declared, per attribute. Texts are cut after 64 KiB in all, and of a value that is
+    /// longer than 4 KiB as JSON only the length is here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<Difference>,
     /// The names of the actions that were done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
+    /// The actions that were done, and after them the one that has failed, with the last 20 lines that each
+    /// has said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub done: Vec<Done>,
+    /// The resources and rules that have notified it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notified_by: Vec<String>,
     /// Why it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -98,10 +126,97 @@ impl Happened {
             resource: resource.to_owned(),
             kind: kind.to_owned(),
             differences: String::new(),
+            changes: Vec::new(),
             actions: Vec::new(),
+            done: Vec::new(),
+            notified_by: Vec::new(),
             error: None,
             why: why.to_owned(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+
+    /// Adds what differed, what was done, and the action that has failed.
+    #[must_use]
+    pub(crate) fn with(
+        self,
+        differences: &[Difference],
+        done: &[Done],
+        failed: Option<&Done>,
+    ) -> Self {
+        let actions = done.iter().map(|done| done.action.name.clone()).collect();
+        let last_lines = |done: &Done| {
+            let log = done.log[done.log.len().saturating_sub(MOST_LINES)..].iter();
+            let log = log.map(|line| cut_after(line, LONGEST_LINE)).collect();
+            Done { action: done.action.clone(), log }
+        };
+        Self {
+            differences: summary(differences),
+            changes: bounded(differences),
+            actions,
+            done: done.iter().chain(failed).map(last_lines).collect(),
+            ..self
+        }
+    }
+}
+
+/// Returns differences of bounded length.
+fn bounded(differences: &[Difference]) -> Vec<Difference> {
+    let mut left = LONGEST_TEXTS;
+    let value = |value: &Value| match value.to_string().len() {
+        length if length > LONGEST_VALUE => Value::from(format!("({length} bytes)")),
+        _ => value.clone(),
+    };
+    let bounded = differences.iter().map(|difference| {
+        let text = difference.text.as_ref().map(|text| cut_after(text, left));
+        left = left.saturating_sub(text.as_ref().map_or(0, String::len));
+        let (old, new) = (value(&difference.old), value(&difference.new));
+        Difference { attribute: difference.attribute.clone(), old, new, text }
+    });
+    bounded.collect()
+}
+
+/// The last event of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LastEvent {
+    /// When it happened, in RFC 3339 and UTC.
+    pub at: String,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Happened,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::{Happened, LONGEST_TEXTS, What};
+    use crate::account::Done;
+    use crate::action::Action;
+    use crate::found::Difference;
+
+    #[test]
+    fn an_event_is_of_bounded_length() {
+        let long = "x".repeat(100_000);
+        let differences = [
+            Difference::new("content", long.clone().into(), Value::Null).with_text(long.clone()),
+            Difference::new("mode", "0644".into(), "0600".into()).with_text(long.clone()),
+        ];
+        let done = [Done { action: Action::new("write"), log: vec![long; 50] }];
+
+        let happened = Happened::new(What::Repaired, ("page", "file"), ("why", Duration::ZERO));
+        let happened = happened.with(&differences, &done, None);
+
+        assert_eq!(happened.changes[0].old, json!("(100002 bytes)"));
+        let texts = happened.changes.iter().filter_map(|change| change.text.as_ref());
+        assert!(texts.map(String::len).sum::<usize>() < LONGEST_TEXTS + 100);
+        assert_eq!(
+            (happened.done[0].log.len(), &happened.actions[..]),
+            (20, &["write".to_owned()][..])
+        );
+        assert!(serde_json::to_string(&happened).is_ok_and(|text| text.len() < 128 * 1024));
     }
 }

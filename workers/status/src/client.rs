@@ -23,8 +23,8 @@ pub use follower::Follower;
 
 use crate::socket;
 use crate::wire::{
-    ControlRequest, Controlled, Failure, FailureCode, Graphs, Subject, VERSION, Versioned,
-    WhyAnswer,
+    ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject, VERSION,
+    Versioned, WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -76,7 +76,30 @@ impl Client {
     ///
     /// [`ClientError::UnknownPath`] when nothing has the path.
     pub async fn report(&self, path: Option<&str>) -> Result<Subject, ClientError> {
-        self.get("/v1/report", path).await
+        self.get("/v1/report", path_of(path)).await
+    }
+
+    /// Asks for a part of a report.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when nothing has the path.
+    pub async fn report_part(
+        &self,
+        path: Option<&str>,
+        part: &Selection,
+    ) -> Result<Subject, ClientError> {
+        let path = path.map(|path| ("path", path.to_owned()));
+        self.get("/v1/report", path.into_iter().chain(part.parameters())).await
+    }
+
+    /// Asks how many workers of the agent, or of one engine in it, are in which state.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no engine has the path.
+    pub async fn counts(&self, path: Option<&str>) -> Result<Counts, ClientError> {
+        self.get("/v1/counts", path_of(path)).await
     }
 
     /// Asks for the chain from a worker to the root cause.
@@ -85,7 +108,7 @@ impl Client {
     ///
     /// [`ClientError::UnknownPath`] when no worker has the path.
     pub async fn why(&self, path: &str) -> Result<WhyAnswer, ClientError> {
-        self.get("/v1/why", Some(path)).await
+        self.get("/v1/why", path_of(Some(path))).await
     }
 
     /// Asks for the graphs of all engines, of one, or around one worker.
@@ -94,18 +117,32 @@ impl Client {
     ///
     /// [`ClientError::UnknownPath`] when nothing has the path.
     pub async fn graph(&self, path: Option<&str>) -> Result<Graphs, ClientError> {
-        self.get("/v1/graph", path).await
+        self.get("/v1/graph", path_of(path)).await
     }
 
-    /// Asks for the graph of what is at most `depth` inputs or users away from a worker.
+    /// Asks for the graph near a worker: what it needs, directly or through others, and what needs it
+    /// within `steps` edges, of the users of each at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no worker has the path.
+    pub async fn graph_near(
+        &self,
+        path: &str,
+        (steps, most): (u64, u64),
+    ) -> Result<Graphs, ClientError> {
+        let limits = [("depth", steps.to_string()), ("most", most.to_string())];
+        self.get("/v1/graph", path_of(Some(path)).chain(limits)).await
+    }
+
+    /// Asks for [`graph_near`](Self::graph_near) with all users of each worker.
     ///
     /// # Errors
     ///
     /// [`ClientError::UnknownPath`] when no worker has the path.
     pub async fn graph_around(&self, path: &str, depth: usize) -> Result<Graphs, ClientError> {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.append_pair("path", path).append_pair("depth", &depth.to_string());
-        self.ask(Method::GET, format!("/v1/graph?{}", query.finish()), Vec::new()).await
+        let most = i64::MAX as u64;
+        self.graph_near(path, (most.min(depth as u64), most)).await
     }
 
     /// Bounces a worker; returns when the old one is gone.
@@ -155,10 +192,34 @@ impl Client {
     ///
     /// [`ClientError::Refused`] when too many follow already.
     pub async fn events(&self) -> Result<Follower, ClientError> {
-        let exchange = self.exchange(Method::GET, "/v1/events".to_owned(), Vec::new());
-        let (response, connection) = within(exchange).await?;
+        self.follow(&[]).await
+    }
+
+    /// Follows the events from a number on: first those that the agent still has, then what comes. How many
+    /// it does not have any more is told first. `life` is the life of the agent that the number is of, from
+    /// [`Follower::life`]; `None` for the present one.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] when too many follow already, and when the agent has another life now: its
+    /// numbers begin with 0 again.
+    pub async fn events_since(
+        &self,
+        sequence: u64,
+        life: Option<&str>,
+    ) -> Result<Follower, ClientError> {
+        let since = ("since", sequence.to_string());
+        match life {
+            Some(life) => self.follow(&[since, ("life", life.to_owned())]).await,
+            None => self.follow(&[since]).await,
+        }
+    }
+
+    async fn follow(&self, parameters: &[(&str, String)]) -> Result<Follower, ClientError> {
+        let target = target("/v1/events", parameters.iter().cloned());
+        let (response, connection) = within(self.exchange(Method::GET, target, Vec::new())).await?;
         if response.status().is_success() {
-            return Ok(Follower::new(response.into_body(), connection));
+            return within(Follower::begin(response.into_body(), connection)).await;
         }
         Err(refused(&within(collect(response)).await?))
     }
@@ -189,18 +250,12 @@ impl Client {
         self.extension(target, request).await
     }
 
-    async fn get<T: DeserializeOwned>(
+    async fn get<'a, T: DeserializeOwned>(
         &self,
-        target: &str,
-        path: Option<&str>,
+        of: &str,
+        parameters: impl Iterator<Item = (&'a str, String)>,
     ) -> Result<T, ClientError> {
-        let mut target = target.to_owned();
-        if let Some(path) = path {
-            let query =
-                form_urlencoded::Serializer::new(String::new()).append_pair("path", path).finish();
-            target = format!("{target}?{query}");
-        }
-        self.ask(Method::GET, target, Vec::new()).await
+        self.ask(Method::GET, target(of, parameters), Vec::new()).await
     }
 
     /// Asks, and reads the whole answer.
@@ -243,6 +298,20 @@ impl Client {
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Broken(error.into()))?;
         Ok((sender.send_request(request).await?, tasks))
+    }
+}
+
+fn path_of(path: Option<&str>) -> impl Iterator<Item = (&'static str, String)> {
+    path.map(|path| ("path", path.to_owned())).into_iter()
+}
+
+/// Returns the target of a request with these parameters.
+fn target<'a>(of: &str, parameters: impl Iterator<Item = (&'a str, String)>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(parameters);
+    match &*query.finish() {
+        "" => of.to_owned(),
+        query => format!("{of}?{query}"),
     }
 }
 

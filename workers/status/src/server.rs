@@ -13,6 +13,7 @@ mod extension;
 mod follow;
 mod paced;
 mod peer;
+mod query;
 mod route;
 mod unfinished;
 
@@ -23,11 +24,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Engine, Outcome, Stop, Worker};
+use crankcase_engine::{Engine, Events, Outcome, Stop, Worker};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::geteuid;
+use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
@@ -125,10 +127,11 @@ impl ControlConfig {
 ///
 /// | request | answer |
 /// | --- | --- |
-/// | `GET /v1/report[?path=]` | the report of an engine or a worker |
+/// | `GET /v1/report[?path=][&depth=][&only=][&since=][&inputs=][&details=]` | the report of an engine or a worker, or a [part](crate::wire::Selection) of it |
+/// | `GET /v1/counts[?path=]` | how many workers of an engine are in which state |
 /// | `GET /v1/why?path=` | the chain from a worker to the root cause |
-/// | `GET /v1/graph[?path=[&depth=]]` | the graphs of all engines, of one, or around a worker |
-/// | `GET /v1/events` | a line for each event, and for those that were missed |
+/// | `GET /v1/graph[?path=[&depth=][&most=]]` | the graphs of all engines, of one, or near a worker |
+/// | `GET /v1/events[?since=[&life=]]` | the life of the agent, then a line for each event, and for those that were missed |
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |
@@ -153,6 +156,10 @@ pub struct Control {
 /// What every connection sees.
 struct Served {
     engine: Engine,
+    /// The life of the agent; see [`EventsBegun`](crate::wire::EventsBegun).
+    life: String,
+    /// Keeps the log of the events while nobody follows them.
+    _events: Events,
     config: ControlConfig,
     followers: Arc<Semaphore>,
     unfinished: Arc<Unfinished>,
@@ -179,7 +186,11 @@ impl Control {
         config.validate()?;
         let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
-        let served = Served { engine, config, followers, unfinished: Arc::default() };
+        let life = new_life()
+            .map_err(|source| SocketError::Io { path: files.socket().to_owned(), source })?;
+        let events = engine.events();
+        let unfinished = Arc::default();
+        let served = Served { engine, life, _events: events, config, followers, unfinished };
         Ok(Self { listener, files, served: Arc::new(served) })
     }
 
@@ -244,6 +255,13 @@ fn note(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "answering a request on the control socket failed");
     }
+}
+
+/// Returns a text that no other life of the agent has.
+fn new_life() -> io::Result<String> {
+    let mut random = [0; 8];
+    getrandom(&mut random[..], GetRandomFlags::empty())?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(random)))
 }
 
 /// Returns whether a user may ask. The mode of the socket lets in nobody else; this holds also when

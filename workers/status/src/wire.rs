@@ -7,12 +7,17 @@
 mod from_engine;
 mod origin;
 mod report;
+mod selection;
 mod state;
 
 use serde::{Deserialize, Serialize};
 
 pub use origin::Origin;
-pub use report::{Detail, EngineReport, InputReport, Subject, WorkerError, WorkerReport};
+pub use report::{
+    AttemptsReport, Detail, EngineReport, InputReport, StartReport, Subject, WaitedFor,
+    WorkerError, WorkerReport,
+};
+pub use selection::{Counts, Only, Selection};
 pub use state::{EngineState, WorkerState};
 
 /// The version of all answers.
@@ -182,6 +187,14 @@ pub struct GraphNode {
     pub path: String,
     /// What its worker is doing.
     pub state: WorkerState,
+    /// How many names use it and are not in the graph, because the graph is only a part.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_users: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+pub(crate) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One declared input in a graph.
@@ -198,7 +211,15 @@ pub struct GraphEdge {
     pub output: String,
 }
 
-/// One line of the stream of events.
+/// The first line of the stream of events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct EventsBegun {
+    /// The life of the agent: another text after each start. The numbers of events belong to it.
+    pub life: String,
+}
+
+/// A further line of the stream of events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum EventLine {
@@ -226,6 +247,9 @@ pub struct Event {
     /// Who asked for it, if it was asked for.
     #[serde(default)]
     pub origin: Option<Origin>,
+    /// The number of the event that caused it, if another event did.
+    #[serde(default)]
+    pub cause: Option<u64>,
     /// What happened in words.
     pub text: String,
 }

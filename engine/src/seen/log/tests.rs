@@ -1,14 +1,19 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::{Events, Log, Notice, Record};
+use super::{EventRef, Events, Log, Notice, Record};
 use crate::seen::event::EventKind;
 
 /// Enters events of an engine that are told apart by their generations.
 fn push(log: &Log, seconds: u64, engine: &str, generations: std::ops::Range<u32>) {
     let mut records = Vec::new();
     for generation in generations {
-        Record::push(&mut records, EventKind::Started { generation }, None, None);
+        Record::push(
+            &mut records,
+            EventKind::Started { generation },
+            (None, EventRef::default()),
+            None,
+        );
     }
     let at = (SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).into();
     log.push(at, &Arc::from(engine), &mut records);
@@ -26,7 +31,7 @@ fn all(events: &mut Events) -> Vec<String> {
 #[test]
 fn each_event_has_what_its_moment_has() {
     let log = Arc::new(Log::new(8));
-    let mut events = log.subscribe();
+    let mut events = log.subscribe(None);
 
     push(&log, 1, "/a", 0..2);
     push(&log, 2, "/b", 2..3);
@@ -47,7 +52,7 @@ fn each_event_has_what_its_moment_has() {
 #[test]
 fn the_newest_stay_and_what_they_have_with_them() {
     let log = Arc::new(Log::new(3));
-    let mut events = log.subscribe();
+    let mut events = log.subscribe(None);
 
     push(&log, 1, "/a", 0..2);
     push(&log, 2, "/b", 2..4);
@@ -77,7 +82,7 @@ fn the_newest_stay_and_what_they_have_with_them() {
 #[tokio::test]
 async fn all_who_wait_are_woken_each_time_and_at_the_end() {
     let log = Arc::new(Log::new(8));
-    let (mut first, mut second) = (log.subscribe(), log.subscribe());
+    let (mut first, mut second) = (log.subscribe(None), log.subscribe(None));
     for round in 0..3 {
         let (one, two, ()) = tokio::join!(first.next(), second.next(), async {
             // Both wait by now.
@@ -93,11 +98,11 @@ async fn all_who_wait_are_woken_each_time_and_at_the_end() {
 #[tokio::test]
 async fn who_waits_is_woken_whoever_else_follows() {
     let log = Arc::new(Log::new(2));
-    let (mut waiting, mut looking) = (log.subscribe(), log.subscribe());
+    let (mut waiting, mut looking) = (log.subscribe(None), log.subscribe(None));
     let (one, ()) = tokio::join!(waiting.next(), async {
         // Who only looks takes nobody's turn, nor does one that waits no more.
         assert!(looking.try_next().is_none());
-        let mut gone = log.subscribe();
+        let mut gone = log.subscribe(None);
         tokio::select! {
             biased;
             _ = gone.next() => panic!("there is an event"),

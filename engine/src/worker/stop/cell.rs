@@ -27,6 +27,10 @@ use crate::worker::host::Identity;
 pub(crate) struct Degraded {
     pub(crate) reason: String,
     pub(crate) next_try: Option<Instant>,
+    /// How many attempts have failed since the last report that the engine has taken.
+    pub(crate) attempts: u32,
+    /// The name of the worker of the same engine that holds this one back.
+    pub(crate) held_by: Option<String>,
 }
 
 pub(super) const STOPPED: u8 = 1;

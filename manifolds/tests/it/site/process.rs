@@ -164,7 +164,11 @@ async fn the_report_of_a_process_gives_the_pid_of_the_one_that_runs() -> TestRes
     }
 
     machine.running("page").await?;
-    assert_eq!(machine.resources().await?.report().await.workers["page"].report, None);
+    let report = machine.resources().await?.report().await;
+    let Some(Detail::Value(own)) = &report.workers["page"].report else {
+        return Err(format!("nothing of its own: {report}").into());
+    };
+    assert_eq!((own.get("program"), &own["last_event"]["event"]), (None, &"changed".into()));
     machine.stop().await
 }
 

@@ -48,6 +48,9 @@ impl Judge {
         let is_so = match worker.state {
             WorkerState::Running | WorkerState::Closing => seat.is_up(),
             WorkerState::Starting => seat.phase == Phase::Starting && !seat.is_told,
+            WorkerState::HeldBack => {
+                seat.is_up() || (seat.phase == Phase::Starting && !seat.is_told)
+            }
             WorkerState::Stopping => seat.is_told,
             WorkerState::Aborting => seat.is_aborted,
             WorkerState::Stuck => seat.is_stuck,

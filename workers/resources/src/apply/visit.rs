@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use crate::account::{Accounted, Outcome};
 use crate::apply::shutdown::Prior;
-use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, summary};
+use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
@@ -166,9 +166,10 @@ fn happened(accounted: &Accounted, took: Duration) -> Option<Happened> {
         _ if !done.is_empty() => (What::Changed, None),
         _ => return None,
     };
-    let mut event = Happened::new(what, (name, kind), ("apply", took));
-    event.differences = summary(differences);
-    event.actions = done.iter().map(|done| done.action.name.clone()).collect();
-    event.error = error;
-    Some(event)
+    let failed = match outcome {
+        Outcome::Failed { at, .. } => at.as_ref(),
+        _ => None,
+    };
+    let event = Happened::new(what, (name, kind), ("apply", took));
+    Some(Happened { error, ..event.with(differences, done, failed) })
 }

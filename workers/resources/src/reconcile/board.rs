@@ -17,6 +17,7 @@ use crate::context::Notice;
 use crate::declaration::Declaration;
 use crate::error::BoxError;
 use crate::facilities::{Facilities, Promise};
+use crate::observer::LastEvent;
 use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
 use crate::reconcile::tally::Tallies;
@@ -114,6 +115,11 @@ impl Board {
     /// Returns what tells how the resources have fared.
     pub fn tallies(&self) -> Tallies {
         Tallies::new(self.clone())
+    }
+
+    /// Returns the last event of the resource with this name.
+    pub fn last_event(&self, resource: &str) -> Option<Arc<LastEvent>> {
+        self.entries.lock().last_event(resource)
     }
 
     /// Notes what is not kept any more.

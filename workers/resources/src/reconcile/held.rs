@@ -4,11 +4,12 @@ use crankcase_engine::{Exit, Live, Stop};
 use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
 use serde_json::Value;
 
-use crate::account::Outcome;
+use crate::account::{Done, Outcome};
 use crate::action::Action;
-use crate::converge::{Convergence, Progress, listed, summary};
+use crate::converge::{Convergence, Progress, listed};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
+use crate::found::Difference;
 use crate::halting::Halting;
 use crate::inputs::SeenState;
 use crate::make::Made;
@@ -48,10 +49,12 @@ pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
     pub(super) state: Option<Arc<Value>>,
     pub(super) is_changed: bool,
-    /// The attributes that were not as declared.
-    pub(super) differing: Vec<String>,
-    /// What was changed, as a text.
-    pub(super) change: String,
+    /// What was not as declared.
+    pub(super) differences: Vec<Difference>,
+    /// The actions that were done, with what they said.
+    pub(super) done: Vec<Done>,
+    /// The action that has failed, with what it said.
+    pub(super) failed: Option<Done>,
     /// The actions that were done.
     pub(super) actions: Arc<[Action]>,
     /// What the actions said, the failed one included.
@@ -85,15 +88,19 @@ impl Judgement {
         let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
         let actions: Arc<[_]> = progress.done().into();
         let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
-        let is_changed = !actions.is_empty();
-        let differing = progress.differences.iter().map(|it| it.attribute.clone()).collect();
-        let change = if is_changed { summary(&progress.differences) } else { String::new() };
+        let (is_changed, done) = (!actions.is_empty(), progress.steps.done);
+        let listed = listed(&progress.differences);
+        let differences = progress.differences;
         let mut judgement =
-            Self { is_changed, differing, change, actions, output, ..Self::default() };
+            Self { is_changed, differences, done, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
-                judgement.failure = Some(Failure::Again(format!("{}: {error}", done.action)));
-                judgement.output.extend(done.log);
+                let said = done.log.iter().rfind(|line| !error.contains(line.trim()));
+                let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
+                let failure = format!("{}: {error}{said}", done.action);
+                judgement.failure = Some(Failure::Again(failure));
+                judgement.output.extend(done.log.iter().cloned());
+                judgement.failed = Some(done);
             }
             Outcome::Failed { at: None, error } if progress.cannot_look => {
                 judgement.failure = Some(Failure::Look(error));
@@ -107,8 +114,7 @@ impl Judgement {
                 judgement.output.extend(at.into_iter().flat_map(|done| done.log));
             }
             Outcome::Noop => {
-                judgement.remark =
-                    Some(format!("it is left alone (noop): {}", listed(&progress.differences)));
+                judgement.remark = Some(format!("it is left alone (noop): {listed}"));
             }
             _ => {}
         }

@@ -8,7 +8,9 @@ use crankcase_engine::{Backoff, Exit, Outcome, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::account::Done;
 use crate::halting::Halting;
+use crate::naming::worker_name;
 use crate::observer::{Happened, What};
 use crate::reconcile::armed::Unarmed;
 use crate::reconcile::board::{Blocker, Ended};
@@ -52,6 +54,8 @@ pub(super) struct Reconciler<F> {
     took: Duration,
     /// How it has failed, if it has.
     last_failure: Option<String>,
+    /// The action that has failed in the last round.
+    last_failed: Option<Done>,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -81,6 +85,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             why: "its worker has started",
             took: Duration::ZERO,
             last_failure: None,
+            last_failed: None,
             setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -133,11 +138,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn tell_error(&self, error: &str) {
+        let kind = self.links.declaration.borrow().kind.clone();
+        let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
+        let failed = self.last_failed.as_ref();
+        self.tell(Happened { error: Some(error.to_owned()), ..event.with(&[], &[], failed) });
+    }
+
+    /// Keeps an event as the resource's last one, and tells it to the observer.
+    fn tell(&self, happened: Happened) {
         if let Some(observer) = self.setting.facilities.observer() {
-            let kind = self.links.declaration.borrow().kind.clone();
-            let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
-            observer.happened(&Happened { error: Some(error.to_owned()), ..event });
+            observer.happened(&happened);
         }
+        self.seat.note_event(happened);
     }
 
     /// Says that the resource is not as declared until another worker has kept it.
@@ -237,7 +249,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         match &blocker {
             Some(Blocker { failed: Some(failed), .. }) => {
                 let reason = format!("held back by \"{failed}\", which is not as declared");
-                self.links.health.degraded(reason);
+                self.links.health.held_back(&worker_name(failed), reason);
             }
             Some(Blocker { name, .. }) if self.is_late => {
                 let reason = format!("waits for \"{name}\", which has something to do");

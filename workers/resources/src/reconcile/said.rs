@@ -1,37 +1,24 @@
 use std::time::Duration;
 
-use crate::facilities::Facilities;
 use crate::observer::{Happened, What};
 use crate::reconcile::flood::Flood;
-use crate::reconcile::held::Judgement;
 use crate::text::{cut_after, excerpt};
 
 /// How many characters the names of actions have at most.
 const MAX_NAMES: usize = 200;
 
-/// Says that a resource was changed, in the log and to those who watch: what differed, by which actions,
-/// why it was looked at, and how long that took.
-pub(super) fn tell_change(
-    (facilities, flood): (&Facilities, &Flood),
-    (resource, kind): (&str, &str),
-    (what, judgement): (What, &Judgement),
-    (why, took): (&str, Duration),
-) {
-    let actions: Vec<_> = judgement.actions.iter().map(|action| action.name.clone()).collect();
+/// Logs that a resource was changed: what differed, by which actions, why it was looked at, and how long
+/// that took.
+pub(super) fn log_change(flood: &Flood, happened: &Happened, took: Duration) {
+    let Happened { event, resource, differences: what, actions, why, .. } = happened;
     let by = cut_after(&actions.join(", "), MAX_NAMES);
     // Milliseconds, with one digit after the point.
     let took_ms = (took.as_secs_f64() * 10_000.0).round() / 10.0;
-    let change = &judgement.change;
-    match what {
+    match event {
         _ if !flood.admits() => {}
-        What::Repaired => tracing::info!(resource, what = change, by, why, took_ms, "repaired"),
+        What::Repaired => tracing::info!(resource, what, by, why, took_ms, "repaired"),
         What::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
-        _ => tracing::info!(resource, what = change, by, why, took_ms, "changed"),
-    }
-    if let Some(observer) = facilities.observer() {
-        let mut event = Happened::new(what, (resource, kind), (why, took));
-        (event.differences, event.actions) = (change.clone(), actions);
-        observer.happened(&event);
+        _ => tracing::info!(resource, what, by, why, took_ms, "changed"),
     }
 }
 

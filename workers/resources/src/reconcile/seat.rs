@@ -4,6 +4,7 @@ use tokio::sync::Notify;
 
 use crate::action::Action;
 use crate::context::Notice;
+use crate::observer::Happened;
 use crate::reconcile::board::{Blocker, Board, Ended, Entries, Told};
 use crate::reconcile::state::State;
 
@@ -70,8 +71,13 @@ impl Seat {
     }
 
     /// Counts a change of the resource, which may be a repair.
-    pub(super) fn note(&self, is_repaired: bool) {
-        self.step(|entries, name| entries.note(name, is_repaired));
+    pub(super) fn note_change(&self, is_repaired: bool) {
+        self.step(|entries, name| entries.note_change(name, is_repaired));
+    }
+
+    /// Keeps an event as the last one of the resource.
+    pub(super) fn note_event(&self, happened: Happened) {
+        self.step(|entries, name| entries.note_event(name, happened));
     }
 
     /// Offers a new state to those that depend on the resource.

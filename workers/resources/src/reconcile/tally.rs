@@ -1,10 +1,12 @@
 //! How the resources of a site have fared under `run`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::observer::{Happened, LastEvent};
 use crate::reconcile::board::Board;
 use crate::released::Released;
 
@@ -63,6 +65,7 @@ pub(super) struct Count {
     tags: Vec<String>,
     repairs: u64,
     last_change: Option<SystemTime>,
+    last_event: Option<Arc<LastEvent>>,
 }
 
 impl Count {
@@ -78,9 +81,20 @@ impl Count {
 
     /// Counts a change, which may be a repair.
     #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
-    pub(super) fn note(&mut self, is_repaired: bool) {
+    pub(super) fn note_change(&mut self, is_repaired: bool) {
         self.repairs += u64::from(is_repaired);
         self.last_change = Some(SystemTime::now());
+    }
+
+    /// Keeps an event as the last one.
+    #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
+    pub(super) fn note_event(&mut self, event: Happened) {
+        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        self.last_event = Some(Arc::new(LastEvent { at, event }));
+    }
+
+    pub(super) fn last_event(&self) -> Option<Arc<LastEvent>> {
+        self.last_event.clone()
     }
 
     pub(super) fn tally(&self, held_back_by: Option<String>) -> ResourceTally {

@@ -2,10 +2,11 @@ use std::fmt;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::error::ClientError;
-use crate::wire::EventLine;
+use crate::wire::{EventLine, EventsBegun};
 
 /// The longest line of an event, in bytes.
 const MAX_LINE: usize = 16 * 1024 * 1024;
@@ -13,6 +14,7 @@ const MAX_LINE: usize = 16 * 1024 * 1024;
 /// Follows the events of an agent; made by [`Client::events`](super::Client::events).
 #[must_use = "it gives nothing until `next` is called"]
 pub struct Follower {
+    life: String,
     body: Incoming,
     /// What has come and was not given, from `at` on.
     buffer: Vec<u8>,
@@ -21,8 +23,23 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(body: Incoming, connection: JoinSet<()>) -> Self {
-        Self { body, buffer: Vec::new(), at: 0, _connection: connection }
+    /// Reads the first line of a stream.
+    pub(super) async fn begin(
+        body: Incoming,
+        connection: JoinSet<()>,
+    ) -> Result<Self, ClientError> {
+        let (life, buffer) = (String::new(), Vec::new());
+        let mut follower = Self { life, body, buffer, at: 0, _connection: connection };
+        let Some(begun) = follower.read::<EventsBegun>().await? else {
+            return Err(ClientError::Broken("the stream of events ended before it began".into()));
+        };
+        follower.life = begun.life;
+        Ok(follower)
+    }
+
+    /// Returns the life of the agent: another text after each start. The numbers of events belong to it.
+    pub fn life(&self) -> &str {
+        &self.life
     }
 
     /// Waits for the next line; `None` when the agent has ended the stream in good order.
@@ -35,6 +52,10 @@ impl Follower {
     ///
     /// Cancel safe: no line is lost.
     pub async fn next(&mut self) -> Result<Option<EventLine>, ClientError> {
+        self.read().await
+    }
+
+    async fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
         loop {
             if let Some(line) = self.take_line() {
                 return serde_json::from_slice(&line).map(Some).map_err(ClientError::Answer);

@@ -7,10 +7,11 @@ use std::task::{Context, Poll};
 
 use crankcase_engine::{Events, Notice, Stop};
 use hyper::body::{Body, Bytes, Frame};
+use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::peer::{Peer, closed};
-use crate::wire::EventLine;
+use crate::wire::{EventLine, EventsBegun, VERSION, Versioned};
 
 /// One wait for the next event; it gives the source back.
 type Wait = Pin<Box<dyn Future<Output = (Source, Option<Notice>)> + Send + Sync>>;
@@ -24,18 +25,22 @@ struct Source {
 
 /// A body of events; it ends after those that came before the stop, or when the client is gone.
 pub(super) struct EventLines {
+    /// The first line, until it is sent.
+    first: Option<Bytes>,
     wait: Wait,
     _permit: OwnedSemaphorePermit,
 }
 
 impl EventLines {
     pub(super) fn new(
-        events: Events,
+        (life, events): (&str, Events),
         stop: Stop,
         peer: Arc<Peer>,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        Self { wait: wait(Source { events, stop, peer }), _permit: permit }
+        let begun = EventsBegun { life: life.to_owned() };
+        let first = Some(line(&Versioned { version: VERSION, value: begun }));
+        Self { first, wait: wait(Source { events, stop, peer }), _permit: permit }
     }
 }
 
@@ -61,16 +66,19 @@ impl Body for EventLines {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
         let Poll::Ready((source, notice)) = self.wait.as_mut().poll(cx) else {
             return Poll::Pending;
         };
         self.wait = wait(source);
-        Poll::Ready(notice.map(|notice| Ok(Frame::data(line(&notice)))))
+        Poll::Ready(notice.map(|notice| Ok(Frame::data(line(&EventLine::from(&notice))))))
     }
 }
 
-fn line(notice: &Notice) -> Bytes {
-    let mut text = serde_json::to_vec(&EventLine::from(notice)).unwrap_or_else(|error| {
+fn line(value: &impl Serialize) -> Bytes {
+    let mut text = serde_json::to_vec(value).unwrap_or_else(|error| {
         tracing::error!(%error, "an event cannot be written");
         Vec::new()
     });

@@ -16,12 +16,20 @@ use super::answer::{Body, Refusal, json, respond};
 use super::extension::Extension;
 use super::follow::EventLines;
 use super::peer::Peer;
+use super::query::Query;
 use crate::wire::{
-    ControlRequest, Controlled, FailureCode, Graphs, MAX_ORIGIN, Subject, WhyAnswer,
+    ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN, Selection,
+    Subject, WhyAnswer, WorkerReport,
 };
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
 const MAX_SEARCHED: usize = 16;
+
+/// How many edges a graph near a worker follows to those that need it, if that is not asked for.
+const NEAR_STEPS: u64 = 1;
+
+/// How many users of one worker a graph near a worker has, if that is not asked for.
+const NEAR_USERS: u64 = 20;
 
 /// What is done to a worker.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +55,6 @@ impl Act {
             Self::Unpark => Controlled::Unparked(path),
         }
     }
-}
-
-/// What a query asks for.
-#[derive(Default)]
-struct Query {
-    path: Option<String>,
-    depth: Option<usize>,
 }
 
 impl Served {
@@ -89,7 +90,7 @@ impl Served {
         let extension = extensions.iter().find(|extension| extension.target() == target);
         let expected = match target {
             _ if extension.is_some() => Method::POST,
-            "/v1/report" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
+            "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
             "/v1/bounce" | "/v1/park" | "/v1/unpark" => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
@@ -100,53 +101,62 @@ impl Served {
             let message = format!("{target:?} is asked with {expected}");
             return Err(Refusal::new(FailureCode::WrongMethod, message));
         }
-        let Query { path, depth } = self.query(request.uri().query())?;
-        if let (Some(extension), None) = (extension, &path) {
-            return extended(
-                Arc::clone(extension),
-                self.body(request, extension.max_body()).await?,
-                &peer,
-            )
-            .await;
+        let mut query = Query::read(request.uri().query())?;
+        if let Some(extension) = extension {
+            query.finish()?;
+            let body = self.body(request, extension.max_body()).await?;
+            return extended(Arc::clone(extension), body, &peer).await;
         }
-        if depth.is_some() && (target != "/v1/graph" || path.is_none()) {
-            return Err(Refusal::malformed("the parameter \"depth\" is for a graph around a path"));
-        }
-        match (target, path) {
-            ("/v1/report", path) => self.report(path.as_deref()).await,
-            ("/v1/why", Some(path)) => self.why(&path).await,
-            ("/v1/why", None) => Err(Refusal::malformed("the parameter \"path\" is missing")),
-            ("/v1/graph", Some(path)) if depth.is_some() => {
-                self.graph_around(&path, depth.unwrap_or_default()).await
+        let path = query.text("path").map(|path| self.absolute(&path));
+        match target {
+            "/v1/report" => {
+                let selection = query.selection()?;
+                query.finish()?;
+                self.report(path.as_deref(), &selection).await
             }
-            ("/v1/graph", path) => self.graph(path.as_deref()).await,
-            ("/v1/events", None) => self.events(peer, stop),
-            ("/v1/bounce", None) => self.control(Act::Bounce, request, &peer).await,
-            ("/v1/park", None) => self.control(Act::Park, request, &peer).await,
-            ("/v1/unpark", None) => self.control(Act::Unpark, request, &peer).await,
-            _ => Err(Refusal::malformed("it takes no parameter")),
-        }
-    }
-
-    /// Reads a query; a relative path is below the engine's own.
-    fn query(&self, query: Option<&str>) -> Result<Query, Refusal> {
-        let mut read = Query::default();
-        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            let is_twice = match &*key {
-                "path" => read.path.replace(self.absolute(&value)).is_some(),
-                "depth" => {
-                    let depth = value.parse().map_err(|_| {
-                        Refusal::malformed(format!("\"depth\" is a number, not {value:?}"))
-                    })?;
-                    read.depth.replace(depth).is_some()
+            "/v1/counts" => {
+                query.finish()?;
+                self.counts(path.as_deref()).await
+            }
+            "/v1/why" => {
+                query.finish()?;
+                let path =
+                    path.ok_or_else(|| Refusal::malformed("the parameter \"path\" is missing"))?;
+                self.why(&path).await
+            }
+            "/v1/graph" => {
+                let (steps, most) = (query.number("depth")?, query.number("most")?);
+                query.finish()?;
+                match path {
+                    Some(path) if steps.is_some() || most.is_some() => {
+                        let limits = (steps.unwrap_or(NEAR_STEPS), most.unwrap_or(NEAR_USERS));
+                        self.graph_near(&path, limits).await
+                    }
+                    None if steps.is_some() || most.is_some() => Err(Refusal::malformed(
+                        "the parameters \"depth\" and \"most\" are for a graph near a path",
+                    )),
+                    path => self.graph(path.as_deref()).await,
                 }
-                _ => return Err(Refusal::malformed(format!("unknown parameter {key:?}"))),
-            };
-            if is_twice {
-                return Err(Refusal::malformed(format!("the parameter {key:?} is there twice")));
             }
+            "/v1/events" if path.is_none() => {
+                let (since, life) = (query.number("since")?, query.text("life"));
+                query.finish()?;
+                self.events((since, life.as_deref()), peer, stop)
+            }
+            "/v1/bounce" if path.is_none() => {
+                query.finish()?;
+                self.control(Act::Bounce, request, &peer).await
+            }
+            "/v1/park" if path.is_none() => {
+                query.finish()?;
+                self.control(Act::Park, request, &peer).await
+            }
+            "/v1/unpark" if path.is_none() => {
+                query.finish()?;
+                self.control(Act::Unpark, request, &peer).await
+            }
+            _ => Err(Refusal::malformed("it takes no parameter \"path\"")),
         }
-        Ok(read)
     }
 
     fn absolute(&self, path: &str) -> String {
@@ -206,17 +216,38 @@ impl Served {
         Refusal::unknown_path(path)
     }
 
-    async fn report(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
+    async fn report(
+        &self,
+        path: Option<&str>,
+        selection: &Selection,
+    ) -> Result<Response<Body>, Refusal> {
         let path = path.unwrap_or(self.engine.path());
         if path == self.engine.path() {
-            let report = self.engine.report().await;
-            return Ok(json(StatusCode::OK, &Subject::Engine(report.into())));
+            let mut report = self.engine.report().await.into();
+            selection.apply(&mut report);
+            return Ok(json(StatusCode::OK, &Subject::Engine(report)));
         }
         let (engine, name) = self.find(path).await?;
         let mut report = engine.report().await;
-        match report.workers.remove(name.as_str()) {
-            Some(worker) => Ok(json(StatusCode::OK, &Subject::Worker(Box::new(worker.into())))),
-            None => Err(self.unknown(path).await),
+        let Some(worker) = report.workers.remove(name.as_str()) else {
+            return Err(self.unknown(path).await);
+        };
+        let mut worker: WorkerReport = worker.into();
+        selection.apply_to_one(&mut worker);
+        Ok(json(StatusCode::OK, &Subject::Worker(Box::new(worker))))
+    }
+
+    async fn counts(&self, path: Option<&str>) -> Result<Response<Body>, Refusal> {
+        let engine = match path.filter(|path| *path != self.engine.path()) {
+            None => Some(self.engine.clone()),
+            Some(path) => self.engine.engine_at(path),
+        };
+        match engine {
+            Some(engine) => {
+                let report = EngineReport::from(engine.report().await);
+                Ok(json(StatusCode::OK, &Counts::of(&report)))
+            }
+            None => Err(self.unknown(path.unwrap_or_default()).await),
         }
     }
 
@@ -243,33 +274,56 @@ impl Served {
             graphs.extend(engine.graph().await.map(Into::into));
         }
         match path {
-            Some(path) if graphs.is_empty() => self.graph_around(path, 1).await,
+            Some(path) if graphs.is_empty() => {
+                self.graph_near(path, (NEAR_STEPS, NEAR_USERS)).await
+            }
             _ => Ok(json(StatusCode::OK, &Graphs { graphs })),
         }
     }
 
-    async fn graph_around(&self, path: &str, depth: usize) -> Result<Response<Body>, Refusal> {
+    async fn graph_near(
+        &self,
+        path: &str,
+        (steps, most): (u64, u64),
+    ) -> Result<Response<Body>, Refusal> {
         self.refuse_engine(path)?;
         let (engine, name) = self.find(path).await?;
         let graph = engine.graph().await;
         let name = name.as_str();
         match graph.filter(|graph| graph.nodes.iter().any(|node| node.name == name)) {
             Some(graph) => {
-                // No way is longer than there are nodes.
-                let graph = graph.around(name, depth.min(graph.nodes.len()));
+                let [steps, most] =
+                    [steps, most].map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+                let graph = graph.near(name, (steps, most));
                 Ok(json(StatusCode::OK, &Graphs { graphs: vec![graph.into()] }))
             }
             None => Err(self.unknown(path).await),
         }
     }
 
-    fn events(&self, peer: Arc<Peer>, stop: Stop) -> Result<Response<Body>, Refusal> {
+    fn events(
+        &self,
+        (since, life): (Option<u64>, Option<&str>),
+        peer: Arc<Peer>,
+        stop: Stop,
+    ) -> Result<Response<Body>, Refusal> {
+        if let Some(other) = life.filter(|life| *life != self.life) {
+            let message = format!(
+                "the numbers of events are of another life of the agent, {other:?}; this one is {:?}, and its numbers begin with 0",
+                self.life
+            );
+            return Err(Refusal::new(FailureCode::Conflict, message));
+        }
         let permit = Arc::clone(&self.followers).try_acquire_owned().map_err(|_| {
             let message =
                 format!("{} clients follow the events already", self.config.max_followers);
             Refusal::new(FailureCode::Busy, message)
         })?;
-        let lines = EventLines::new(self.engine.events(), stop, peer, permit);
+        let events = match since {
+            Some(since) => self.engine.events_since(since),
+            None => self.engine.events(),
+        };
+        let lines = EventLines::new((&self.life, events), stop, peer, permit);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 

@@ -5,8 +5,9 @@ use crankcase_engine as engine;
 use serde_json::{Map, Value};
 
 use super::{
-    Detail, EngineReport, EngineState, Event, EventLine, Graph, GraphEdge, GraphNode, InputReport,
-    Origin, Why, WhyStep, WorkerError, WorkerReport, WorkerState,
+    AttemptsReport, Detail, EngineReport, EngineState, Event, EventLine, Graph, GraphEdge,
+    GraphNode, InputReport, Origin, StartReport, WaitedFor, Why, WhyStep, WorkerError,
+    WorkerReport, WorkerState,
 };
 
 impl From<engine::Report> for EngineReport {
@@ -20,6 +21,7 @@ impl From<engine::Report> for EngineReport {
             error: report.error,
             left_behind: report.left_behind,
             workers: workers.collect(),
+            omitted: 0,
         }
     }
 }
@@ -39,6 +41,11 @@ impl From<engine::WorkerReport> for WorkerReport {
             degraded: worker.degraded,
             parked_by: worker.parked_by.map(Into::into),
             inputs: worker.inputs.into_iter().map(Into::into).collect(),
+            installed: worker.installed.map(|at| at.micros().to_string()),
+            first_start: worker.first_start.map(Into::into),
+            last_start: worker.last_start.map(Into::into),
+            attempts: worker.attempts.map(Into::into),
+            last_event: worker.last_event,
             started: written(worker.started),
             stopped: written(worker.stopped),
             until: written(worker.until),
@@ -46,6 +53,33 @@ impl From<engine::WorkerReport> for WorkerReport {
             report: worker.report.map(Into::into),
             reporter: worker.reporter,
         }
+    }
+}
+
+impl From<engine::StartReport> for StartReport {
+    fn from(start: engine::StartReport) -> Self {
+        let waited_for = match start.waited_for {
+            engine::WaitedFor::Input(name) => WaitedFor::Input(name),
+            engine::WaitedFor::Delay => WaitedFor::Delay,
+            engine::WaitedFor::Backoff => WaitedFor::Backoff,
+            engine::WaitedFor::End => WaitedFor::End,
+            engine::WaitedFor::Call => WaitedFor::Call,
+            _ => WaitedFor::Other,
+        };
+        Self {
+            generation: start.generation,
+            ready: start.ready.micros().to_string(),
+            waited_for,
+            begun: start.begun.micros().to_string(),
+            up: start.up.map(|at| at.micros().to_string()),
+        }
+    }
+}
+
+impl From<engine::AttemptsReport> for AttemptsReport {
+    fn from(attempts: engine::AttemptsReport) -> Self {
+        let engine::AttemptsReport { count, first, last, .. } = attempts;
+        Self { count, first: first.to_string(), last: last.to_string() }
     }
 }
 
@@ -94,6 +128,7 @@ impl From<engine::WorkerState> for WorkerState {
         match state {
             engine::WorkerState::Running => Self::Running,
             engine::WorkerState::Starting => Self::Starting,
+            engine::WorkerState::HeldBack => Self::HeldBack,
             engine::WorkerState::Closing => Self::Closing,
             engine::WorkerState::Stopping => Self::Stopping,
             engine::WorkerState::Aborting => Self::Aborting,
@@ -148,7 +183,8 @@ impl From<engine::Graph> for Graph {
 
 impl From<engine::GraphNode> for GraphNode {
     fn from(node: engine::GraphNode) -> Self {
-        Self { name: node.name, path: node.path, state: node.state.into() }
+        let engine::GraphNode { name, path, state, more_users, .. } = node;
+        Self { name, path, state: state.into(), more_users }
     }
 }
 
@@ -191,6 +227,7 @@ impl From<&engine::Event> for Event {
             path: event.path(),
             event: kind,
             origin: event.origin.as_deref().cloned().map(Into::into),
+            cause: event.cause,
             text: event.kind.to_string(),
         }
     }

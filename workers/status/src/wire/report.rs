@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::is_zero;
 use super::origin::Origin;
 use super::state::{EngineState, WorkerState};
 
@@ -36,6 +38,9 @@ pub struct EngineReport {
     pub left_behind: Vec<String>,
     /// The workers by name.
     pub workers: BTreeMap<String, WorkerReport>,
+    /// How many of its workers are left out, because only some were asked for.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: usize,
 }
 
 /// What one worker is doing.
@@ -69,6 +74,22 @@ pub struct WorkerReport {
     /// Its inputs, as they were declared.
     #[serde(default)]
     pub inputs: Vec<InputReport>,
+    /// When its manifold was installed, in RFC 3339 with microseconds. A manifold that replaces another
+    /// does not change it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<String>,
+    /// Its first start, if there was another one since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_start: Option<StartReport>,
+    /// Its last start, if there was any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_start: Option<StartReport>,
+    /// The failed attempts at its work since it was last in good health, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<AttemptsReport>,
+    /// The number of the last event about it, if anyone followed the events then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_event: Option<u64>,
     /// When its last worker was up, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<String>,
@@ -88,6 +109,57 @@ pub struct WorkerReport {
     /// Why its own report is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporter: Option<String>,
+}
+
+/// One start of a worker. Its times are in RFC 3339 with microseconds, and each is at or after the one
+/// before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StartReport {
+    /// The generation of the worker. Of a first start: the generation that was up first, or the last
+    /// one so far if none was up.
+    pub generation: u32,
+    /// When nothing held back the start any more.
+    pub ready: String,
+    /// What it waited for last before that.
+    pub waited_for: WaitedFor,
+    /// When the engine began the start. Until then it was busy with other workers.
+    pub begun: String,
+    /// When the worker was up, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<String>,
+}
+
+/// What a worker waits for last before it can start.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitedFor {
+    /// The input with this name.
+    Input(String),
+    /// Its bounce delay.
+    Delay,
+    /// Its backoff after a failure.
+    Backoff,
+    /// The end of its worker before.
+    End,
+    /// Nothing but a call: its install, a bounce or an unpark.
+    Call,
+    /// A later version knows what it is.
+    #[serde(other)]
+    Other,
+}
+
+/// The failed attempts of a worker at its work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AttemptsReport {
+    /// How many there were.
+    pub count: u32,
+    /// When the first of them was reported, in RFC 3339.
+    pub first: String,
+    /// When the last of them was reported, in RFC 3339.
+    pub last: String,
 }
 
 /// One input of a worker.
@@ -129,6 +201,24 @@ pub enum Detail {
     Engine(Box<EngineReport>),
     /// Any other report.
     Value(serde_json::Value),
+}
+
+impl StartReport {
+    /// Returns how long the engine was busy with other workers while this one could start; none if a time
+    /// cannot be read.
+    pub fn queued(&self) -> Option<Duration> {
+        between(&self.ready, &self.begun)
+    }
+
+    /// Returns how long the start took; none if the worker was not up.
+    pub fn took(&self) -> Option<Duration> {
+        between(&self.begun, self.up.as_ref()?)
+    }
+}
+
+fn between(first: &str, then: &str) -> Option<Duration> {
+    let read = |text| humantime::parse_rfc3339(text).ok();
+    read(then)?.duration_since(read(first)?).ok()
 }
 
 /// What counts as trouble is defined here, for all who judge a report.

@@ -27,6 +27,8 @@ pub enum WorkerState {
     Running,
     /// It is being started.
     Starting,
+    /// It is up or being started, and says that another worker holds it back.
+    HeldBack,
     /// It is up, and will stop once its dependents have stopped.
     Closing,
     /// It was told to stop.

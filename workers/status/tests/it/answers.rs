@@ -3,11 +3,12 @@ use std::time::Duration;
 use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Notice, Outcome, Stop, Worker};
 use crankcase_status::ClientError;
 use crankcase_status::wire::{
-    ControlRequest, Controlled, Detail, EventLine, FailureCode, Subject, WorkerState,
+    ControlRequest, Controlled, Detail, EngineReport, EventLine, FailureCode, Only, Selection,
+    Subject, WorkerReport, WorkerState,
 };
 use serde_json::json;
 
-use crate::world::{PAGE, TestResult, World, guarded};
+use crate::world::{Error, PAGE, STORE, TestResult, World, guarded};
 
 fn asking(path: &str) -> ControlRequest {
     ControlRequest { path: path.to_owned(), who: "ada".to_owned(), why: "to see".to_owned() }
@@ -65,9 +66,9 @@ async fn graphs_are_of_all_engines_of_one_or_around_a_worker() -> TestResult {
     let all = client.graph(None).await?.graphs;
     let one = client.graph(Some("/agent/site")).await?.graphs;
     let around = client.graph(Some("/agent/waiter")).await?.graphs;
-    let alone = client.graph_around("waiter", 0).await?.graphs;
-    let far = client.graph_around("waiter", usize::MAX).await?.graphs;
-    let itself = client.graph_around("/agent", 1).await.err();
+    let alone = client.graph_near("absent", (0, 20)).await?.graphs;
+    let far = client.graph_near("waiter", (i64::MAX as u64, 20)).await?.graphs;
+    let itself = client.graph_near("/agent", (1, 20)).await.err();
 
     let paths: Vec<_> = all.iter().map(|graph| &*graph.path).collect();
     assert_eq!(paths, ["/agent", "/agent/site"]);
@@ -75,6 +76,7 @@ async fn graphs_are_of_all_engines_of_one_or_around_a_worker() -> TestResult {
     let names: Vec<_> = around[0].nodes.iter().map(|node| &*node.name).collect();
     assert_eq!(names, ["absent", "waiter"]);
     assert_eq!((far, alone[0].nodes.len(), alone[0].edges.len()), (around, 1, 0));
+    assert_eq!(alone[0].nodes[0].more_users, 1);
     assert!(matches!(itself, Some(ClientError::Refused { .. })), "{itself:?}");
     world.clean_kill().await
 }
@@ -224,5 +226,41 @@ async fn a_bounce_of_a_stopped_engine_is_refused() -> TestResult {
 
     let ClientError::Refused { code, message } = refused else { return Err(refused.into()) };
     assert_eq!(code, FailureCode::Stopping, "{message}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_report_can_be_asked_for_in_part() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let part = async |selection: Selection| -> Result<EngineReport, Error> {
+        match client.report_part(None, &selection).await? {
+            Subject::Engine(report) => Ok(report),
+            _ => Err("a worker".into()),
+        }
+    };
+    world.engine.bounce(STORE).await?;
+    world.engine.running(STORE).await?;
+    let names = |report: &EngineReport| report.workers.keys().cloned().collect::<Vec<_>>();
+
+    let shallow = part(Selection { depth: Some(0), without_inputs: true, ..Selection::default() });
+    let shallow = shallow.await?;
+    let waiting = Selection { only: Only::read("waiting"), ..Selection::default() };
+    let waiting = part(waiting).await?;
+    let healthy = part(Selection { only: Only::read("trouble"), ..Selection::default() }).await?;
+    let last = shallow.workers.values().filter_map(|worker| worker.last_event).max();
+    world.engine.engine_at("/agent/site").ok_or("no site")?.bounce(PAGE).await?;
+    let since = Selection { since: last.map(|last| last + 1), ..Selection::default() };
+    let changed = part(since).await?;
+    let counts = client.counts(None).await?;
+
+    assert_eq!(names(&shallow), ["site", "store", "waiter"]);
+    let is_bare = |it: &WorkerReport| it.inputs.is_empty() && it.report.is_none();
+    assert!(shallow.workers.values().all(is_bare), "{shallow:?}");
+    assert_eq!((names(&waiting), waiting.omitted), (vec!["waiter".to_owned()], 2));
+    assert_eq!((names(&healthy), healthy.omitted), (vec![], 3));
+    assert_eq!((names(&changed), changed.omitted), (vec!["site".to_owned()], 2));
+    assert_eq!((counts.total, counts.trouble, counts.states["waiting"]), (3, 0, 1));
+    assert_eq!(counts.engines.iter().map(|it| &*it.path).collect::<Vec<_>>(), ["/agent/site"]);
     world.clean_kill().await
 }

@@ -182,3 +182,37 @@ async fn followers_that_leave_bytes_unread_give_up_their_places() -> TestResult 
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn what_has_happened_before_can_be_followed_too() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    world.engine.bounce(STORE).await?;
+    world.engine.running(STORE).await?;
+
+    let mut events = client.events_since(0, None).await?;
+    world.engine.bounce(STORE).await?;
+
+    let mut next = 0;
+    let mut starts = Vec::new();
+    while starts.len() < 2 {
+        let line = guarded(events.next()).await?.ok_or("the stream ended")?;
+        let EventLine::Event(event) = line else { return Err("missed".into()) };
+        assert_eq!(event.sequence, next);
+        next += 1;
+        if event.path == "/agent/store" && event.event["type"] == "starting" {
+            starts.push(event.cause);
+        }
+    }
+    assert!(starts.iter().all(Option::is_some), "{starts:?}");
+    let life = events.life().to_owned();
+    let mut again = client.events_since(next - 1, Some(&life)).await?;
+    let line = guarded(again.next()).await?.ok_or("the stream ended")?;
+    assert!(matches!(line, EventLine::Event(event) if event.sequence == next - 1));
+    let other = client.events_since(0, Some("another")).await.err().ok_or("it was taken")?;
+    let ClientError::Refused { code: FailureCode::Conflict, message } = other else {
+        return Err(other.into());
+    };
+    assert!(message.contains(&life) && message.contains("\"another\""), "{message}");
+    world.clean_kill().await
+}

@@ -7,6 +7,7 @@ use tokio::sync::{Notify, watch};
 use crate::context::Notice;
 use crate::declaration::{Declaration, OnChange};
 use crate::facilities::Notices;
+use crate::observer::{Happened, LastEvent};
 use crate::reconcile::state::State;
 use crate::reconcile::tally::{Count, Tally};
 use crate::released::Released;
@@ -341,8 +342,16 @@ impl Entries {
     }
 
     /// Counts a change of a resource, which may be a repair.
-    pub(in crate::reconcile) fn note(&mut self, name: &str, is_repaired: bool) {
-        self.edit(name, |entry| entry.count.note(is_repaired));
+    pub(in crate::reconcile) fn note_change(&mut self, name: &str, is_repaired: bool) {
+        self.edit(name, |entry| entry.count.note_change(is_repaired));
+    }
+
+    pub(in crate::reconcile) fn note_event(&mut self, name: &str, happened: Happened) {
+        self.edit(name, |entry| entry.count.note_event(happened));
+    }
+
+    pub(super) fn last_event(&self, name: &str) -> Option<Arc<LastEvent>> {
+        self.by_name.get(name)?.count.last_event()
     }
 
     /// Notes what was released, unless that is nothing.

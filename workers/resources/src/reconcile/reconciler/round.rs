@@ -12,7 +12,7 @@ use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, REPAIRS};
 use crate::facilities::{Due, Promise};
 use crate::make::{Setting, Unmade, render};
-use crate::observer::What;
+use crate::observer::{Happened, What};
 use crate::reconcile::board::Told;
 use crate::reconcile::cause::{Basis, by_agent, noted};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -59,14 +59,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
             let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
-            let (what, origin) = noted(&judgement.differing, is_drift, told.as_ref());
-            self.tell_change(&declaration.kind, (what, &judgement), began.elapsed());
+            let differing: Vec<_> =
+                judgement.differences.iter().map(|it| it.attribute.clone()).collect();
+            let (what, origin) = noted(&differing, is_drift, told.as_ref());
+            self.tell_change(&declaration.kind, (what, &judgement, told.as_ref()), began.elapsed());
             // A dependent that is notified sees the new state with the notification.
             if let Some(state) = &state {
                 self.seat.publish(state.clone());
             }
             promise.keep();
-            self.seat.tell(&judgement.differing, &judgement.actions);
+            self.seat.tell(&differing, &judgement.actions);
             let text = format!("{}: {}", what.word(), actions.join("; "));
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
@@ -75,6 +77,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         } else {
             promise.keep();
         }
+        self.last_failed = judgement.failed.take();
         if let Some(failure) = judgement.failure.take() {
             return Err(failure);
         }
@@ -200,10 +203,20 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         used.collect()
     }
 
-    fn tell_change(&self, kind: &str, change: (What, &Judgement), took: Duration) {
+    fn tell_change(
+        &self,
+        kind: &str,
+        (what, judgement, told): (What, &Judgement, Option<&Told>),
+        took: Duration,
+    ) {
+        let Judgement { differences, done, failed, failure, .. } = judgement;
+        let happened = Happened::new(what, (&self.name, kind), (self.why, took));
+        let mut happened = happened.with(differences, done, failed.as_ref());
+        let notices = told.map_or(&[][..], |told| &told.notices);
+        happened.notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
+        said::log_change(self.links.board.flood(), &happened, took);
         // What was begun and has failed is no repair yet.
-        self.seat.note(change.0 == What::Repaired && change.1.failure.is_none());
-        let tellers = (&self.setting.facilities, self.links.board.flood());
-        said::tell_change(tellers, (&self.name, kind), change, (self.why, took));
+        self.seat.note_change(what == What::Repaired && failure.is_none());
+        self.tell(happened);
     }
 }

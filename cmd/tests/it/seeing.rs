@@ -1,0 +1,148 @@
+//! What an agent shows of its boot, its changes and its trouble.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::agent::Agent;
+use crate::machine::{Machine, within};
+use crate::world::{Error, TestResult};
+
+async fn json(machine: &Machine, arguments: &[&str]) -> Result<Value, Error> {
+    let ran = machine.run(&[arguments, &["--output", "json"]].concat()).await?;
+    serde_json::from_str(&ran.stdout).map_err(|error| format!("{error}: {ran:?}").into())
+}
+
+#[tokio::test]
+async fn the_last_change_of_a_resource_is_in_its_report_and_on_record() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  page: {type: file, config: {path: \"@/page\", content: \"one\\n\"}}\n",
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    machine.write("page", "two\n")?;
+    agent.until_logged(&["page: repaired"]).await?;
+
+    let report = json(&machine, &["report", "resources/page"]).await?;
+    let shown = machine.run(&["report", "resources/page"]).await?;
+    let history = machine.run(&["history", "page", "--output", "json"]).await?;
+
+    let event = &report["worker"]["report"]["last_event"];
+    assert_eq!((&event["event"], &event["resource"]), (&"repaired".into(), &"page".into()));
+    let change = &event["changes"][0];
+    assert_eq!(change["attribute"], "content");
+    let diff = change["text"].as_str().ok_or("no diff")?;
+    assert!(diff.contains("-two\n") && diff.contains("+one\n"), "{diff}");
+    assert_eq!(
+        event["done"][0]["action"]["arguments"]["path"],
+        machine.path("page").to_string_lossy().as_ref()
+    );
+    for part in ["  last event: repaired at ", "      -two\n", "      +one\n"] {
+        assert!(shown.stdout.contains(part), "{shown:?}");
+    }
+    assert!(history.stdout.contains("\"details\""), "{history:?}");
+    assert!(
+        history.stdout.contains("-two\\\\n") || history.stdout.contains("-two\\n"),
+        "{history:?}"
+    );
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_reported_with_what_it_said() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  seat:
+    type: exec
+    config: {command: [/bin/sh, -c, "echo no seat is free >&2; exit 3"]}
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["a worker is degraded", "no seat is free"]).await?;
+
+    let why = machine.run(&["why", "resources/seat"]).await?;
+    let report = json(&machine, &["report", "resources/seat"]).await?;
+
+    assert!(why.stdout.contains("no seat is free"), "{why:?}");
+    let worker = &report["worker"];
+    assert_eq!(worker["state"], "starting");
+    assert!(worker["attempts"]["count"].as_u64() >= Some(1), "{worker}");
+    assert_eq!(worker["last_start"]["generation"], 1);
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn events_are_given_from_the_boot_on_and_only_of_this_life() -> TestResult {
+    let machine = Machine::new("resources: {a: {type: print, config: {message: hi}}}\n")?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    let mut child = machine
+        .program(&["events", "--since", "0", "--output", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no stdout")?).lines();
+    let mut events: Vec<Value> = Vec::new();
+    while !events
+        .iter()
+        .any(|it| it["path"] == "/agent/resources/a" && it["event"]["type"] == "started")
+    {
+        let line = within(lines.next_line()).await??.ok_or("the stream ended")?;
+        events.push(serde_json::from_str(&line)?);
+    }
+    let other = machine.run(&["events", "--since", "0123:0"]).await?;
+    let wrong = machine.run(&["events", "--since=-1"]).await?;
+
+    let numbers: Vec<_> = events.iter().map(|event| event["sequence"].as_u64()).collect();
+    assert_eq!(numbers, (0..events.len() as u64).map(Some).collect::<Vec<_>>());
+    let started = events.last().ok_or("no events")?;
+    let cause = events.iter().find(|event| event["sequence"] == started["cause"]);
+    let cause = cause.ok_or("no cause")?;
+    assert_eq!((&cause["path"], &cause["event"]["type"]), (&started["path"], &"starting".into()));
+    assert_eq!(other.code, Some(75), "{other:?}");
+    assert!(other.stderr.contains("of another life of the agent"), "{other:?}");
+    assert_eq!(wrong.code, Some(64), "{wrong:?}");
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  root: {type: file, config: {path: "@/root/", state: exists}}
+  a: {type: file, dependencies: [root], config: {path: "@/root/a", content: a}}
+  b: {type: file, dependencies: [root], config: {path: "@/root/b", content: b}}
+  bad: {type: file, config: {path: "/proc/nowhere/bad", content: b}}
+  after: {type: file, dependencies: [bad], config: {path: "@/after", content: b}}
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    let counts = machine.run(&["report", "--counts"]).await?;
+    let trouble =
+        json(&machine, &["report", "--only", "trouble", "--no-inputs", "--no-details"]).await?;
+    let near = machine.run(&["graph", "site.yaml", "--around", "a"]).await?;
+    let live =
+        json(&machine, &["graph", "--live", "--around", "resources/root", "--most", "1"]).await?;
+
+    assert!(
+        counts.stdout.contains(
+            "/agent/resources: 5 workers: 3 running, 1 starting, 1 waiting; 1 in trouble"
+        ),
+        "{counts:?}"
+    );
+    let resources = &trouble["engine"]["workers"]["resources"]["report"];
+    let names: Vec<_> =
+        resources["workers"].as_object().ok_or("no workers")?.keys().map(String::as_str).collect();
+    assert_eq!((names, &resources["omitted"]), (vec!["bad"], &4.into()));
+    assert!(near.stdout.contains("\"root\" [label=\"root\\nfile\\n+1 user\"]"), "{near:?}");
+    assert!(!near.stdout.contains("\"b\""), "{near:?}");
+    let nodes = live["graphs"][0]["nodes"].as_array().ok_or("no nodes")?;
+    let nodes: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["more_users"])).collect();
+    assert_eq!(nodes, [(&"a".into(), &Value::Null), (&"root".into(), &1.into())]);
+    agent.clean_kill(&machine).await
+}
