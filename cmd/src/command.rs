@@ -1,6 +1,7 @@
 //! The commands, one module for each.
 
 pub(crate) mod apply;
+pub(crate) mod boot;
 pub(crate) mod bootstrap;
 pub(crate) mod check;
 pub(crate) mod confirm;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     Report(report::Args),
     /// Show the chain from a worker to the root cause
     Why(why::Args),
+    /// Show how the running agent came up: the critical path, and what is not up
+    Boot(boot::Args),
     /// Show the types of resources, or the parameters, the state and the JSON Schema of one
     Types(types::Args),
     /// Show the dependencies of a site or of the running agent, for Graphviz
@@ -98,6 +101,7 @@ impl Command {
             Self::Apply(args) => runtime::work(apply::run(global, args)),
             Self::Report(args) => runtime::ask(report::run(global, args)),
             Self::Why(args) => runtime::ask(why::run(global, args)),
+            Self::Boot(args) => runtime::ask(boot::run(global, args)),
             Self::Types(args) => types::run(global, args),
             Self::Graph(args) => runtime::ask(graph::run(global, args)),
             Self::History(args) => history::run(global, &args),

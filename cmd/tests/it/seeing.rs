@@ -34,10 +34,7 @@ async fn the_last_change_of_a_resource_is_in_its_report_and_on_record() -> TestR
     assert_eq!(change["attribute"], "content");
     let diff = change["text"].as_str().ok_or("no diff")?;
     assert!(diff.contains("-two\n") && diff.contains("+one\n"), "{diff}");
-    assert_eq!(
-        event["done"][0]["action"]["arguments"]["path"],
-        machine.path("page").to_string_lossy().as_ref()
-    );
+    assert_eq!(event["done"][0]["action"]["arguments"]["path"], "@/page");
     for part in ["  last event: repaired at ", "      -two\n", "      +one\n"] {
         assert!(shown.stdout.contains(part), "{shown:?}");
     }
@@ -144,5 +141,39 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
     let nodes = live["graphs"][0]["nodes"].as_array().ok_or("no nodes")?;
     let nodes: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["more_users"])).collect();
     assert_eq!(nodes, [(&"a".into(), &Value::Null), (&"root".into(), &1.into())]);
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn the_boot_names_what_took_long_and_what_is_not_up() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  slow: {type: exec, config: {command: [sleep, "0.3"]}}
+  page: {type: file, dependencies: [slow], config: {path: "@/page", content: a}}
+  bad: {type: file, config: {path: "/proc/nowhere/bad", content: b}}
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    let boot = machine.run(&["boot"]).await?;
+    let chain = json(&machine, &["boot", "resources/page"]).await?;
+    let blame = machine.run(&["boot", "blame"]).await?;
+    let down = machine.run(&["boot", "resources/bad"]).await?;
+
+    assert!(boot.stdout.starts_with("not all that is essential is up\n"), "{boot:?}");
+    let lines: Vec<_> = boot.stdout.lines().collect();
+    assert!(lines[2].starts_with("/agent/resources/page @"), "{boot:?}");
+    assert!(lines[3].starts_with("  /agent/resources/slow @"), "{boot:?}");
+    assert!(boot.stdout.contains("not up:\n  /agent/resources/bad starting: "), "{boot:?}");
+    let chain = chain["chain"].as_array().ok_or("no chain")?;
+    let paths: Vec<_> = chain.iter().filter_map(|step| step["path"].as_str()).collect();
+    assert_eq!(paths[..3], ["/agent/resources/page", "/agent/resources/slow", "/agent/resources"]);
+    let took = |step: &Value| Some(step["up"].as_f64()? - step["begun"].as_f64()?);
+    assert!(took(&chain[1]) >= Some(0.3), "{chain:?}");
+    let first = blame.stdout.lines().next().unwrap_or_default();
+    assert!(first.ends_with("  /agent/resources/slow"), "{blame:?}");
+    assert_eq!(down.code, Some(1), "{down:?}");
+    assert!(down.stderr.contains("/agent/resources/bad has not come up in the boot"), "{down:?}");
     agent.clean_kill(&machine).await
 }

@@ -4,6 +4,7 @@
 //! [`Control`] is the worker that answers on a socket in it, or in the user's runtime folder if the
 //! path is too long, and [`Client`] asks there. [`wire`] has what goes over the socket.
 
+mod boot;
 mod client;
 mod config_error;
 mod server;
@@ -11,6 +12,7 @@ mod socket;
 mod state_dir;
 pub mod wire;
 
+pub use boot::{Boot, BootStep, NotUp};
 pub use client::{Client, ClientError, Follower};
 pub use config_error::ConfigError;
 pub use server::{Control, ControlConfig, Extension};
