@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// How many levels of engines in it are reported: 0 for its own workers [default: all]
     #[arg(long, value_name = "LEVELS")]
     depth: Option<u64>,
-    /// Only the workers in trouble (degraded, failed or parked), or in this state, such as backing_off
+    /// Only the workers in trouble (degraded, failed or parked), or in this state, such as `backing_off`
     #[arg(long, value_name = "trouble|STATE", value_parser = only)]
     only: Option<Only>,
     /// Only the workers that have an event of this number or a later one

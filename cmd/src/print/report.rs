@@ -11,7 +11,7 @@ use crankcase_status::wire::{
     WorkerReport, WorkerState,
 };
 use serde::Serialize;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::summary::Condition;
 use super::{first_line, indented, one_line, summary};
@@ -159,9 +159,6 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
             unmet.map(|input| format!("{} is {}", resource_name(&input.name), word(&input.state))),
         );
     }
-    if let Some(attempts) = worker.attempts.as_ref().filter(|attempts| attempts.count > 1) {
-        notes.push(format!("{} attempts failed since {}", attempts.count, attempts.first));
-    }
     notes.extend(worker.blocks_for.map(|seconds| format!("blocks its thread for {seconds:.1} s")));
     let until = worker.until.as_ref();
     if let Some(until) = until.filter(|_| worker.degraded.is_none()) {
@@ -203,16 +200,7 @@ fn whole(
         colored(worker),
         parked_by(worker)
     )?;
-    if let Some(fared) = fared {
-        writeln!(out, "  type: {}", one_line(&fared.kind))?;
-        if !fared.tags.is_empty() {
-            writeln!(out, "  tags: {}", one_line(&fared.tags.join(", ")))?;
-        }
-        writeln!(out, "  repairs: {}", fared.repairs)?;
-        if let Some(at) = &fared.last_change {
-            writeln!(out, "  last change: {at}")?;
-        }
-    }
+    fared.iter().try_for_each(|fared| self::fared(fared, out))?;
     let counts = [
         ("generation", worker.generation),
         ("starts", worker.starts),
@@ -239,14 +227,7 @@ fn whole(
             writeln!(out, "  {label}: {}", indented(text, 4))?;
         }
     }
-    if let Some(AttemptsReport { count, first, last, .. }) = &worker.attempts {
-        writeln!(out, "  failed attempts: {count}, the first at {first}, the last at {last}")?;
-    }
-    let first = worker.first_start.iter().map(|start| ("first start", start));
-    let last = worker.last_start.iter().map(|start| ("last start", start));
-    for (label, start) in first.chain(last) {
-        writeln!(out, "  {label}: {}", self::start(start))?;
-    }
+    starts(worker, out)?;
     for input in &worker.inputs {
         let state = word(&input.state);
         writeln!(
@@ -258,20 +239,44 @@ fn whole(
     }
     match &worker.report {
         Some(Detail::Engine(engine)) => workers((engine, tally), 1, out),
-        Some(Detail::Value(value)) => {
-            let mut value = value.clone();
-            let event = value.as_object_mut().and_then(|value| value.remove("last_event"));
-            if let Some(event) = event.and_then(|event| serde_json::from_value(event).ok()) {
-                last_event(&event, out)?;
-                if value.as_object().is_some_and(Map::is_empty) {
-                    return Ok(());
-                }
-            }
-            let text = serde_json::to_string_pretty(&value)?;
-            text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
-        }
+        Some(Detail::Value(value)) => own_report(value, out),
         None => Ok(()),
     }
+}
+
+/// Writes how a resource has fared.
+fn fared(fared: &ResourceTally, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "  type: {}", one_line(&fared.kind))?;
+    if !fared.tags.is_empty() {
+        writeln!(out, "  tags: {}", one_line(&fared.tags.join(", ")))?;
+    }
+    writeln!(out, "  repairs: {}", fared.repairs)?;
+    fared.last_change.iter().try_for_each(|at| writeln!(out, "  last change: {at}"))
+}
+
+/// Writes the failed attempts of a worker, and its first and its last start.
+fn starts(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(AttemptsReport { count, first, last, .. }) = &worker.attempts {
+        writeln!(out, "  failed attempts: {count}, the first at {first}, the last at {last}")?;
+    }
+    let first = worker.first_start.iter().map(|start| ("first start", start));
+    let last = worker.last_start.iter().map(|start| ("last start", start));
+    let mut starts = first.chain(last);
+    starts.try_for_each(|(label, start)| writeln!(out, "  {label}: {}", self::start(start)))
+}
+
+/// Writes what a worker reports of itself.
+fn own_report(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+    let mut value = value.clone();
+    let event = value.as_object_mut().and_then(|value| value.remove("last_event"));
+    if let Some(event) = event.and_then(|event| serde_json::from_value(event).ok()) {
+        last_event(&event, out)?;
+        if value.as_object().is_some_and(Map::is_empty) {
+            return Ok(());
+        }
+    }
+    let text = serde_json::to_string_pretty(&value)?;
+    text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))
 }
 
 /// Writes the last event of a resource.

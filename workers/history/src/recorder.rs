@@ -44,7 +44,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 enum Told {
-    Event(Event, i64),
+    Event(Box<Event>, i64),
     End { outcome: &'static str, at: i64, lost: u64 },
 }
 
@@ -72,7 +72,7 @@ impl Recorder {
 
     /// Notes what has happened. Never blocks.
     pub fn note(&self, event: Event, now: SystemTime) {
-        if self.sender.try_send(Told::Event(event, millis(now))).is_err() {
+        if self.sender.try_send(Told::Event(Box::new(event), millis(now))).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }

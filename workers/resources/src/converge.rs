@@ -5,13 +5,12 @@ use crate::account::{Halt, Outcome};
 use crate::action::Action;
 use crate::approval::Wish;
 use crate::facilities::Promise;
-use crate::found::{Amiss, Difference, Found};
+use crate::found::{Amiss, Difference, Found, listed};
 use crate::halting::{Halting, Steps};
 use crate::inputs::SeenState;
 use crate::opened::Opened;
 use crate::plan::Change;
 use crate::seal::Grounds;
-use crate::text::cut_after;
 
 /// A resource that is to be made as declared.
 #[derive(Debug)]
@@ -166,19 +165,6 @@ pub(crate) fn cannot_look(halting: &Halting, error: String) -> Outcome {
 /// Says that states are not known.
 pub(crate) fn not_known(aliases: &[String]) -> String {
     format!("the states of {} are not known", aliases.join(", "))
-}
-
-/// Writes differences on one line.
-pub(crate) fn listed(differences: &[Difference]) -> String {
-    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
-/// How many characters a summary of differences has at most.
-const MAX_SUMMARY: usize = 500;
-
-/// Writes differences on one line of bounded length.
-pub(crate) fn summary(differences: &[Difference]) -> String {
-    cut_after(&listed(differences), MAX_SUMMARY)
 }
 
 fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {

@@ -8,6 +8,10 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::params::HIDDEN;
+use crate::text::cut_after;
+
+/// How many characters a summary of differences has at most.
+const MAX_SUMMARY: usize = 500;
 
 /// What a check has found, as data.
 #[derive(Debug)]
@@ -126,6 +130,16 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} -> {}", self.attribute, Shown(&self.old), Shown(&self.new))
     }
+}
+
+/// Writes differences on one line.
+pub(crate) fn listed(differences: &[Difference]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// Writes differences on one line of bounded length.
+pub(crate) fn summary(differences: &[Difference]) -> String {
+    cut_after(&listed(differences), MAX_SUMMARY)
 }
 
 /// Writes a value as JSON, or as `absent`.

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::account::{Accounted, Done};
-use crate::converge::summary;
-use crate::found::Difference;
+use crate::found::{Difference, summary};
 use crate::text::cut_after;
 
 /// The length of the texts of one event, in bytes.

@@ -188,13 +188,8 @@ pub struct GraphNode {
     /// What its worker is doing.
     pub state: WorkerState,
     /// How many names use it and are not in the graph, because the graph is only a part.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "report::is_zero")]
     pub more_users: usize,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-pub(crate) fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 /// One declared input in a graph.
@@ -222,6 +217,7 @@ pub struct EventsBegun {
 /// A further line of the stream of events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "almost all lines are events")]
 pub enum EventLine {
     /// An event.
     Event(Event),

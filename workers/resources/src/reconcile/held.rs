@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::account::{Done, Outcome};
 use crate::action::Action;
-use crate::converge::{Convergence, Progress, listed};
+use crate::converge::{Convergence, Progress};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
-use crate::found::Difference;
+use crate::found::{Difference, listed};
 use crate::halting::Halting;
 use crate::inputs::SeenState;
 use crate::make::Made;
@@ -67,6 +67,15 @@ pub(super) struct Judgement {
 }
 
 impl Judgement {
+    /// Returns the attributes that were not as declared.
+    pub(super) fn differing(&self) -> Vec<String> {
+        self.differences.iter().map(|difference| difference.attribute.clone()).collect()
+    }
+
+    pub(super) fn actions_in_words(&self) -> String {
+        self.actions.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
     /// Checks the resource, and changes it if need be.
     pub(super) async fn converge(
         opened: &Opened,

@@ -40,6 +40,16 @@ enum Act {
 }
 
 impl Act {
+    /// Returns what a request with this target asks for.
+    fn of(target: &str) -> Option<Self> {
+        match target {
+            "/v1/bounce" => Some(Self::Bounce),
+            "/v1/park" => Some(Self::Park),
+            "/v1/unpark" => Some(Self::Unpark),
+            _ => None,
+        }
+    }
+
     fn change(self, name: Name<()>) -> Change {
         match self {
             Self::Bounce => Change::new().bounce(name),
@@ -91,7 +101,7 @@ impl Served {
         let expected = match target {
             _ if extension.is_some() => Method::POST,
             "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
-            "/v1/bounce" | "/v1/park" | "/v1/unpark" => Method::POST,
+            _ if Act::of(target).is_some() => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
                 return Err(Refusal::new(FailureCode::UnknownRequest, message));
@@ -101,61 +111,61 @@ impl Served {
             let message = format!("{target:?} is asked with {expected}");
             return Err(Refusal::new(FailureCode::WrongMethod, message));
         }
-        let mut query = Query::read(request.uri().query())?;
+        let query = Query::read(request.uri().query())?;
         if let Some(extension) = extension {
             query.finish()?;
             let body = self.body(request, extension.max_body()).await?;
             return extended(Arc::clone(extension), body, &peer).await;
         }
+        if let Some(act) = Act::of(target) {
+            query.finish()?;
+            return self.control(act, request, &peer).await;
+        }
+        self.look(target, query, peer, stop).await
+    }
+
+    /// Answers a request that changes nothing.
+    async fn look(
+        &self,
+        target: &str,
+        mut query: Query,
+        peer: Arc<Peer>,
+        stop: Stop,
+    ) -> Result<Response<Body>, Refusal> {
+        if target == "/v1/events" {
+            let (since, life) = (query.number("since")?, query.text("life"));
+            query.finish()?;
+            return self.events((since, life.as_deref()), peer, stop);
+        }
         let path = query.text("path").map(|path| self.absolute(&path));
+        let path = path.as_deref();
         match target {
             "/v1/report" => {
                 let selection = query.selection()?;
                 query.finish()?;
-                self.report(path.as_deref(), &selection).await
+                self.report(path, &selection).await
             }
             "/v1/counts" => {
                 query.finish()?;
-                self.counts(path.as_deref()).await
+                self.counts(path).await
             }
             "/v1/why" => {
                 query.finish()?;
-                let path =
-                    path.ok_or_else(|| Refusal::malformed("the parameter \"path\" is missing"))?;
-                self.why(&path).await
+                let missing = || Refusal::malformed("the parameter \"path\" is missing");
+                self.why(path.ok_or_else(missing)?).await
             }
-            "/v1/graph" => {
+            _ => {
                 let (steps, most) = (query.number("depth")?, query.number("most")?);
                 query.finish()?;
-                match path {
-                    Some(path) if steps.is_some() || most.is_some() => {
-                        let limits = (steps.unwrap_or(NEAR_STEPS), most.unwrap_or(NEAR_USERS));
-                        self.graph_near(&path, limits).await
-                    }
-                    None if steps.is_some() || most.is_some() => Err(Refusal::malformed(
+                let limits = (steps.unwrap_or(NEAR_STEPS), most.unwrap_or(NEAR_USERS));
+                match (path, steps.is_some() || most.is_some()) {
+                    (Some(path), true) => self.graph_near(path, limits).await,
+                    (None, true) => Err(Refusal::malformed(
                         "the parameters \"depth\" and \"most\" are for a graph near a path",
                     )),
-                    path => self.graph(path.as_deref()).await,
+                    (path, false) => self.graph(path).await,
                 }
             }
-            "/v1/events" if path.is_none() => {
-                let (since, life) = (query.number("since")?, query.text("life"));
-                query.finish()?;
-                self.events((since, life.as_deref()), peer, stop)
-            }
-            "/v1/bounce" if path.is_none() => {
-                query.finish()?;
-                self.control(Act::Bounce, request, &peer).await
-            }
-            "/v1/park" if path.is_none() => {
-                query.finish()?;
-                self.control(Act::Park, request, &peer).await
-            }
-            "/v1/unpark" if path.is_none() => {
-                query.finish()?;
-                self.control(Act::Unpark, request, &peer).await
-            }
-            _ => Err(Refusal::malformed("it takes no parameter \"path\"")),
         }
     }
 

@@ -3,7 +3,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::is_zero;
 use super::origin::Origin;
 use super::state::{EngineState, WorkerState};
 
@@ -109,6 +108,11 @@ pub struct WorkerReport {
     /// Why its own report is not there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reporter: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+pub(super) fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// One start of a worker. Its times are in RFC 3339 with microseconds, and each is at or after the one

@@ -122,7 +122,7 @@ pub struct Counts {
     pub states: BTreeMap<String, usize>,
     /// The engines in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub engines: Vec<Counts>,
+    pub engines: Vec<Self>,
 }
 
 impl Counts {

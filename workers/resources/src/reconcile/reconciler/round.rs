@@ -58,18 +58,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
-            let actions: Vec<_> = judgement.actions.iter().map(ToString::to_string).collect();
-            let differing: Vec<_> =
-                judgement.differences.iter().map(|it| it.attribute.clone()).collect();
+            let differing = judgement.differing();
             let (what, origin) = noted(&differing, is_drift, told.as_ref());
             self.tell_change(&declaration.kind, (what, &judgement, told.as_ref()), began.elapsed());
             // A dependent that is notified sees the new state with the notification.
-            if let Some(state) = &state {
-                self.seat.publish(state.clone());
-            }
+            state.iter().for_each(|state| self.seat.publish(state.clone()));
             promise.keep();
             self.seat.tell(&differing, &judgement.actions);
-            let text = format!("{}: {}", what.word(), actions.join("; "));
+            let text = format!("{}: {}", what.word(), judgement.actions_in_words());
             self.links.journal.note(text, origin);
             if is_drift && told.is_none() {
                 self.setbacks.note_repair();
