@@ -321,7 +321,9 @@ impl Machine {
 
     pub(crate) fn unpark(&mut self, id: NodeId) {
         self.graph[id].is_parked = false;
-        self.blame(id, Cause::Call);
+        if !self.graph[id].is_active() {
+            self.blame(id, Cause::Call);
+        }
         self.end_soft_rest(id, Cause::Call);
         self.touch(id);
     }

@@ -122,6 +122,7 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
     let counts = machine.run(&["report", "--counts"]).await?;
     let trouble =
         json(&machine, &["report", "--only", "trouble", "--no-inputs", "--no-details"]).await?;
+    let shallow = json(&machine, &["report", "resources", "--depth", "0"]).await?;
     let near = machine.run(&["graph", "site.yaml", "--around", "a"]).await?;
     let live =
         json(&machine, &["graph", "--live", "--around", "resources/root", "--most", "1"]).await?;
@@ -136,6 +137,10 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
     let names: Vec<_> =
         resources["workers"].as_object().ok_or("no workers")?.keys().map(String::as_str).collect();
     assert_eq!((names, &resources["omitted"]), (vec!["bad"], &4.into()));
+    let workers = &shallow["worker"]["report"]["workers"];
+    assert_eq!(workers.as_object().map(serde_json::Map::len), Some(5), "{shallow}");
+    let own = &workers["a"]["report"];
+    assert_eq!((&own["last_event"], &own["omitted"][0]), (&Value::Null, &"last_event".into()));
     assert!(near.stdout.contains("\"root\" [label=\"root\\nfile\\n+1 user\"]"), "{near:?}");
     assert!(!near.stdout.contains("\"b\""), "{near:?}");
     let nodes = live["graphs"][0]["nodes"].as_array().ok_or("no nodes")?;

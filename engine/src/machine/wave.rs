@@ -129,6 +129,11 @@ impl Machine {
             return;
         }
         let is_urgent = node.is_urgent && old == Status::Up;
+        // What stops a user of this node is what stops the node, if another node does.
+        let stops = match node.cause.0 {
+            cause @ (Cause::Input(_) | Cause::Kill) if node.is_marked => cause,
+            _ => Cause::Input(id),
+        };
         for index in 0..self.graph[id].users.len() {
             let user = self.graph[id].users[index];
             let need = self.graph[user.node].inputs[user.input as usize].edge.need;
@@ -145,7 +150,8 @@ impl Machine {
                 }
                 self.touch(user.node);
                 if need.bounces() && (old == Status::Up || new == Status::Up) {
-                    self.input_changed(user.node, new == Status::Up, Cause::Input(id));
+                    let cause = if new == Status::Up { Cause::Input(id) } else { stops };
+                    self.input_changed(user.node, new == Status::Up, cause);
                 }
             }
         }

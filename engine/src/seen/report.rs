@@ -90,11 +90,11 @@ pub struct WorkerReport {
     /// Its last start. `None` before the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_start: Option<StartReport>,
-    /// Its first start. `None` if it had only one, which is `last_start`.
+    /// Its first start that came up, or the very first one if none did. `None` if that is `last_start`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_start: Option<StartReport>,
     /// The failed attempts at its work since it was last in good health: see
-    /// [`Health::degraded_until`](crate::Health::degraded_until). `None` if there were none.
+    /// [`Health::attempt_failed`](crate::Health::attempt_failed). `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptsReport>,
     /// The number of the last event about it; see [`Event::sequence`](crate::Event::sequence). `None` if
@@ -151,8 +151,7 @@ impl WorkerReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct StartReport {
-    /// The generation of the worker. Of a first start: the generation that was up first, because
-    /// those before it failed; or the last one so far if none was up.
+    /// The generation of the worker.
     pub generation: u32,
     /// When nothing held back the start any more.
     #[serde(serialize_with = "micros")]

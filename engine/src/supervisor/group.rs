@@ -199,6 +199,7 @@ impl EventLoop {
                 slot.last_start.cause = Cause::Call;
                 if !is_installed {
                     slot.installed = NonZeroU64::new(self.pace.now);
+                    slot.forget_starts();
                 }
                 slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
                 slot.is_source = manifold.as_ref().is_some_and(Manifold::is_source);

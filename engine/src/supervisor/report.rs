@@ -95,7 +95,12 @@ impl Registry {
         let inputs = self.input_reports(node, slot);
         let blocks_for = slot.blocks_for();
         let attempts = slot.attempts();
-        let first_start = slot.first_start.as_deref().filter(|_| slot.starts > 1).cloned();
+        let first_start = slot.first_start.as_deref();
+        let is_other = |first: &&FirstStart| {
+            let is_first_up = first.up.is_some() || !slot.last_start.is_up;
+            first.generation != slot.starts && is_first_up
+        };
+        let first_start = first_start.filter(is_other).cloned();
         let extras =
             RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start };
         WorkerSummary {
@@ -107,7 +112,7 @@ impl Registry {
             was_aborted: slot.was_aborted(),
             installed: slot.installed,
             last_event: slot.last_event_of_all().sequence(),
-            last_start: (slot.starts > 0).then(|| self.last_start(node)),
+            last_start: (slot.last_start.begun > 0).then(|| self.last_start(node)),
             started: slot.started,
             stopped: slot.stopped,
             until: self.waits_until(slot, state),
@@ -118,7 +123,12 @@ impl Registry {
     /// Returns the last start of a name's worker.
     fn last_start(&self, node: NodeId) -> FirstStart {
         let slot = &self.slots[node];
-        let LastStart { cause, ready, begun } = slot.last_start;
+        let LastStart { cause, ready, begun, .. } = slot.last_start;
+        // It has the name of the input, which may be forgotten since.
+        let kept = slot.first_start.as_deref().filter(|first| first.generation == slot.starts);
+        if let Some(kept) = kept {
+            return FirstStart { up: slot.last_up(), ..kept.clone() };
+        }
         let waited_for = match cause {
             Cause::Call | Cause::Kill => WaitedFor::Call,
             Cause::Input(input) => match &self.slots[input].name {
@@ -134,7 +144,10 @@ impl Registry {
 
     /// Keeps the first start of a name's worker before another start takes its place as the last one.
     pub(super) fn keep_first_start(&mut self, node: NodeId) {
-        if self.slots[node].starts > 0 && self.slots[node].first_start.is_none() {
+        let slot = &self.slots[node];
+        let is_first = slot.first_start.as_ref().is_none_or(|first| first.up.is_none());
+        let was_up = slot.last_start.is_up;
+        if slot.last_start.begun > 0 && is_first && (was_up || slot.first_start.is_none()) {
             let first = self.last_start(node);
             self.slots[node].first_start = Some(Box::new(first));
         }

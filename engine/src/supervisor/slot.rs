@@ -78,16 +78,16 @@ pub(super) struct Attempts {
 pub(super) struct LastStart {
     /// What it waited for last before that.
     pub(super) cause: Cause,
+    pub(super) is_up: bool,
     /// When it could start. Zero before the first start.
     pub(super) ready: Stamp,
     /// When it was begun.
     pub(super) begun: Stamp,
 }
 
-/// The first start of a name's worker.
+/// The first start of a name's worker that came up, or the first one if none did.
 #[derive(Clone)]
 pub(super) struct FirstStart {
-    /// The generation that was up first; the last one so far if none was.
     pub(super) generation: u32,
     pub(super) waited_for: WaitedFor,
     pub(super) ready: Stamp,
@@ -231,22 +231,23 @@ impl Slot {
     /// Records that a start is begun.
     pub(super) fn note_start(&mut self, (cause, ready): (Cause, Stamp), now: Stamp) {
         self.starts = self.starts.saturating_add(1);
-        self.last_start = LastStart { cause, ready, begun: now };
+        self.last_start = LastStart { cause, is_up: false, ready, begun: now };
     }
 
     /// Records that the worker is up.
     pub(super) fn note_up(&mut self, now: Stamp) {
         self.started = NonZeroU64::new(now);
-        if let Some(first) = &mut self.first_start
-            && first.up.is_none()
-        {
-            (first.generation, first.up) = (self.starts, self.started);
-        }
+        self.last_start.is_up = true;
     }
 
     /// Returns when the worker of the last start came up, if it did.
     pub(super) fn last_up(&self) -> Option<NonZeroU64> {
-        self.started.filter(|up| up.get() >= self.last_start.begun)
+        self.started.filter(|_| self.last_start.is_up)
+    }
+
+    /// Forgets the starts of a manifold that was uninstalled, when another one is installed.
+    pub(super) fn forget_starts(&mut self) {
+        (self.first_start, self.last_start) = (None, LastStart::default());
     }
 
     /// Records which inputs are present.

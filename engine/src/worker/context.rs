@@ -187,11 +187,18 @@ impl Health {
         self.send(Some(Degraded { reason, next_try: None, attempts: 0, held_by: None }));
     }
 
-    /// Reports that an attempt of the worker has failed, why, and when it tries again. The reason is
-    /// cut after 64 KiB.
+    /// Reports that the worker is degraded, why, and when it tries again. The reason is cut after
+    /// 64 KiB.
     ///
-    /// Each call is an attempt: the report counts them until the worker is in good health again.
+    /// A new time for the same reason makes no new event.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
+        let reason = text::cut(reason.into());
+        self.send(Some(Degraded { reason, next_try: Some(next_try), attempts: 0, held_by: None }));
+    }
+
+    /// Like [`degraded_until`](Self::degraded_until), because an attempt of the worker has failed. The
+    /// report counts the failed attempts until the worker is in good health again, and each is an event.
+    pub fn attempt_failed(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
         self.send(Some(Degraded { reason, next_try: Some(next_try), attempts: 1, held_by: None }));
     }

@@ -316,3 +316,25 @@ async fn events_can_be_asked_for_from_a_number_on() -> TestResult {
     assert!(matches!(engine.events_since(0).try_next(), Some(Notice::Missed(1))));
     Ok(clean_kill(engine).await?)
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bounce_is_the_cause_of_the_stops_of_all_that_depend_on_it() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, add_one(B)).await?;
+    engine.install(Name::<u32>::new("d"), add_one(C)).await?;
+    engine.settled().await?;
+    let mut events = EventRecorder::new(&engine);
+    engine.bounce(A).await?;
+    clean_kill(engine).await?;
+    events.finish().await?;
+
+    let seen = events.seen();
+    let bounced = seen.iter().find(|event| event.kind == EventKind::Bounced).ok_or("no bounce")?;
+    let stops = seen.iter().filter(|event| event.kind == EventKind::Stopping).take(4);
+    let stops: Vec<_> = stops.map(|event| (event.path(), event.cause)).collect();
+    let expected = ["/d", "/c", "/b", "/a"].map(|path| (path.to_owned(), Some(bounced.sequence)));
+    assert_eq!(stops, expected);
+    Ok(())
+}

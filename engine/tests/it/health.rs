@@ -56,7 +56,7 @@ async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
     let mut events = engine.events();
     let why = async || engine.why("a").await.map(|why| why.to_string()).unwrap_or_default();
 
-    health.degraded_until(Instant::now() + Duration::from_secs(8), "no route");
+    health.attempt_failed(Instant::now() + Duration::from_secs(8), "no route");
     assert_eq!(why().await, "/a is degraded: no route; next try in 8.0 s");
     let report = engine.report().await;
     let until = report.workers["a"].until.ok_or("for ever")?;
@@ -65,7 +65,7 @@ async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
     assert!(report.to_string().contains(&line), "{report}");
 
     // The same trouble is another attempt.
-    health.degraded_until(Instant::now() + Duration::from_secs(16), "no route");
+    health.attempt_failed(Instant::now() + Duration::from_secs(16), "no route");
     assert_eq!(why().await, "/a is degraded: no route; next try in 16.0 s");
     let attempts = engine.report().await.workers["a"].attempts.ok_or("no attempts")?;
     assert_eq!((attempts.count, attempts.first), (2, report.at));

@@ -88,7 +88,7 @@ async fn the_first_start_outlives_bounces() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_start_that_fails_lasts_until_the_worker_is_up() -> TestResult {
+async fn the_first_start_is_the_first_one_that_comes_up() -> TestResult {
     let backoff = Backoff::default().jitter(0.0).initial(4 * SECOND);
     let engine = test_engine().policy(test_policy().backoff(backoff)).build()?;
     let tries = Arc::new(AtomicU32::new(0));
@@ -108,11 +108,13 @@ async fn a_first_start_that_fails_lasts_until_the_worker_is_up() -> TestResult {
     let report = engine.report().await;
 
     let worker = &report.workers["web"];
-    let first = worker.first_start.as_ref().ok_or("no first start")?;
-    let last = worker.last_start.as_ref().ok_or("no start")?;
-    assert_eq!((first.generation, last.generation), (2, 2));
-    assert_eq!((took(first)?, took(last)?), (4 * SECOND, Duration::ZERO));
-    assert_eq!((&first.waited_for, &last.waited_for), (&WaitedFor::Call, &WaitedFor::Backoff));
+    let start = worker.last_start.as_ref().ok_or("no start")?;
+    assert_eq!((worker.first_start.as_ref(), start.generation), (None, 2));
+    assert_eq!((took(start)?, &start.waited_for), (Duration::ZERO, &WaitedFor::Backoff));
+    engine.bounce(WEB).await?;
+    engine.running(WEB).await?;
+    let report = engine.report().await;
+    assert_eq!(report.workers["web"].first_start.as_ref(), Some(start));
     Ok(clean_kill(engine).await?)
 }
 
@@ -136,5 +138,22 @@ async fn a_replaced_manifold_keeps_the_first_start_of_its_name() -> TestResult {
     let (before, after) = (&before.workers["web"], &report.workers["web"]);
     assert_eq!((&after.first_start, after.installed), (&before.last_start, before.installed));
     assert_eq!(after.last_start.as_ref().map(|last| &last.waited_for), Some(&WaitedFor::Delay));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifold_that_is_installed_anew_has_starts_of_its_own() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(DISK, slow(2)).await?;
+    engine.install(WEB, web(1)).await?;
+    engine.running(WEB).await?;
+    engine.uninstall_with_dependents(DISK).await?;
+    engine.install(WEB, web(1)).await?;
+
+    let report = engine.report().await;
+
+    let web = &report.workers["web"];
+    assert_eq!((&web.first_start, &web.last_start), (&None, &None));
+    assert_eq!(web.installed, Some(report.at));
     Ok(clean_kill(engine).await?)
 }

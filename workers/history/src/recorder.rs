@@ -25,7 +25,10 @@ const RUNS: i64 = 1_000;
 const EVENTS: i64 = 200_000;
 
 /// How many events keep their details.
-const DETAILS: i64 = 10_000;
+const DETAILS: i64 = 5_000;
+
+/// After how many more events the details of the oldest are forgotten.
+const TRIM_DETAILS: i64 = 500;
 
 /// After how many more events the oldest are forgotten.
 const TRIM: i64 = 10_000;
@@ -143,8 +146,11 @@ fn write_batch(
         }
     }
     let last = transaction.last_insert_rowid();
-    if last / TRIM != (last - batch.len() as i64) / TRIM {
+    let has_passed = |every| last / every != (last - batch.len() as i64) / every;
+    if has_passed(TRIM) {
         transaction.execute("DELETE FROM event WHERE id <= ?1", [last - EVENTS])?;
+    }
+    if has_passed(TRIM_DETAILS) {
         transaction.execute(
             "UPDATE event SET details = NULL WHERE id <= ?1 AND details IS NOT NULL",
             [last - DETAILS],

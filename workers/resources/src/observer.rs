@@ -11,7 +11,7 @@ use crate::account::{Accounted, Done};
 use crate::found::{Difference, summary};
 use crate::text::cut_after;
 
-/// The length of the texts of one event, in bytes.
+/// The length of the texts of one event, in characters.
 const LONGEST_TEXTS: usize = 64 * 1024;
 
 /// The length of the longest value in an event, in bytes of JSON.
@@ -61,8 +61,8 @@ pub struct Happened {
     /// What was not as declared, as a text of bounded length; empty if nothing was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub differences: String,
-    /// What was not as declared, per attribute. Texts are cut after 64 KiB in all, and of a value that is
-    /// longer than 4 KiB as JSON only the length is here.
+    /// What was not as declared, per attribute. Texts are cut after 65,536 characters in all, and of a value
+    /// that is longer than 4 KiB as JSON only the length is here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Difference>,
     /// The names of the actions that were done.
@@ -159,6 +159,26 @@ impl Happened {
     }
 }
 
+impl Happened {
+    /// Returns the event without values, diffs and lines: a rule may have to keep many.
+    pub(crate) fn brief(&self) -> Self {
+        let Self { event, resource, kind, differences, actions, error, why, took_ms, .. } = self;
+        Self {
+            event: *event,
+            resource: resource.clone(),
+            kind: kind.clone(),
+            differences: differences.clone(),
+            changes: Vec::new(),
+            actions: actions.clone(),
+            done: Vec::new(),
+            notified_by: self.notified_by.clone(),
+            error: error.clone(),
+            why: why.clone(),
+            took_ms: *took_ms,
+        }
+    }
+}
+
 /// Returns differences of bounded length.
 fn bounded(differences: &[Difference]) -> Vec<Difference> {
     let mut left = LONGEST_TEXTS;
@@ -168,7 +188,7 @@ fn bounded(differences: &[Difference]) -> Vec<Difference> {
     };
     let bounded = differences.iter().map(|difference| {
         let text = difference.text.as_ref().map(|text| cut_after(text, left));
-        left = left.saturating_sub(text.as_ref().map_or(0, String::len));
+        left = left.saturating_sub(text.as_ref().map_or(0, |text| text.chars().count()));
         let (old, new) = (value(&difference.old), value(&difference.new));
         Difference { attribute: difference.attribute.clone(), old, new, text }
     });

@@ -16,6 +16,10 @@ use crate::make::Made;
 use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
+use crate::text::cut_after;
+
+/// The length of the line of a failed action that its error quotes, in characters.
+const MAX_SAID: usize = 200;
 
 /// A resource from its open to its close.
 #[derive(Debug)]
@@ -104,8 +108,10 @@ impl Judgement {
             Self { is_changed, differences, done, actions, output, ..Self::default() };
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
-                let said = done.log.iter().rfind(|line| !error.contains(line.trim()));
-                let said = said.map_or_else(String::new, |line| format!("; it said: {line}"));
+                let said = done.log.iter().rfind(|line| !line.trim().is_empty());
+                let said = said.filter(|line| !error.contains(line.trim()));
+                let said = said.map(|line| format!("; it said: {}", cut_after(line, MAX_SAID)));
+                let said = said.unwrap_or_default();
                 let failure = format!("{}: {error}{said}", done.action);
                 judgement.failure = Some(Failure::Again(failure));
                 judgement.output.extend(done.log.iter().cloned());

@@ -22,8 +22,12 @@ use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
+use crate::text::cut_after;
 
 mod round;
+
+/// The length of the longest error in an event, in characters.
+const LONGEST_ERROR: usize = 4_000;
 
 /// What a look costs at least that a watch has caused and that has failed.
 const FAILED_LOOK: Duration = Duration::from_millis(100);
@@ -105,6 +109,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut is_seen = false;
         loop {
             let began = Instant::now();
+            self.last_failed = None;
             // Boxed, so that a resource at rest does not hold the memory of a look.
             let round = Box::pin(self.round()).await;
             if self.stop.is_stopped() {
@@ -141,7 +146,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.links.declaration.borrow().kind.clone();
         let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
         let failed = self.last_failed.as_ref();
-        self.tell(Happened { error: Some(error.to_owned()), ..event.with(&[], &[], failed) });
+        let error = Some(cut_after(error, LONGEST_ERROR));
+        self.tell(Happened { error, ..event.with(&[], &[], failed) });
     }
 
     /// Keeps an event as the resource's last one, and tells it to the observer.
@@ -185,6 +191,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// is to decide on ends the worker.
     fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
         self.is_waiting = false;
+        let is_failed = round.is_err();
         let trouble = match round {
             Ok(Judgement { remark, is_changed, holds, .. }) => {
                 self.setbacks.end_failures();
@@ -210,6 +217,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         match (trouble, next_try) {
             (None, _) => self.links.health.good(),
             (Some(trouble), None) => self.links.health.degraded(trouble),
+            (Some(trouble), Some(at)) if is_failed => self.links.health.attempt_failed(at, trouble),
             (Some(trouble), Some(at)) => self.links.health.degraded_until(at, trouble),
         }
         Ok(delay)

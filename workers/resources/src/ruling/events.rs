@@ -36,7 +36,7 @@ impl Observer for RuleEvents {
 
     fn happened(&self, event: &Happened) {
         self.inner.iter().for_each(|inner| inner.happened(event));
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(event.clone()) {
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(event.brief()) {
             let Happened { resource, event, .. } = event;
             tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");
         }

@@ -77,7 +77,7 @@ pub struct WorkerReport {
     /// does not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installed: Option<String>,
-    /// Its first start, if there was another one since.
+    /// Its first start that came up, or the very first one if none did; none if that is the last start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_start: Option<StartReport>,
     /// Its last start, if there was any.
@@ -120,8 +120,7 @@ pub(super) fn is_zero(count: &usize) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StartReport {
-    /// The generation of the worker. Of a first start: the generation that was up first, or the last
-    /// one so far if none was up.
+    /// The generation of the worker.
     pub generation: u32,
     /// When nothing held back the start any more.
     pub ready: String,

@@ -4,11 +4,19 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::report::{Detail, EngineReport, WorkerReport};
 use super::state::WorkerState;
 
+/// The length of a field of a worker's own report above which it is left out of the report of an engine, in bytes
+/// of JSON.
+const LONGEST_FIELD: usize = 512;
+
 /// The part of a report that is asked for. The default is all of it.
+///
+/// In the report of an engine, the own reports of workers in nested engines have only short fields: a field longer than
+/// 512 bytes as JSON is left out, and its name is in the list `omitted`. The report of the one worker has all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selection {
     /// How many levels of nested engines are reported: 0 for the workers of the engine itself. Default all.
@@ -38,7 +46,7 @@ impl Only {
         if text == "trouble" {
             return Some(Self::Trouble);
         }
-        match WorkerState::deserialize(serde_json::Value::from(text)) {
+        match WorkerState::deserialize(Value::from(text)) {
             Ok(WorkerState::Other(_)) | Err(_) => None,
             Ok(state) => Some(Self::State(state)),
         }
@@ -70,9 +78,14 @@ impl Selection {
         self.apply_at(report, 0);
     }
 
-    /// Leaves out of a worker's report what is not asked for. The worker itself is always asked for.
+    /// Leaves out of a worker's report what is not asked for. The worker itself is always asked for, and if it is
+    /// an engine, its workers are those that a depth of 0 reports.
     pub(crate) fn apply_to_one(&self, worker: &mut WorkerReport) {
-        self.keeps(worker, 0);
+        if let Some(Detail::Engine(nested)) = &mut worker.report {
+            self.apply_at(nested, 0);
+            nested.workers.values_mut().for_each(shorten);
+        }
+        self.strip(worker);
     }
 
     fn apply_at(&self, report: &mut EngineReport, level: u64) {
@@ -96,13 +109,38 @@ impl Selection {
                 worker.report = None;
             }
         }
+        self.strip(worker);
+        if level > 0 {
+            shorten(worker);
+        }
+        is_asked_for || has_nested
+    }
+
+    fn strip(&self, worker: &mut WorkerReport) {
         if self.without_inputs {
             worker.inputs.clear();
         }
         if self.without_details && matches!(worker.report, Some(Detail::Value(_))) {
             worker.report = None;
         }
-        is_asked_for || has_nested
+    }
+}
+
+/// Leaves out of what a worker reports of itself each field that is long, and lists their names as `omitted`: an
+/// engine has many workers.
+fn shorten(worker: &mut WorkerReport) {
+    if let Some(Detail::Value(Value::Object(report))) = &mut worker.report {
+        let mut omitted = Vec::new();
+        report.retain(|name, value| {
+            let is_short = value.to_string().len() <= LONGEST_FIELD;
+            if !is_short {
+                omitted.push(Value::from(name.as_str()));
+            }
+            is_short
+        });
+        if !omitted.is_empty() {
+            report.insert("omitted".to_owned(), omitted.into());
+        }
     }
 }
 

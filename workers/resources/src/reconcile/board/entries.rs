@@ -299,11 +299,11 @@ impl Entries {
         targets.iter().for_each(|target| self.tell_as(target, &source, notice));
     }
 
-    /// Notifies one resource, for a reason that is no resource; returns whether there is one.
     pub(super) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
+    /// Notifies one resource, for a reason that is no resource; returns whether there is one.
     pub(super) fn tell_one(&mut self, target: &str, notice: &Notice) -> bool {
         let is_there = self.has(target);
         if is_there {
