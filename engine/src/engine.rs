@@ -30,6 +30,7 @@ use crate::supervisor::call::{Call, Question};
 use crate::supervisor::job::Caller;
 use crate::supervisor::life::{Life, Verdict};
 use crate::supervisor::reply::Reply;
+use crate::vocabulary::clock::Timestamp;
 use crate::vocabulary::name::Name;
 use crate::vocabulary::policy::LONG;
 use crate::vocabulary::spawned::Spawned;
@@ -440,13 +441,19 @@ impl Engine {
         self.shared.environment.log.subscribe(None)
     }
 
-    /// Like [`events`](Self::events), but from the event with this number on: first those that are
-    /// still in the log, then what comes. How many are not in the log any more is told first.
+    /// Like [`events`](Self::events), but begins with the event of this number. If the log no longer has
+    /// it, the first notice says how many events are missed.
     ///
     /// The log keeps events only while anyone follows them. So an agent that wants all of its boot
     /// follows its engine before it installs anything.
     pub fn events_since(&self, sequence: u64) -> Events {
         self.shared.environment.log.subscribe(Some(sequence))
+    }
+
+    /// Returns when the outermost engine began. Another run of the program has another moment, so it
+    /// tells apart the numbers of events of one run from those of another.
+    pub fn began(&self) -> Timestamp {
+        self.shared.environment.log.began().into()
     }
 
     /// Begins to stop all workers, dependents before what they depend on. Later calls change

@@ -12,6 +12,9 @@ use crate::{exit, print};
 /// How many lines are printed of those by their own time, and of those that are not up.
 const LISTED: usize = 40;
 
+/// Of how many workers that are not up the agent is asked why.
+const EXPLAINED: usize = 20;
+
 /// What of the boot is shown.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -41,7 +44,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let Subject::Engine(report) = client.report_part(None, &part).await? else {
         anyhow::bail!("the agent reports what this version does not know");
     };
-    let boot = Boot::of(&report);
+    let mut boot = Boot::of(&report);
+    for worker in boot.not_up.iter_mut().take(EXPLAINED) {
+        worker.why = client.why(&worker.path).await.ok().map(|answer| answer.text);
+    }
     match (args.what, args.path) {
         (Some(What::Blame), _) => print::data(global.output, &boot, blame)?,
         (None, None) => print::data(global.output, &boot, write)?,
@@ -78,7 +84,11 @@ fn write(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "not up:")?;
-    for NotUp { path, state, error, .. } in boot.not_up.iter().take(LISTED) {
+    for NotUp { why, path, state, error, .. } in boot.not_up.iter().take(LISTED) {
+        if let Some(why) = why {
+            writeln!(out, "  {}", print::indented(why, 4))?;
+            continue;
+        }
         let error = error.as_ref().map(|error| format!(": {}", print::first_line(error)));
         let (path, state) = (resource_path(path), state.replace('_', " "));
         writeln!(out, "  {} {state}{}", print::one_line(&path), error.unwrap_or_default())?;
@@ -126,6 +136,11 @@ fn steps(steps: &[BootStep], out: &mut dyn Write) -> io::Result<()> {
         }
         if step.generation > 1 {
             write!(out, ", at its start {}", step.generation)?;
+        }
+        match step.failed_attempts {
+            0 => {}
+            1 => out.write_all(b", after a failed attempt")?,
+            failed => write!(out, ", after {failed} failed attempts")?,
         }
         writeln!(out)?;
     }

@@ -83,7 +83,7 @@ fn write(line: &EventLine, out: &mut dyn Write) -> io::Result<()> {
     };
     let text = print::first_line(&event.text);
     let (at, path) = (print::one_line(&event.at), print::one_line(&event.path));
-    write!(out, "{at} {path} {text}")?;
+    write!(out, "{} {at} {path} {text}", event.sequence)?;
     match &event.origin {
         Some(origin) => {
             writeln!(out, " ({}: {})", print::one_line(&origin.who), print::one_line(&origin.why))

@@ -271,9 +271,9 @@ fn own_report(value: &Value, out: &mut dyn Write) -> io::Result<()> {
     let event = value.as_object_mut().and_then(|value| value.remove("last_event"));
     if let Some(event) = event.and_then(|event| serde_json::from_value(event).ok()) {
         last_event(&event, out)?;
-        if value.as_object().is_some_and(Map::is_empty) {
-            return Ok(());
-        }
+    }
+    if value.as_object().is_some_and(Map::is_empty) {
+        return Ok(());
     }
     let text = serde_json::to_string_pretty(&value)?;
     text.lines().try_for_each(|line| writeln!(out, "  {}", one_line(line)))

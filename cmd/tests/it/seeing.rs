@@ -25,9 +25,13 @@ async fn the_last_change_of_a_resource_is_in_its_report_and_on_record() -> TestR
     agent.until_logged(&["page: repaired"]).await?;
 
     let report = json(&machine, &["report", "resources/page"]).await?;
+    let number = report["worker"]["last_event"].as_u64().ok_or("no number")?;
+    let since = json(&machine, &["report", "--since", &number.to_string()]).await?;
     let shown = machine.run(&["report", "resources/page"]).await?;
     let history = machine.run(&["history", "page", "--output", "json"]).await?;
 
+    let resources = &since["engine"]["workers"]["resources"]["report"]["workers"];
+    assert!(resources.get("page").is_some(), "{since}");
     let event = &report["worker"]["report"]["last_event"];
     assert_eq!((&event["event"], &event["resource"]), (&"repaired".into(), &"page".into()));
     let change = &event["changes"][0];
@@ -66,6 +70,12 @@ async fn a_command_that_fails_is_reported_with_what_it_said() -> TestResult {
     assert_eq!(worker["state"], "starting");
     assert!(worker["attempts"]["count"].as_u64() >= Some(1), "{worker}");
     assert_eq!(worker["last_start"]["generation"], 1);
+    let event = &worker["report"]["last_event"];
+    assert_eq!(
+        (&event["event"], &event["done"][0]["action"]["name"]),
+        (&"failed".into(), &"run".into())
+    );
+    assert_eq!(event["done"][0]["log"][0], "no seat is free");
     agent.clean_kill(&machine).await
 }
 
@@ -90,7 +100,7 @@ async fn events_are_given_from_the_boot_on_and_only_of_this_life() -> TestResult
         let line = within(lines.next_line()).await??.ok_or("the stream ended")?;
         events.push(serde_json::from_str(&line)?);
     }
-    let other = machine.run(&["events", "--since", "0123:0"]).await?;
+    let other = machine.run(&["events", "--since", "2026-01-01T00:00:00Z:0"]).await?;
     let wrong = machine.run(&["events", "--since=-1"]).await?;
 
     let numbers: Vec<_> = events.iter().map(|event| event["sequence"].as_u64()).collect();
@@ -170,7 +180,7 @@ async fn the_boot_names_what_took_long_and_what_is_not_up() -> TestResult {
     let lines: Vec<_> = boot.stdout.lines().collect();
     assert!(lines[2].starts_with("/agent/resources/page @"), "{boot:?}");
     assert!(lines[3].starts_with("  /agent/resources/slow @"), "{boot:?}");
-    assert!(boot.stdout.contains("not up:\n  /agent/resources/bad starting: "), "{boot:?}");
+    assert!(boot.stdout.contains("not up:\n  /agent/resources/bad is not up yet: "), "{boot:?}");
     let chain = chain["chain"].as_array().ok_or("no chain")?;
     let paths: Vec<_> = chain.iter().filter_map(|step| step["path"].as_str()).collect();
     assert_eq!(paths[..3], ["/agent/resources/page", "/agent/resources/slow", "/agent/resources"]);

@@ -211,6 +211,8 @@ impl EngineBuilder {
         let Self { outer, name, workers, wrap, metrics, .. } = self;
         let around = outer.as_ref().map(|outer| &outer.shared.environment);
         let prefix = outer.as_ref().map_or_else(String::new, |outer| outer.ctx.path());
+        let wall = around.map_or_else(Wall::now, |around| around.clock.now());
+        let new_log = || Arc::new(Log::new(event_capacity, wall));
         let environment = Arc::new(Environment {
             path: name.map_or(prefix.clone(), |name| format!("{prefix}/{name}")).into(),
             policy: Arc::new(self.policy),
@@ -226,11 +228,8 @@ impl EngineBuilder {
                 .or_else(|| around.map(|around| around.workers.clone()))
                 .unwrap_or_else(Handle::current),
             driver: around.map_or_else(current, |around| around.driver.clone()),
-            log: around.map_or_else(|| Arc::new(Log::new(event_capacity)), |a| Arc::clone(&a.log)),
-            clock: Clock {
-                began: Instant::now(),
-                wall: around.map_or_else(Wall::now, |around| around.clock.now()),
-            },
+            log: around.map_or_else(new_log, |around| Arc::clone(&around.log)),
+            clock: Clock { began: Instant::now(), wall },
             selections: Selections::default(),
             shows_carriers: self.shows_carriers
                 || around.is_some_and(|around| around.shows_carriers),

@@ -43,16 +43,15 @@ pub struct Event {
     /// and all engines nested in it, while anyone follows them.
     pub sequence: u64,
     /// When it happened. Events that an engine makes in one turn of its loop all have the time at
-    /// which that turn began. An event that a worker notes meanwhile may have a later time and a
-    /// lower number.
+    /// which that turn began.
     pub at: Timestamp,
     /// What happened.
     pub kind: EventKind,
     /// Who asked for it, if anyone did and was named.
     pub origin: Option<Arc<Origin>>,
-    /// The number of the event that caused it: a start follows an input that came up, a stop one that
-    /// went. `None` if it was a call, nothing, or an event of another engine or before anyone followed
-    /// the events.
+    /// The number of the event that caused it. The start of a worker names the event of the input that
+    /// came up, its stop the event that stops the input. `None` if a call or nothing caused it, or an
+    /// event of another engine, or one that came before anyone followed the events.
     pub cause: Option<u64>,
     pub(crate) engine: Arc<str>,
     /// The worker that the event is about; none if it is about the engine.

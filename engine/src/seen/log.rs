@@ -91,6 +91,8 @@ impl Drop for Events {
 /// The events of a tree of engines: a ring of the newest, shared by all subscribers.
 #[derive(Debug)]
 pub(crate) struct Log {
+    /// When the outermost engine began.
+    began: Wall,
     ring: Mutex<Ring>,
     pushed: Notify,
     followers: AtomicUsize,
@@ -163,10 +165,15 @@ impl Ring {
 }
 
 impl Log {
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize, began: Wall) -> Self {
         let (records, moments) = (VecDeque::new(), VecDeque::new());
         let ring = Ring { records, moments, next: 0, capacity, is_closed: false };
-        Self { ring: Mutex::new(ring), pushed: Notify::new(), followers: AtomicUsize::new(0) }
+        let (ring, pushed) = (Mutex::new(ring), Notify::new());
+        Self { began, ring, pushed, followers: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn began(&self) -> Wall {
+        self.began
     }
 
     /// Returns a subscriber to the events from this number on; from now on if there is none.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Near<'a> {
     /// The nodes.
     pub names: BTreeSet<&'a str>,
-    /// How many users of a node are left out. Without the nodes of which all users are there.
+    /// How many users are left out, for each node that has more users than `names` has.
     pub more_users: BTreeMap<&'a str, usize>,
 }
 

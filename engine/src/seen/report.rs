@@ -164,6 +164,9 @@ pub struct StartReport {
     /// When the worker was up. `None` if it was not.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "maybe_micros")]
     pub up: Option<Timestamp>,
+    /// How many attempts of the worker had failed when it came up; see
+    /// [`Health::attempt_failed`](crate::Health::attempt_failed).
+    pub failed_attempts: u32,
 }
 
 /// What a worker waits for last before it can start.

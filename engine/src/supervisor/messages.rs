@@ -11,13 +11,14 @@ use super::{Because, EventLoop};
 use crate::machine::{
     End, EndKind, Generation, Left, NodeId, Phase, Port, Rest, Status, StopStage, View,
 };
-use crate::seen::event::EventKind;
+use crate::seen::event::{EventKind, Origin};
+use crate::seen::log::EventRef;
 use crate::seen::report::Reporter;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::finish::Finish;
 use crate::worker::latest::{Latest, Published};
-use crate::worker::message::Message;
+use crate::worker::message::{Message, Note};
 
 /// The least time for dropping what a worker offered. So even a worker without a grace is not stuck
 /// during the short time that its drop takes.
@@ -39,6 +40,10 @@ impl EventLoop {
                 self.on_changed(node, generation, index, latest);
             }
             Message::Health { node, generation } => self.on_health(node, generation),
+            Message::Reports { node, generation, reporter } => {
+                self.on_reports(node, generation, reporter);
+            }
+            Message::Noted(note) => self.on_noted(*note),
             Message::Gone { node, generation } => self.on_gone(node, generation),
             Message::Unpin(node) => self.registry.machine.unpin(node),
             Message::Awaits { node, generation, id, what } => {
@@ -63,7 +68,9 @@ impl EventLoop {
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
             return self.discard_of(node, generation, (outputs, reporter));
         };
-        worker.ask = reporter.map(|reporter| Ask::new(reporter, worker.stopper.clone()));
+        if let Some(reporter) = reporter {
+            worker.ask = Some(Ask::new(reporter, worker.stopper.clone()));
+        }
         worker.outputs = outputs;
         // A worker that was told to stop offers nothing any more.
         if is_told {
@@ -309,11 +316,38 @@ impl EventLoop {
         let worker = self.registry.worker(node, generation);
         let Some(degraded) = worker.and_then(|worker| worker.stopper.take_health()) else { return };
         if let Some(kind) = self.registry.slots[node].note_health(degraded, self.pace.now) {
-            let last = self.registry.slots[node].last_event;
-            self.note(node, None, || kind);
-            let slot = &mut self.registry.slots[node];
-            let event = std::mem::replace(&mut slot.last_event, last);
-            slot.extras_mut().health_event = event;
+            self.note_aside(node, None, kind);
+        }
+    }
+
+    fn on_reports(&mut self, node: NodeId, generation: Generation, reporter: Reporter) {
+        let has_ended = self.registry.machine.view(node).phase == Phase::Lingering;
+        let Some(worker) = self.registry.worker(node, generation).filter(|_| !has_ended) else {
+            return self.discard_of(node, generation, reporter);
+        };
+        let before = worker.ask.replace(Ask::new(reporter, worker.stopper.clone()));
+        if let Some(before) = before {
+            self.discard_of(node, generation, before.withdraw());
+        }
+    }
+
+    fn on_noted(&mut self, note: Note) {
+        let Note { node, generation, name, text, origin } = note;
+        let (kind, origin) = (EventKind::Noted { text }, Arc::new(origin));
+        match self.registry.worker(node, generation) {
+            Some(_) => self.note_aside(node, Some(&origin), kind),
+            None => self.outbox.note(Some(&name), (Some(&origin), EventRef::default()), kind),
+        }
+    }
+
+    /// Makes an event about a worker that causes no other event.
+    fn note_aside(&mut self, node: NodeId, origin: Option<&Arc<Origin>>, kind: EventKind) {
+        let last = self.registry.slots[node].last_event;
+        self.note(node, origin, || kind);
+        let slot = &mut self.registry.slots[node];
+        let event = std::mem::replace(&mut slot.last_event, last);
+        if event != last {
+            slot.extras_mut().aside_event = event;
         }
     }
 }

@@ -97,7 +97,7 @@ impl Registry {
         let attempts = slot.attempts();
         let first_start = slot.first_start.as_deref();
         let is_other = |first: &&FirstStart| {
-            let is_first_up = first.up.is_some() || !slot.last_start.is_up;
+            let is_first_up = first.up.is_some() || !slot.has_come_up;
             first.generation != slot.starts && is_first_up
         };
         let first_start = first_start.filter(is_other).cloned();
@@ -139,14 +139,16 @@ impl Registry {
             Cause::Backoff => WaitedFor::Backoff,
             Cause::End => WaitedFor::End,
         };
-        FirstStart { generation: slot.starts, waited_for, ready, begun, up: slot.last_up() }
+        let (generation, up) = (slot.starts, slot.last_up());
+        let failed_attempts = slot.failed_attempts();
+        FirstStart { generation, waited_for, ready, begun, up, failed_attempts }
     }
 
     /// Keeps the first start of a name's worker before another start takes its place as the last one.
     pub(super) fn keep_first_start(&mut self, node: NodeId) {
         let slot = &self.slots[node];
         let is_first = slot.first_start.as_ref().is_none_or(|first| first.up.is_none());
-        let was_up = slot.last_start.is_up;
+        let was_up = slot.has_come_up;
         if slot.last_start.begun > 0 && is_first && (was_up || slot.first_start.is_none()) {
             let first = self.last_start(node);
             self.slots[node].first_start = Some(Box::new(first));

@@ -54,6 +54,8 @@ pub(super) struct Slot {
     pub(super) installed: Option<NonZeroU64>,
     /// Its last start.
     pub(super) last_start: LastStart,
+    /// Whether the worker of the last start has come up.
+    pub(super) has_come_up: bool,
     /// Its first start, once another one may follow.
     pub(super) first_start: Option<Box<FirstStart>>,
     pub(super) started: Option<NonZeroU64>,
@@ -78,7 +80,6 @@ pub(super) struct Attempts {
 pub(super) struct LastStart {
     /// What it waited for last before that.
     pub(super) cause: Cause,
-    pub(super) is_up: bool,
     /// When it could start. Zero before the first start.
     pub(super) ready: Stamp,
     /// When it was begun.
@@ -93,6 +94,7 @@ pub(super) struct FirstStart {
     pub(super) ready: Stamp,
     pub(super) begun: Stamp,
     pub(super) up: Option<NonZeroU64>,
+    pub(super) failed_attempts: u32,
 }
 
 /// Data that few slots have. It is boxed, so that each of a hundred thousand idle workers costs
@@ -105,8 +107,10 @@ pub(super) struct SlotExtras {
     pub(super) last_error: Option<LastError>,
     pub(super) degraded: Option<Degraded>,
     pub(super) attempts: Option<Attempts>,
-    /// The last event about its health, which causes no other event.
-    pub(super) health_event: EventRef,
+    /// How many attempts had failed when the worker of the last start came up.
+    failed_attempts: u32,
+    /// The last event about it that causes no other event: of its health, or a note.
+    pub(super) aside_event: EventRef,
     /// How many of its workers an admission has refused.
     pub(super) refused: u32,
     /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
@@ -231,23 +235,34 @@ impl Slot {
     /// Records that a start is begun.
     pub(super) fn note_start(&mut self, (cause, ready): (Cause, Stamp), now: Stamp) {
         self.starts = self.starts.saturating_add(1);
-        self.last_start = LastStart { cause, is_up: false, ready, begun: now };
+        self.last_start = LastStart { cause, ready, begun: now };
+        self.has_come_up = false;
     }
 
     /// Records that the worker is up.
     pub(super) fn note_up(&mut self, now: Stamp) {
         self.started = NonZeroU64::new(now);
-        self.last_start.is_up = true;
+        self.has_come_up = true;
+        let failed = self.attempts().map_or(0, |attempts| attempts.count);
+        if failed > 0 || self.failed_attempts() > 0 {
+            self.extras_mut().failed_attempts = failed;
+        }
     }
 
     /// Returns when the worker of the last start came up, if it did.
     pub(super) fn last_up(&self) -> Option<NonZeroU64> {
-        self.started.filter(|_| self.last_start.is_up)
+        self.started.filter(|_| self.has_come_up)
+    }
+
+    /// Returns how many attempts had failed when the worker of the last start came up.
+    pub(super) fn failed_attempts(&self) -> u32 {
+        self.extras().map_or(0, |extras| extras.failed_attempts)
     }
 
     /// Forgets the starts of a manifold that was uninstalled, when another one is installed.
     pub(super) fn forget_starts(&mut self) {
         (self.first_start, self.last_start) = (None, LastStart::default());
+        self.has_come_up = false;
     }
 
     /// Records which inputs are present.
@@ -295,14 +310,14 @@ impl Slot {
     pub(super) fn number_events(&mut self, first: u64) {
         self.last_event = self.last_event.numbered(first);
         if let Some(extras) = &mut self.extras {
-            extras.health_event = extras.health_event.numbered(first);
+            extras.aside_event = extras.aside_event.numbered(first);
         }
     }
 
     /// Returns the last event about it.
     pub(super) fn last_event_of_all(&self) -> EventRef {
-        let of_health = self.extras().map_or_else(EventRef::default, |extras| extras.health_event);
-        self.last_event.later(of_health)
+        let aside = self.extras().map_or_else(EventRef::default, |extras| extras.aside_event);
+        self.last_event.later(aside)
     }
 
     pub(super) fn attempts(&self) -> Option<Attempts> {

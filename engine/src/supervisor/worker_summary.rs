@@ -62,6 +62,7 @@ impl WorkerSummary {
             waited_for: start.waited_for,
             begun: wall.at(start.begun).into(),
             up: start.up.map(at),
+            failed_attempts: start.failed_attempts,
         };
         let RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start } =
             self.extras.map(|extras| *extras).unwrap_or_default();

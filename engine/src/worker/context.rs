@@ -6,13 +6,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::awaits::Waiting;
-use super::host::{Environment, Identity};
-use super::message::Message;
+use super::host::Identity;
+use super::message::{Message, Note};
 use super::observe::Observed;
 use super::stop::Stop;
 use super::stop::cell::Degraded;
-use crate::seen::event::{EventKind, Origin};
-use crate::seen::log::{EventRef, Record};
+use crate::seen::event::Origin;
+use crate::seen::report::{self, Detail};
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::text;
 
@@ -84,6 +84,24 @@ impl Context {
     /// Returns the handle with which the worker adds notes to the events.
     pub fn journal(&self) -> Journal {
         Journal { stop: self.stop.clone() }
+    }
+
+    /// Sets the asynchronous function that returns the worker's own report, from now on, also before the
+    /// worker is up. A reporter that was set before is not asked any more.
+    ///
+    /// The reporter runs in a task of its own. The report names a reporter that does not answer
+    /// within the report deadline. Such a reporter is not asked again before it has answered.
+    pub fn report<P, F, D>(&self, reporter: P)
+    where
+        P: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = D> + Send + 'static,
+        D: Into<Detail>,
+    {
+        self.stop.set_drops();
+        let Identity { host, node, generation, .. } = self.stop.identity();
+        let (node, generation) = (*node, *generation);
+        let reporter = report::reporter(reporter);
+        host.send(Message::Reports { node, generation, reporter });
     }
 
     /// Runs short blocking work on a thread of tokio's blocking pool; see [`Stop::blocking`].
@@ -243,23 +261,15 @@ pub struct Journal {
 impl Journal {
     /// Notes what the worker has done, who asked for it and why. Each text is cut after 64 KiB.
     ///
-    /// A note does not wait for the loop. It may come before the engine's events of the same
-    /// moment.
+    /// A note that comes after the worker's end is an event too, as long as the engine runs.
     pub fn note(&self, text: impl Into<String>, origin: Origin) {
-        let identity = self.stop.identity();
-        let Environment { log, clock, path, .. } = identity.environment();
-        if !log.is_followed() {
+        let Identity { host, node, generation, name, .. } = self.stop.identity();
+        if !host.environment().log.is_followed() {
             return;
         }
-        let kind = EventKind::Noted { text: text::cut(text.into()) };
-        let mut records = Vec::new();
-        Record::push(
-            &mut records,
-            kind,
-            (Some(&Arc::new(Origin::new(origin.who, origin.why))), EventRef::default()),
-            Some(&identity.name),
-        );
-        log.push(clock.now(), path, &mut records);
+        let (text, origin) = (text::cut(text.into()), Origin::new(origin.who, origin.why));
+        let (node, generation, name) = (*node, *generation, name.clone());
+        host.send(Message::Noted(Box::new(Note { node, generation, name, text, origin })));
     }
 }
 

@@ -5,8 +5,19 @@ use std::sync::Arc;
 use super::finish::Finish;
 use super::latest::Latest;
 use crate::machine::{Generation, NodeId};
+use crate::seen::event::Origin;
 use crate::seen::report::Reporter;
+use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Outputs;
+
+/// What a worker notes.
+pub(crate) struct Note {
+    pub(crate) node: NodeId,
+    pub(crate) generation: Generation,
+    pub(crate) name: Text,
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
 
 /// A message to the loop. Workers send all of them except `Unpin`: it comes from a follower outside
 /// the loop that no longer needs the name.
@@ -38,6 +49,14 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
     },
+    /// A worker has a reporter before it is up.
+    Reports {
+        node: NodeId,
+        generation: Generation,
+        reporter: Reporter,
+    },
+    /// A worker notes what it has done. The name is that of the worker, whose node may be another's by now.
+    Noted(Box<Note>),
     /// An ended worker is gone: nothing of it lingers.
     Gone {
         node: NodeId,

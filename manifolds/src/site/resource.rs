@@ -55,17 +55,16 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let kind = setting.kinds.get(&declaration.borrow().kind).cloned();
             let is_program = kind.is_ok_and(|kind| kind.is_supervised());
             let (name, events) = (declaration.borrow().name.clone(), board.clone());
-            let offer = move |state| {
-                let up = up.report(move || {
-                    // A program of another kind was started when it is up.
-                    let has_program = is_program || reported.status().is_some();
-                    let program = has_program.then(|| ("program", json!(reported.status())));
-                    let event = events.last_event(&name).map(|event| ("last_event", json!(*event)));
-                    let known = program.into_iter().chain(event);
-                    ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
-                });
-                drop(up.ready((Changing::new(state),)));
-            };
+            // A resource that is not as declared yet has a last event too.
+            up.context().report(move || {
+                // A program of another kind was started when it is up.
+                let has_program = is_program || reported.status().is_some();
+                let program = has_program.then(|| ("program", json!(reported.status())));
+                let event = events.last_event(&name).map(|event| ("last_event", json!(*event)));
+                let known = program.into_iter().chain(event);
+                ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
+            });
+            let offer = move |state| drop(up.ready((Changing::new(state),)));
             let links = Links { declaration, watches, board, claims, program, health, journal };
             reconcile(setting, links, offer, stop).await
         },

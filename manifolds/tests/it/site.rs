@@ -9,6 +9,7 @@ mod machine;
 mod parts;
 mod process;
 mod repairs;
+mod rules;
 mod seeds;
 mod settled;
 mod swap;

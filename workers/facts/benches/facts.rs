@@ -31,7 +31,10 @@ fn main() -> BenchResult {
     println!("| work | here | against | ratio, of at most |");
     println!("| --- | --- | --- | --- |");
     load()?;
-    update()?;
+    update("change one of 10,000 facts, durably", json!({}))?;
+    let host = |at| (format!("h{at}"), json!({"facts": {"ntp": at}}));
+    let layers = json!({"layers": {"host": map(20, host)}});
+    update("the same with layers of 20 hosts", layers)?;
     watchers()?;
     memory()
 }
@@ -139,11 +142,15 @@ fn insert_all(insert: &mut rusqlite::Statement<'_>, path: &Pointer, value: &Valu
     }
 }
 
-/// Changes one of 10,000 facts, on disk.
-fn update() -> BenchResult {
+/// Changes one of 10,000 facts, on disk, beside these others.
+fn update(work: &str, others: Value) -> BenchResult {
     let folder = tempfile::tempdir()?;
     let facts = opened(&folder.path().join("facts.db"))?;
-    let load = Load::read(&json!({"version": 1, "facts": servers()}), false)?;
+    let (Value::Object(mut all), Value::Object(others)) = (servers(), others) else {
+        return Err("facts are maps".into());
+    };
+    all.extend(others);
+    let load = Load::read(&json!({"version": 1, "facts": all}), false)?;
     facts.submit(&Submission::new(Change::Load(load), "bench"), SystemTime::UNIX_EPOCH)?;
     let connection = bare(&folder.path().join("bare.db"))?;
     connection.execute("INSERT INTO fact VALUES ('/servers/h1.example.com/mem', '1')", [])?;
@@ -158,7 +165,7 @@ fn update() -> BenchResult {
         })?);
         against.push(time(|| Ok(put.execute([round.to_string()])?))?);
     }
-    row("change one of 10,000 facts, durably", here, "commit of one row", against, 1.5);
+    row(work, here, "commit of one row", against, 1.5);
     Ok(())
 }
 

@@ -10,7 +10,8 @@ use crate::pointer::Pointer;
 use crate::schema::{Schema, Schemas};
 use crate::store::StoreError;
 use crate::tree::Tree;
-use crate::update::{Update, Version};
+use crate::update::Update;
+use crate::version::Version;
 use crate::violation::{Invalid, Violation, did_you_mean};
 
 /// A requested change: its author and its conditions.

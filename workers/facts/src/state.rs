@@ -16,7 +16,8 @@ use crate::pointer::Pointer;
 use crate::schema::{Extent, Schemas};
 use crate::store::{Commit, Document, Entry, StoreError, Stored};
 use crate::tree::Tree;
-use crate::update::{Update, Version, check_reason};
+use crate::update::Update;
+use crate::version::{Version, check_reason};
 use crate::violation::{Sink, Violation};
 
 /// The facts at one moment. Cheap to clone. Two snapshots are equal if they come from the same commit.

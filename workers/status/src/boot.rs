@@ -16,7 +16,7 @@ const QUIET: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Boot {
-    /// When the last essential worker was up; `None` while one is not.
+    /// When the last essential worker was up; `None` while one is not, or if there is none.
     pub up_after: Option<f64>,
     /// The critical path, last worker first: each step waited for the next one. It leads to the essential worker
     /// that was up last.
@@ -45,6 +45,8 @@ pub struct BootStep {
     pub begun: f64,
     /// When it was up.
     pub up: f64,
+    /// How many attempts of its own had failed by then.
+    pub failed_attempts: u32,
     /// What it waited for last.
     pub waited_for: WaitedFor,
     /// The path of the worker that it waited for last: an input, or the worker whose engine it is in.
@@ -63,6 +65,9 @@ impl BootStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotUp {
+    /// The chain to the root cause in words, for those of which the agent was asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// The worker's path.
     pub path: String,
     /// What it is doing, as a word.
@@ -87,7 +92,8 @@ impl Boot {
     /// Finds the boot in a report of a whole agent.
     ///
     /// A worker that was installed after the boot, by hand or by a reload, is not in it: the boot is over when
-    /// everything that was installed until then is up and nothing more is installed for a second.
+    /// everything that was installed until then is up, except what has failed, and nothing more is installed for a
+    /// second.
     pub fn of(report: &EngineReport) -> Self {
         let mut all = Vec::new();
         collect(report, None, &mut all);
@@ -98,7 +104,12 @@ impl Boot {
             .iter()
             .take_while(|timed| {
                 let is_later = timed.installed.duration_since(end).is_ok_and(|gap| gap > QUIET);
-                if let (false, Some((_, [.., up]))) = (is_later, &timed.start) {
+                // A worker that has failed may be mended much later: the boot does not wait for it.
+                let is_plain =
+                    |start: &StartReport| start.generation == 1 && start.failed_attempts == 0;
+                if let (false, Some((start, [.., up]))) = (is_later, &timed.start)
+                    && is_plain(start)
+                {
                     end = end.max(*up);
                 }
                 !is_later
@@ -181,6 +192,7 @@ impl Timed<'_> {
             ready: since(ready),
             begun: since(begun),
             up: since(up),
+            failed_attempts: start.failed_attempts,
             waited_for: start.waited_for.clone(),
             after,
         })
@@ -190,6 +202,7 @@ impl Timed<'_> {
         let WorkerReport { path, state, is_essential, degraded, error, .. } = self.worker;
         let error = error.as_ref().map(|error| error.text.clone());
         NotUp {
+            why: None,
             path: path.clone(),
             state: state.to_string(),
             is_essential: *is_essential,
@@ -227,18 +240,22 @@ mod tests {
         let mut site = worker("/a/site", json!({"input": "config"}), [0.0, 2.0, 2.0, 2.5]);
         site["report"] = json!({"path": "/a/site", "state": "running", "is_healthy": true, "at": "",
             "workers": {"page": worker("/a/site/page", json!("call"), [2.5, 2.5, 2.6, 4.0])}});
+        let mut mended = worker("/a/mended", json!("call"), [0.0, 0.0, 0.0, 30.0]);
+        (mended["is_essential"], mended["last_start"]["failed_attempts"]) =
+            (json!(false), json!(3));
         let boot = boot(json!({
             "config": worker("/a/config", json!("call"), [0.0, 0.0, 0.5, 2.0]),
             "quick": worker("/a/quick", json!("call"), [0.0, 0.0, 0.0, 0.1]),
             "site": site,
             "reloaded": worker("/a/reloaded", json!("call"), [9.0, 9.0, 9.0, 9.5]),
+            "mended": mended,
         }))?;
 
         assert_eq!(boot.up_after, Some(4.0));
         let critical: Vec<_> = boot.critical.iter().map(|step| step.path.as_str()).collect();
         assert_eq!(critical, ["/a/site/page", "/a/site", "/a/config"]);
         assert_eq!(boot.critical[2].took().as_millis(), 1_500);
-        assert_eq!(boot.workers.len(), 4, "what came later is not of the boot");
+        assert_eq!(boot.workers.len(), 5, "what came later is not of the boot");
         let chain: Vec<_> = boot.chain("/a/site").into_iter().map(|step| step.path).collect();
         assert_eq!(chain, ["/a/site", "/a/config"]);
         Ok(())

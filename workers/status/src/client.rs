@@ -1,5 +1,6 @@
 //! Asks an agent on its control socket.
 
+mod answer;
 mod error;
 mod follower;
 
@@ -12,19 +13,19 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Method, Request, Response, client::conn::http1};
 use hyper_util::rt::TokioIo;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use answer::parse;
 pub use error::ClientError;
 pub use follower::Follower;
 
 use crate::socket;
 use crate::wire::{
-    ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject, VERSION,
-    Versioned, WhyAnswer,
+    ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject, WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -340,20 +341,6 @@ fn explained(state_dir: &Path, error: io::Error) -> io::Error {
 async fn within<T>(answer: impl Future<Output = Result<T, ClientError>>) -> Result<T, ClientError> {
     let late = |_| Err(ClientError::TooSlow { after: ANSWER_TIMEOUT });
     timeout(ANSWER_TIMEOUT, answer).await.unwrap_or_else(late)
-}
-
-#[derive(Deserialize)]
-struct OnlyVersion {
-    version: u32,
-}
-
-fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ClientError> {
-    let OnlyVersion { version } = serde_json::from_slice(text).map_err(ClientError::Answer)?;
-    if version != VERSION {
-        return Err(ClientError::Version { version });
-    }
-    let answer: Versioned<T> = serde_json::from_slice(text).map_err(ClientError::Answer)?;
-    Ok(answer.value)
 }
 
 fn refused(text: &[u8]) -> ClientError {

@@ -29,7 +29,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::geteuid;
-use rustix::rand::{GetRandomFlags, getrandom};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
@@ -186,9 +185,7 @@ impl Control {
         config.validate()?;
         let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
-        let life = new_life()
-            .map_err(|source| SocketError::Io { path: files.socket().to_owned(), source })?;
-        let events = engine.events();
+        let (life, events) = (engine.began().micros().to_string(), engine.events());
         let unfinished = Arc::default();
         let served = Served { engine, life, _events: events, config, followers, unfinished };
         Ok(Self { listener, files, served: Arc::new(served) })
@@ -255,13 +252,6 @@ fn note(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "answering a request on the control socket failed");
     }
-}
-
-/// Returns a text that no other life of the agent has.
-fn new_life() -> io::Result<String> {
-    let mut random = [0; 8];
-    getrandom(&mut random[..], GetRandomFlags::empty())?;
-    Ok(format!("{:016x}", u64::from_ne_bytes(random)))
 }
 
 /// Returns whether a user may ask. The mode of the socket lets in nobody else; this holds also when

@@ -210,7 +210,8 @@ pub struct GraphEdge {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventsBegun {
-    /// The life of the agent: another text after each start. The numbers of events belong to it.
+    /// The life of the agent, to which the numbers of events belong: the moment at which its engine began, in
+    /// RFC 3339 with microseconds.
     pub life: String,
 }
 

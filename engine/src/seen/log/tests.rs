@@ -30,7 +30,7 @@ fn all(events: &mut Events) -> Vec<String> {
 
 #[test]
 fn each_event_has_what_its_moment_has() {
-    let log = Arc::new(Log::new(8));
+    let log = Arc::new(Log::new(8, SystemTime::UNIX_EPOCH.into()));
     let mut events = log.subscribe(None);
 
     push(&log, 1, "/a", 0..2);
@@ -51,7 +51,7 @@ fn each_event_has_what_its_moment_has() {
 
 #[test]
 fn the_newest_stay_and_what_they_have_with_them() {
-    let log = Arc::new(Log::new(3));
+    let log = Arc::new(Log::new(3, SystemTime::UNIX_EPOCH.into()));
     let mut events = log.subscribe(None);
 
     push(&log, 1, "/a", 0..2);
@@ -81,7 +81,7 @@ fn the_newest_stay_and_what_they_have_with_them() {
 
 #[tokio::test]
 async fn all_who_wait_are_woken_each_time_and_at_the_end() {
-    let log = Arc::new(Log::new(8));
+    let log = Arc::new(Log::new(8, SystemTime::UNIX_EPOCH.into()));
     let (mut first, mut second) = (log.subscribe(None), log.subscribe(None));
     for round in 0..3 {
         let (one, two, ()) = tokio::join!(first.next(), second.next(), async {
@@ -97,7 +97,7 @@ async fn all_who_wait_are_woken_each_time_and_at_the_end() {
 
 #[tokio::test]
 async fn who_waits_is_woken_whoever_else_follows() {
-    let log = Arc::new(Log::new(2));
+    let log = Arc::new(Log::new(2, SystemTime::UNIX_EPOCH.into()));
     let (mut waiting, mut looking) = (log.subscribe(None), log.subscribe(None));
     let (one, ()) = tokio::join!(waiting.next(), async {
         // Who only looks takes nobody's turn, nor does one that waits no more.

@@ -10,10 +10,11 @@ use std::time::Duration;
 use crankcase_engine::{
     Backoff, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
 };
+use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{ManifestError, SiteFiles};
-use crankcase_manifolds::{file_watch, site};
-use crankcase_resources::{Kinds, Site, State};
+use crankcase_manifolds::{self as manifolds, file_watch, site};
+use crankcase_resources::{Kinds, Rule, RuleEvents, Site, State};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -25,6 +26,7 @@ const SITE: Name<Arc<Site>> = Name::new("site");
 const WATCHES: Name<Watches> = Name::new("watches");
 const RESOURCES: Name<Engine> = Name::new("resources");
 const SETTLED: Name<()> = Name::new("settled");
+const RULES: Name<()> = Name::new("rules");
 
 /// No test waits for longer; a test that does hangs.
 const HANG: Duration = Duration::from_secs(60);
@@ -110,6 +112,17 @@ impl Machine {
     /// Has a site kept in the place of the one before.
     pub(crate) async fn provide(&self, site: Arc<Site>) -> TestResult {
         Ok(self.engine.provide(SITE, site).await?)
+    }
+
+    /// Has rules kept beside the resources of a manifest, in the world of these facts.
+    pub(crate) async fn rule(&self, manifest: &str, rules: Vec<Rule>, facts: Facts) -> TestResult {
+        let site = self.load("site.yaml", manifest)?.ruled(rules);
+        self.provide(Arc::new(site)).await?;
+        let (_observer, events) = RuleEvents::new(None);
+        let world = manifolds::facts::world(None, move || Ok(facts.clone()));
+        let (site, resources, state) = (SITE, RESOURCES, self.path("state"));
+        let config = site::RulesConfig { site, resources, world, events, state };
+        Ok(self.engine.install(RULES, site::rules(config)).await?)
     }
 
     fn load(&self, name: &str, manifest: &str) -> Result<Site, Box<dyn Error>> {

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::Done;
+use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::observer::{Happened, What};
@@ -58,8 +59,8 @@ pub(super) struct Reconciler<F> {
     took: Duration,
     /// How it has failed, if it has.
     last_failure: Option<String>,
-    /// The action that has failed in the last round.
-    last_failed: Option<Done>,
+    /// What differed in the last round, and the action that has failed.
+    last_failed: (Vec<Difference>, Option<Done>),
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -89,7 +90,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             why: "its worker has started",
             took: Duration::ZERO,
             last_failure: None,
-            last_failed: None,
+            last_failed: (Vec::new(), None),
             setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -109,7 +110,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut is_seen = false;
         loop {
             let began = Instant::now();
-            self.last_failed = None;
+            self.last_failed = (Vec::new(), None);
             // Boxed, so that a resource at rest does not hold the memory of a look.
             let round = Box::pin(self.round()).await;
             if self.stop.is_stopped() {
@@ -145,9 +146,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn tell_error(&self, error: &str) {
         let kind = self.links.declaration.borrow().kind.clone();
         let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
-        let failed = self.last_failed.as_ref();
+        let (differences, failed) = &self.last_failed;
         let error = Some(cut_after(error, LONGEST_ERROR));
-        self.tell(Happened { error, ..event.with(&[], &[], failed) });
+        self.tell(Happened { error, ..event.with(differences, &[], failed.as_ref()) });
     }
 
     /// Keeps an event as the resource's last one, and tells it to the observer.

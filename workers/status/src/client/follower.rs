@@ -2,9 +2,9 @@ use std::fmt;
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
+use super::answer::parse;
 use super::error::ClientError;
 use crate::wire::{EventLine, EventsBegun};
 
@@ -30,14 +30,15 @@ impl Follower {
     ) -> Result<Self, ClientError> {
         let (life, buffer) = (String::new(), Vec::new());
         let mut follower = Self { life, body, buffer, at: 0, _connection: connection };
-        let Some(begun) = follower.read::<EventsBegun>().await? else {
+        let Some(first) = follower.line().await? else {
             return Err(ClientError::Broken("the stream of events ended before it began".into()));
         };
-        follower.life = begun.life;
+        follower.life = parse::<EventsBegun>(&first)?.life;
         Ok(follower)
     }
 
-    /// Returns the life of the agent: another text after each start. The numbers of events belong to it.
+    /// Returns the life of the agent, to which the numbers of events belong; see
+    /// [`EventsBegun::life`](crate::wire::EventsBegun::life).
     pub fn life(&self) -> &str {
         &self.life
     }
@@ -52,13 +53,14 @@ impl Follower {
     ///
     /// Cancel safe: no line is lost.
     pub async fn next(&mut self) -> Result<Option<EventLine>, ClientError> {
-        self.read().await
+        let line = self.line().await?;
+        line.map(|line| serde_json::from_slice(&line).map_err(ClientError::Answer)).transpose()
     }
 
-    async fn read<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ClientError> {
+    async fn line(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
         loop {
             if let Some(line) = self.take_line() {
-                return serde_json::from_slice(&line).map(Some).map_err(ClientError::Answer);
+                return Ok(Some(line));
             }
             let Some(frame) = self.body.frame().await else { return Ok(None) };
             if let Ok(data) = frame?.into_data() {

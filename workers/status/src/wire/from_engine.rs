@@ -72,6 +72,7 @@ impl From<engine::StartReport> for StartReport {
             waited_for,
             begun: start.begun.micros().to_string(),
             up: start.up.map(|at| at.micros().to_string()),
+            failed_attempts: start.failed_attempts,
         }
     }
 }

@@ -131,6 +131,9 @@ pub struct StartReport {
     /// When the worker was up, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<String>,
+    /// How many attempts of the worker had failed when it came up.
+    #[serde(default)]
+    pub failed_attempts: u32,
 }
 
 /// What a worker waits for last before it can start.

@@ -73,7 +73,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         } else {
             promise.keep();
         }
-        self.last_failed = judgement.failed.take();
+        self.last_failed = (judgement.differences.clone(), judgement.failed.take());
         if let Some(failure) = judgement.failure.take() {
             return Err(failure);
         }
