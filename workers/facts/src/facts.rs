@@ -191,14 +191,17 @@ impl Facts {
         Self::open(Box::new(InMemory { stored, document }))
     }
 
-    /// Returns the entries of the history after this revision, oldest first. Blocks.
+    /// Returns the entries of the history after this revision up to that of [`current`](Self::current), oldest first.
+    /// Blocks.
     ///
     /// # Errors
     ///
     /// When the store cannot be read.
     pub fn since(&self, revision: u64) -> Result<Vec<Entry>, StoreError> {
-        let newer = self.current().revision().saturating_sub(revision);
-        let mut entries = self.log(None, usize::try_from(newer).unwrap_or(usize::MAX))?;
+        let last = self.current().revision();
+        let newer = usize::try_from(last.saturating_sub(revision)).unwrap_or(usize::MAX);
+        // The store may already have later entries, of another process.
+        let mut entries = self.0.backend.lock().log(last.saturating_add(1), newer)?;
         entries.retain(|entry| entry.revision > revision);
         entries.reverse();
         Ok(entries)

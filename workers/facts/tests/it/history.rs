@@ -3,7 +3,7 @@
 use crankcase_facts::{Change, FactsError, Submission, Update, wire};
 use serde_json::json;
 
-use crate::support::{TestResult, World, noon, pointer, refused};
+use crate::support::{TestResult, World, noon, open, pointer, refused};
 
 #[test]
 fn each_change_says_who_when_why_and_what_both_ways() -> TestResult {
@@ -40,6 +40,24 @@ fn a_path_has_a_history_of_its_own() -> TestResult {
     assert_eq!(versions("/a/b")?, [4, 3, 1]);
     assert_eq!(versions("/c")?, [2, 1]);
     assert_eq!(world.facts.log(None, 2)?.len(), 2);
+    Ok(())
+}
+
+#[test]
+fn a_follower_of_another_process_misses_no_entry() -> TestResult {
+    let world = World::with(json!({"a": 1}))?;
+    let follower = open(&world.folder.path().join("facts.db"))?;
+    let versions = |after| -> TestResult<Vec<u64>> {
+        Ok(follower.since(after)?.iter().map(|it| it.version).collect())
+    };
+    world.ops(json!([["SET", "/a", 2]]))?;
+    follower.refresh()?;
+    // Another change comes before the follower has read the first.
+    world.ops(json!([["SET", "/a", 3]]))?;
+
+    assert_eq!(versions(1)?, [2]);
+    follower.refresh()?;
+    assert_eq!(versions(2)?, [3]);
     Ok(())
 }
 
