@@ -23,7 +23,12 @@ use clap::Subcommand;
 use tracing::Level;
 
 use self::control::Act;
-use crate::global::Global;
+use crate::global::{Format, Global};
+
+/// A picture is asked for that there is not.
+#[derive(Debug, thiserror::Error)]
+#[error("only graph and boot have --output svg")]
+pub(crate) struct NoPicture;
 
 /// What is to be done.
 #[derive(Debug, Subcommand)]
@@ -56,7 +61,7 @@ pub(crate) enum Command {
     Boot(boot::Args),
     /// Show the types of resources, or the parameters, the state and the JSON Schema of one
     Types(types::Args),
-    /// Show the dependencies of a site or of the running agent, for Graphviz
+    /// Draw the dependencies of a site or of the running agent
     Graph(graph::Args),
     /// Show what was changed, repaired and failed, and when
     ///
@@ -93,6 +98,9 @@ impl Command {
 
     /// Runs the command; returns the exit code.
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<u8> {
+        if global.output == Format::Svg && !matches!(self, Self::Boot(_) | Self::Graph(_)) {
+            return Err(NoPicture.into());
+        }
         match self {
             Self::Run(args) => run::run(global, &args),
             Self::Bootstrap(args) => bootstrap::run(global, &args),

@@ -10,6 +10,8 @@ use crankcase_resources::SelectionError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
+use crate::command::NoPicture;
+use crate::command::boot::OnlyWhole;
 use crate::command::bootstrap::{IsAnother, IsReadTwice};
 use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
@@ -25,14 +27,14 @@ use crate::saved_plan::{HasSecret, HasVars, InvalidPlan, IsPiped, OutOfDate};
 /// cannot be written, it is said in words.
 pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
     if let Some(Refused(refusal)) = error.downcast_ref::<Refused>()
-        && format != Format::Human
+        && format.is_data()
         && print::data(format, refusal, |_, _| Ok(())).is_ok()
     {
         return Ok(());
     }
     let checked = error.downcast_ref::<ManifestError>().map(Checked::from);
     let checked = checked.or_else(|| error.downcast_ref::<IsSavedPlan>().map(Checked::from));
-    if let Some(checked) = checked.filter(|_| format != Format::Human)
+    if let Some(checked) = checked.filter(|_| format.is_data())
         && print::data(format, &checked, |_, _| Ok(())).is_ok()
     {
         return Ok(());
@@ -86,6 +88,8 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         || error.is::<IsReadTwice>()
         || error.is::<BadReason>()
         || error.is::<NoTerminal>()
+        || error.is::<NoPicture>()
+        || error.is::<OnlyWhole>()
     {
         return USAGE;
     }

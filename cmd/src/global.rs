@@ -48,6 +48,15 @@ pub(crate) enum Format {
     Json,
     /// YAML
     Yaml,
+    /// A picture as SVG; `graph` and `boot` have one
+    Svg,
+}
+
+impl Format {
+    /// Returns whether it is for programs.
+    pub(crate) fn is_data(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
 }
 
 /// How the log is written.

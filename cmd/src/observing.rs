@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::global::{Format, Global};
+use crate::global::Global;
 use crate::print::lines::{Lines, Source};
 
 /// The file in the state folder.
@@ -89,7 +89,7 @@ impl Observing {
             began: now(),
             file: history_file(state),
             record: Mutex::new(Record::Fresh),
-            lines: (global.output != Format::Human).then_some(lines),
+            lines: (global.output.is_data()).then_some(lines),
             is_quiet: global.quiet,
             talks: Mutex::default(),
         }

@@ -1,6 +1,5 @@
 //! Data on stdout. Colours are for terminals only, and not if `NO_COLOR` is set.
 
-mod dot;
 mod filter;
 pub(crate) mod lines;
 mod marked;
@@ -8,15 +7,13 @@ mod problems;
 mod report;
 mod summary;
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use crankcase_workers::is_unprintable;
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use dot::{dot, site_dot};
+pub(crate) use crankcase_workers::one_line;
 pub(crate) use filter::Filter;
 pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
@@ -54,12 +51,20 @@ pub(crate) fn data<T: Serialize>(
 ) -> anyhow::Result<()> {
     let versioned = Versioned::new(value);
     let written = match format {
-        Format::Human => None,
+        Format::Human | Format::Svg => None,
         Format::Json => Some(serde_json::to_string_pretty(&versioned)? + "\n"),
         Format::Yaml => Some(serde_saphyr::to_string(&versioned)?),
     };
     match print(written, |out| human(value, out)) {
         // Whoever has read enough of it has what was asked for: the exit code is that of the work.
+        Err(error) if is_broken_pipe(&error) => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Prints a picture.
+pub(crate) fn picture(svg: String) -> anyhow::Result<()> {
+    match print(Some(svg), |_| Ok(())) {
         Err(error) if is_broken_pipe(&error) => Ok(()),
         printed => printed,
     }
@@ -72,7 +77,7 @@ pub(crate) fn line<T: Serialize>(
     human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let written = match format {
-        Format::Human => None,
+        Format::Human | Format::Svg => None,
         format => Some(written(format, &Versioned::new(value))?),
     };
     print(written, |out| human(value, out))
@@ -104,19 +109,6 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Returns a text without what would move the cursor, end the line or have it look otherwise.
-pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unprintable) {
-        return Cow::Borrowed(text);
-    }
-    let escape = |character: char| match character {
-        '\n' => " ".to_owned(),
-        _ if is_unprintable(character) => character.escape_default().to_string(),
-        _ => character.to_string(),
-    };
-    Cow::Owned(text.chars().map(escape).collect())
-}
-
 /// Returns the first line of a text, and how many more there are.
 pub(crate) fn first_line(text: &str) -> String {
     let mut lines = text.lines();
@@ -146,14 +138,10 @@ pub(crate) fn short(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{first_line, indented, one_line};
+    use super::{first_line, indented};
 
     #[test]
-    fn a_text_cannot_reach_the_terminal() {
-        assert_eq!(one_line("plain, schön"), "plain, schön");
-        assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
-        assert_eq!(one_line("a\u{202e}b\u{feff}"), "a\\u{202e}b\\u{feff}");
-        assert_eq!(one_line("\u{6cc}\u{200c}"), "\u{6cc}\u{200c}");
+    fn lines_of_a_text_are_counted_and_indented() {
         assert_eq!(first_line("a\u{1b}\nb\nc"), "a\\u{1b} (and 2 more lines)");
         assert_eq!(indented("a\nb\u{1b}\n", 2), "a\n  b\\u{1b}");
     }

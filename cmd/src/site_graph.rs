@@ -1,7 +1,10 @@
 //! The graph of a site as data.
 
+use std::collections::HashMap;
+
 use crankcase_engine::Near;
 use crankcase_resources::{Automatic, OnChange, Site};
+use crankcase_status::picture::{Edge, Node, Picture, Stroke};
 use serde::Serialize;
 
 /// The dependencies of the resources of a site.
@@ -79,6 +82,29 @@ impl SiteGraph {
             graph.left_out.extend(declared.left_out.iter().map(automatic));
         }
         graph
+    }
+
+    /// Returns the graph to be drawn.
+    pub(crate) fn picture(&self) -> Picture {
+        let node = |node: &SiteNode| Node {
+            path: node.name.clone(),
+            name: node.name.clone(),
+            words: node.kind.clone(),
+            more_users: node.more_users,
+            ..Node::default()
+        };
+        let names = self.resources.iter().map(|node| node.name.as_str());
+        let places: HashMap<_, _> = names.enumerate().map(|(at, name)| (name, at)).collect();
+        let edge = |edge: &SiteEdge, is_left_out| Edge {
+            user: places[&*edge.user],
+            input: places[&*edge.input],
+            stroke: if edge.notifies { Stroke::Dashed } else { Stroke::Solid },
+            because: edge.because.clone(),
+            is_left_out,
+        };
+        let edges = self.edges.iter().map(|it| edge(it, false));
+        let edges = edges.chain(self.left_out.iter().map(|it| edge(it, true))).collect();
+        Picture { nodes: self.resources.iter().map(node).collect(), edges, omitted: 0 }
     }
 
     /// Returns what is near a resource: what it needs, directly or through others, and what needs it within

@@ -16,7 +16,7 @@ use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
 use crate::facts_store::{host_name, open};
-use crate::global::{Format, Global};
+use crate::global::Global;
 use crate::observing::Observing;
 use crate::saved_plan::{HasVars, SavedPlan};
 use crate::site_args::{SiteArgs, WorkArgs};
@@ -125,7 +125,7 @@ fn code_of(account: &Account, is_bound: bool, is_detailed: bool) -> u8 {
 
 /// Shows the account: to people as a whole, and as data the last line of it.
 fn show(global: &Global, account: &Account) -> anyhow::Result<()> {
-    if global.output == Format::Human {
+    if !global.output.is_data() {
         return print::data(global.output, account, print::marked);
     }
     let end = End {

@@ -1,11 +1,10 @@
 use std::io::{self, Write};
-use std::time::Duration;
 
 use crankcase_status::wire::{Selection, Subject, WaitedFor};
-use crankcase_status::{Boot, BootStep, NotUp};
+use crankcase_status::{Boot, BootStep, NotUp, seconds};
 use serde::Serialize;
 
-use crate::global::Global;
+use crate::global::{Format, Global};
 use crate::paths::{resource_path, worker_path};
 use crate::{exit, print};
 
@@ -31,6 +30,11 @@ enum What {
     Blame,
 }
 
+/// A picture of a part of the boot is asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("--output svg draws the whole boot: leave the worker or `blame` out")]
+pub(crate) struct OnlyWhole;
+
 /// The chain of one worker.
 #[derive(Debug, Serialize)]
 struct Chain {
@@ -49,6 +53,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         worker.why = client.why(&worker.path).await.ok().map(|answer| answer.text);
     }
     match (args.what, args.path) {
+        (None, None) if global.output == Format::Svg => print::picture(boot.to_svg(resource_path))?,
+        _ if global.output == Format::Svg => return Err(OnlyWhole.into()),
         (Some(What::Blame), _) => print::data(global.output, &boot, blame)?,
         (None, None) => print::data(global.output, &boot, write)?,
         (None, Some(path)) => {
@@ -73,7 +79,7 @@ fn write(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
     let essential = boot.workers.iter().filter(|step| step.is_essential).count();
     match boot.up_after {
         Some(up_after) => {
-            let after = duration(up_after);
+            let after = seconds(up_after);
             writeln!(out, "all that is essential was up after {after}: {essential} workers")?;
         }
         None => writeln!(out, "not all that is essential is up")?,
@@ -100,7 +106,7 @@ fn blame(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
     let mut steps: Vec<_> = boot.workers.iter().collect();
     steps.sort_by_key(|step| std::cmp::Reverse(step.took()));
     for step in steps.iter().take(LISTED) {
-        let took = duration(step.took().as_secs_f64());
+        let took = seconds(step.took().as_secs_f64());
         writeln!(out, "{took:>10}  {}", print::one_line(&resource_path(&step.path)))?;
     }
     more(steps.len(), out)
@@ -117,7 +123,7 @@ fn more(count: usize, out: &mut dyn Write) -> io::Result<()> {
 fn steps(steps: &[BootStep], out: &mut dyn Write) -> io::Result<()> {
     for (depth, step) in steps.iter().enumerate() {
         let path = resource_path(&step.path);
-        let (up, took) = (duration(step.up), duration(step.took().as_secs_f64()));
+        let (up, took) = (seconds(step.up), seconds(step.took().as_secs_f64()));
         write!(out, "{:indent$}{} @{up} +{took}", "", print::one_line(&path), indent = depth * 2)?;
         let waited = step.ready - step.installed;
         let what = match &step.waited_for {
@@ -128,11 +134,11 @@ fn steps(steps: &[BootStep], out: &mut dyn Write) -> io::Result<()> {
             _ => String::new(),
         };
         if !what.is_empty() {
-            write!(out, ", waited {} for {what}", duration(waited))?;
+            write!(out, ", waited {} for {what}", seconds(waited))?;
         }
         let queued = step.begun - step.ready;
         if queued >= 0.001 {
-            write!(out, ", begun {} later", duration(queued))?;
+            write!(out, ", begun {} later", seconds(queued))?;
         }
         if step.generation > 1 {
             write!(out, ", at its start {}", step.generation)?;
@@ -145,12 +151,4 @@ fn steps(steps: &[BootStep], out: &mut dyn Write) -> io::Result<()> {
         writeln!(out)?;
     }
     Ok(())
-}
-
-/// Returns a duration in seconds or milliseconds.
-fn duration(seconds: f64) -> String {
-    match Duration::from_secs_f64(seconds.max(0.0)) {
-        long if long >= Duration::from_secs(1) => format!("{:.3}s", long.as_secs_f64()),
-        short => format!("{:.1}ms", short.as_secs_f64() * 1000.0),
-    }
 }

@@ -1,5 +1,5 @@
 use crate::exit;
-use crate::global::{Format, Global};
+use crate::global::Global;
 use crate::print::{self, Checked};
 use crate::site_args::SiteArgs;
 
@@ -12,7 +12,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let site = args.site.load(global)?;
-    if !(global.quiet && global.output == Format::Human) {
+    if !global.quiet || global.output.is_data() {
         print::data(global.output, &Checked::from(&site), |checked, out| {
             match checked.resources.unwrap_or_default() {
                 1 => writeln!(out, "1 resource is valid"),

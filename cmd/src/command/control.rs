@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use crankcase_status::wire::{ControlRequest, Controlled, MAX_ORIGIN};
 
-use crate::global::{Format, Global};
+use crate::global::Global;
 use crate::paths::worker_path;
 use crate::{exit, print};
 
@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result
         Act::Park => client.park(&request).await,
         Act::Unpark => client.unpark(&request).await,
     }?;
-    if !(global.quiet && global.output == Format::Human) {
+    if !global.quiet || global.output.is_data() {
         print::data(global.output, &controlled, write)?;
     }
     Ok(exit::DONE)

@@ -1,11 +1,33 @@
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::PathBuf;
 
+use anstyle::{AnsiColor, Style};
+use crankcase_resources::resource_name;
+use crankcase_status::picture::{Line, Look, Picture};
+use serde::Serialize;
+
 use crate::external_args::ExternalArgs;
-use crate::global::Global;
+use crate::global::{Format, Global};
 use crate::paths::worker_path;
 use crate::site_args::{SiteArgs, variable};
 use crate::site_graph::SiteGraph;
 use crate::{exit, print};
+
+/// How a graph is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Drawn {
+    /// Boxes and lines for a terminal
+    Text,
+    /// A picture as SVG
+    Svg,
+    /// A flowchart of Mermaid
+    Mermaid,
+    /// The language of Graphviz; always the whole graph
+    Dot,
+    /// JSON; always the whole graph
+    Json,
+}
 
 /// Which graph is shown.
 #[derive(Debug, clap::Args)]
@@ -39,17 +61,28 @@ pub(crate) struct Args {
     /// How many users of one of them are shown; the number of the others stands there
     #[arg(long, value_name = "USERS", default_value_t = 20, requires = "around")]
     most: u64,
+    /// How it is drawn
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Drawn,
+    /// Draw all: equal siblings as a box each, and also what is well in a graph of more than 150 boxes
+    #[arg(long)]
+    whole: bool,
+    /// Keep open an engine that is well, or equal siblings of which this is one; may be repeated
+    #[arg(long, value_name = "PATH", conflicts_with = "whole")]
+    open: Vec<String>,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let Args { live, path, around, depth, most, .. } = args;
+    let Args { live, path, around, depth, most, format, whole, open, .. } = args;
+    let open: BTreeSet<String> = open.iter().map(|path| worker_path(path)).collect();
+    let drawing = Drawing { format, open: (!whole).then_some(open) };
     if live {
         let client = global.connect().await?;
         let graphs = match around {
             Some(around) => client.graph_near(&worker_path(&around), (depth, most)).await?,
             None => client.graph(path.as_deref().map(worker_path).as_deref()).await?,
         };
-        print::data(global.output, &graphs, print::dot)?;
+        drawing.print(global, &graphs, || Picture::of(&graphs, resource_name))?;
     } else {
         let Args { paths, vars, var_files, no_automatic_edges, external, .. } = args;
         let site = SiteArgs { paths, vars, var_files, no_automatic_edges, external };
@@ -62,7 +95,66 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             }
             None => graph,
         };
-        print::data(global.output, &graph, print::site_dot)?;
+        drawing.print(global, &graph, || graph.picture())?;
     }
     Ok(exit::DONE)
+}
+
+/// How the graph is drawn, and how much of it.
+struct Drawing {
+    format: Drawn,
+    /// What stays open in a picture that can be read; none if all of it is drawn.
+    open: Option<BTreeSet<String>>,
+}
+
+impl Drawing {
+    fn print<T: Serialize>(
+        &self,
+        global: &Global,
+        graph: &T,
+        picture: impl FnOnce() -> Picture,
+    ) -> anyhow::Result<()> {
+        let is_svg = global.output == Format::Svg;
+        let format = if is_svg { Drawn::Svg } else { self.format };
+        if global.output.is_data() || format == Drawn::Json {
+            let output = if global.output.is_data() { global.output } else { Format::Json };
+            return print::data(output, graph, |_, _| Ok(()));
+        }
+        let whole = picture();
+        if format == Drawn::Dot {
+            return print::picture(whole.to_dot());
+        }
+        let picture = match &self.open {
+            Some(open) => whole.readable(open),
+            None => whole,
+        };
+        match format {
+            Drawn::Svg => print::picture(picture.to_svg()),
+            Drawn::Mermaid => print::picture(picture.to_mermaid()),
+            _ => print::data(Format::Human, graph, |_, out| {
+                picture.to_text().iter().try_for_each(|line| colored(line, out))
+            }),
+        }
+    }
+}
+
+/// Writes a line of a picture in the colours of what it shows.
+fn colored(line: &Line, out: &mut dyn Write) -> std::io::Result<()> {
+    for span in &line.spans {
+        let color = match span.look {
+            Look::Plain => None,
+            Look::Well => Some(AnsiColor::Green),
+            Look::OnItsWay => Some(AnsiColor::Yellow),
+            Look::Off => Some(AnsiColor::BrightBlack),
+            Look::Trouble => Some(AnsiColor::Red),
+        };
+        match color {
+            Some(color) => {
+                let style = Style::new().fg_color(Some(color.into()));
+                write!(out, "{style}{}{style:#}", span.text)?;
+            }
+            None => out.write_all(span.text.as_bytes())?,
+        }
+    }
+    writeln!(out)
 }

@@ -174,7 +174,7 @@ fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
     let report = EngineReport::from(report);
     match global.output {
-        Format::Human => print::data(global.output, &report, print::engine)?,
+        Format::Human | Format::Svg => print::data(global.output, &report, print::engine)?,
         // The last of the lines.
         format => print::line(format, &Line::Report(&report), |_, _| Ok(()))?,
     }

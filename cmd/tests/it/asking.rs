@@ -77,24 +77,29 @@ async fn why_tells_the_chain_and_indents_what_has_more_lines() -> TestResult {
 async fn graph_frames_each_engine() -> TestResult {
     let world = World::start().await?;
 
-    let ran = world.run(&["graph", "--live"]).await?;
+    let dot = world.run(&["graph", "--live", "--format", "dot"]).await?;
+    let text = world.run(&["graph", "--live"]).await?;
 
-    let expected = r#"digraph agent {
+    let expected = r#"digraph crankcase {
   node [shape=box style=filled fillcolor=white]
-  subgraph cluster_0 {
-    label="/agent"
-    "/agent/absent" [label="absent\nabsent" fillcolor=lightgrey]
-    "/agent/site" [label="site\nrunning" fillcolor=palegreen]
-    "/agent/waiter" [label="waiter\nwaiting" fillcolor=khaki]
-    "/agent/waiter" -> "/agent/absent" [style=solid]
-  }
-  subgraph cluster_1 {
+  "/agent/absent" [label="absent\nabsent" fillcolor=lightgrey]
+  "/agent/site" [label="site\nrunning" fillcolor=palegreen]
+  "/agent/waiter" [label="waiter\nwaiting" fillcolor=khaki]
+  "/agent/waiter" -> "/agent/absent" [style=solid]
+  subgraph "cluster /agent/site" {
     label="/agent/site"
     "/agent/site/well" [label="well\nrunning" fillcolor=palegreen]
   }
 }
 "#;
-    assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    assert_eq!((dot.code, &*dot.stdout), (Some(0), expected), "{dot:?}");
+    let expected = "\
+[‖ absent (absent)]◄────[… waiter (waiting)]
+┌✓ site────┐
+│ [✓ well] │
+└──────────┘
+";
+    assert_eq!((text.code, &*text.stdout), (Some(0), expected), "{text:?}");
     world.clean_kill().await
 }
 

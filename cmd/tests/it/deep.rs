@@ -111,10 +111,11 @@ async fn graph_shows_one_engine_or_what_is_next_to_a_worker_at_any_depth() -> Te
     let world = start().await?;
 
     let shop = world.run(&["graph", "--live", "--path", "site/shop", "--output", "json"]).await?;
-    let page = world.run(&["graph", "--live", "--path", "site/shop/page"]).await?;
-    let near = world.run(&["graph", "--live", "--around", "site/shop/page"]).await?;
-    let alone =
-        world.run(&["graph", "--live", "--around", "site/shop/facts", "--depth", "0"]).await?;
+    let dot = ["graph", "--live", "--format", "dot"];
+    let page = world.run(&[&dot[..], &["--path", "site/shop/page"]].concat()).await?;
+    let near = world.run(&[&dot[..], &["--around", "site/shop/page"]].concat()).await?;
+    let around = ["--around", "site/shop/facts", "--depth", "0"];
+    let alone = world.run(&[&dot[..], &around].concat()).await?;
 
     let shop: Value = serde_json::from_str(&shop.stdout)?;
     let names: Vec<_> = shop["graphs"][0]["nodes"].as_array().ok_or("no nodes")?.iter().collect();

@@ -133,7 +133,7 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
     let trouble =
         json(&machine, &["report", "--only", "trouble", "--no-inputs", "--no-details"]).await?;
     let shallow = json(&machine, &["report", "resources", "--depth", "0"]).await?;
-    let near = machine.run(&["graph", "site.yaml", "--around", "a"]).await?;
+    let near = machine.run(&["graph", "site.yaml", "--around", "a", "--format", "dot"]).await?;
     let live =
         json(&machine, &["graph", "--live", "--around", "resources/root", "--most", "1"]).await?;
 
@@ -151,7 +151,7 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
     assert_eq!(workers.as_object().map(serde_json::Map::len), Some(5), "{shallow}");
     let own = &workers["a"]["report"];
     assert_eq!((&own["last_event"], &own["omitted"][0]), (&Value::Null, &"last_event".into()));
-    assert!(near.stdout.contains("\"root\" [label=\"root\\nfile\\n+1 user\"]"), "{near:?}");
+    assert!(near.stdout.contains("\"root\" [label=\"root\\nfile, +1 user\"]"), "{near:?}");
     assert!(!near.stdout.contains("\"b\""), "{near:?}");
     let nodes = live["graphs"][0]["nodes"].as_array().ok_or("no nodes")?;
     let nodes: Vec<_> = nodes.iter().map(|node| (&node["name"], &node["more_users"])).collect();
@@ -173,6 +173,9 @@ async fn the_boot_names_what_took_long_and_what_is_not_up() -> TestResult {
 
     let boot = machine.run(&["boot"]).await?;
     let chain = json(&machine, &["boot", "resources/page"]).await?;
+    let svg = machine.run(&["boot", "--output", "svg"]).await?;
+    let wrong = machine.run(&["boot", "blame", "--output", "svg"]).await?;
+    let none = machine.run(&["report", "--output", "svg"]).await?;
     let blame = machine.run(&["boot", "blame"]).await?;
     let down = machine.run(&["boot", "resources/bad"]).await?;
 
@@ -188,6 +191,10 @@ async fn the_boot_names_what_took_long_and_what_is_not_up() -> TestResult {
     assert!(took(&chain[1]) >= Some(0.3), "{chain:?}");
     let first = blame.stdout.lines().next().unwrap_or_default();
     assert!(first.ends_with("  /agent/resources/slow"), "{blame:?}");
+    assert!(svg.stdout.starts_with("<svg ") && svg.stdout.ends_with("</svg>\n"), "{svg:?}");
+    assert!(svg.stdout.contains("✗ /agent/resources/bad is not up yet: "), "{svg:?}");
+    assert_eq!((wrong.code, none.code), (Some(64), Some(64)), "{wrong:?} {none:?}");
+    assert_eq!(none.stderr, "crankcase: only graph and boot have --output svg\n");
     assert_eq!(down.code, Some(1), "{down:?}");
     assert!(down.stderr.contains("/agent/resources/bad has not come up in the boot"), "{down:?}");
     agent.clean_kill(&machine).await

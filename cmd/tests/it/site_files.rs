@@ -69,9 +69,11 @@ async fn graph_shows_kinds_and_dashes_what_notifies() -> TestResult {
 "#,
     )?;
 
-    let ran = machine.run(&["graph", "site.yaml"]).await?;
+    let ran = machine.run(&["graph", "site.yaml", "--format", "dot"]).await?;
+    let text = machine.run(&["graph", "site.yaml"]).await?;
+    let mermaid = machine.run(&["graph", "site.yaml", "--format", "mermaid"]).await?;
 
-    let expected = r#"digraph site {
+    let expected = r#"digraph crankcase {
   node [shape=box style=filled fillcolor=white]
   "www" [label="www\nfile"]
   "page" [label="page\nfile"]
@@ -84,6 +86,15 @@ async fn graph_shows_kinds_and_dashes_what_notifies() -> TestResult {
 }
 "#;
     assert_eq!((ran.code, &*ran.stdout), (Some(0), expected), "{ran:?}");
+    let expected = "
+              ┌──[page (file)]◄─┬╌╌[note (print)]
+[www (file)]◄─┴─────────────────┴╌╌[server (process)]
+";
+    let expected = expected.trim_start_matches('\n');
+    assert_eq!((text.code, &*text.stdout), (Some(0), expected), "{text:?}");
+    let edges = "  n1 --> n0\n  n2 -.-> n1\n  n2 --> n0\n  n3 -.-> n1\n";
+    assert!(mermaid.stdout.starts_with("flowchart RL\n"), "{mermaid:?}");
+    assert!(mermaid.stdout.ends_with(edges), "{mermaid:?}");
     Ok(())
 }
 

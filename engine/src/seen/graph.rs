@@ -31,9 +31,17 @@ pub struct GraphNode {
     pub path: String,
     /// What its worker is doing.
     pub state: WorkerState,
+    /// Whether it is degraded.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_degraded: bool,
     /// How many names use it and are not in the graph, because the graph is only a part.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_users: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

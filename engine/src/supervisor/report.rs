@@ -249,6 +249,7 @@ impl Registry {
             name: name.to_owned(),
             path: self.path(node),
             state,
+            is_degraded: slot.degraded().is_some(),
             more_users: 0,
         });
         graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {

@@ -134,6 +134,14 @@ impl Boot {
     }
 }
 
+/// Returns a time in seconds, or in milliseconds if it is below a second.
+pub fn seconds(seconds: f64) -> String {
+    match Duration::from_secs_f64(seconds.max(0.0)) {
+        long if long >= Duration::from_secs(1) => format!("{:.3}s", long.as_secs_f64()),
+        short => format!("{:.1}ms", short.as_secs_f64() * 1000.0),
+    }
+}
+
 /// Returns the steps from a worker to the one that came up without waiting for another.
 fn chain(workers: &[BootStep], last: &BootStep) -> Vec<BootStep> {
     let by_path: BTreeMap<&str, &BootStep> =

@@ -7,12 +7,13 @@
 mod boot;
 mod client;
 mod config_error;
+pub mod picture;
 mod server;
 mod socket;
 mod state_dir;
 pub mod wire;
 
-pub use boot::{Boot, BootStep, NotUp};
+pub use boot::{Boot, BootStep, NotUp, seconds};
 pub use client::{Client, ClientError, Follower};
 pub use config_error::ConfigError;
 pub use server::{Control, ControlConfig, Extension};

@@ -187,6 +187,9 @@ pub struct GraphNode {
     pub path: String,
     /// What its worker is doing.
     pub state: WorkerState,
+    /// Whether it is degraded.
+    #[serde(default, skip_serializing_if = "report::is_false")]
+    pub is_degraded: bool,
     /// How many names use it and are not in the graph, because the graph is only a part.
     #[serde(default, skip_serializing_if = "report::is_zero")]
     pub more_users: usize,

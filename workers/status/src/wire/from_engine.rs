@@ -184,8 +184,8 @@ impl From<engine::Graph> for Graph {
 
 impl From<engine::GraphNode> for GraphNode {
     fn from(node: engine::GraphNode) -> Self {
-        let engine::GraphNode { name, path, state, more_users, .. } = node;
-        Self { name, path, state: state.into(), more_users }
+        let engine::GraphNode { name, path, state, is_degraded, more_users, .. } = node;
+        Self { name, path, state: state.into(), is_degraded, more_users }
     }
 }
 

@@ -111,6 +111,11 @@ pub struct WorkerReport {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+pub(super) fn is_false(value: &bool) -> bool {
+    !value
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 pub(super) fn is_zero(count: &usize) -> bool {
     *count == 0
 }

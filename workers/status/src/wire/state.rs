@@ -62,7 +62,7 @@ pub enum WorkerState {
 
 impl WorkerState {
     /// Returns whether a worker in this state has failed or was parked.
-    pub(super) fn is_trouble(&self) -> bool {
+    pub(crate) fn is_trouble(&self) -> bool {
         matches!(
             self,
             Self::Aborting

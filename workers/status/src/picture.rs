@@ -1,0 +1,13 @@
+//! Pictures of dependency graphs and of the boot.
+
+mod boot;
+mod dot;
+mod fold;
+mod graph;
+mod layout;
+mod mermaid;
+mod svg;
+mod text;
+
+pub use graph::{Edge, Look, Node, Picture, Stroke};
+pub use text::{Line, Span};
