@@ -92,7 +92,7 @@ async fn graph_shows_kinds_and_dashes_what_notifies() -> TestResult {
 ";
     let expected = expected.trim_start_matches('\n');
     assert_eq!((text.code, &*text.stdout), (Some(0), expected), "{text:?}");
-    let edges = "  n1 --> n0\n  n2 -.-> n1\n  n2 --> n0\n  n3 -.-> n1\n";
+    let edges = "  n1 --> n0\n  n3 -.-> n1\n  n2 -.-> n1\n  n2 --> n0\n";
     assert!(mermaid.stdout.starts_with("flowchart RL\n"), "{mermaid:?}");
     assert!(mermaid.stdout.ends_with(edges), "{mermaid:?}");
     Ok(())

@@ -179,11 +179,6 @@ pub enum EventKind {
         /// Why it is degraded; `None` once it is in good health again.
         degraded: Option<String>,
     },
-    /// A degraded worker has tried again, and has failed for the same reason.
-    Failed {
-        /// How many attempts have failed since it was last in good health.
-        attempts: u32,
-    },
     /// A worker notes what it has done. The event's origin says who asked for it.
     Noted {
         /// What it has done.
@@ -193,6 +188,11 @@ pub enum EventKind {
     Killed,
     /// The engine has ended.
     Finished,
+    /// A degraded worker has tried again, and has failed for the same reason.
+    Failed {
+        /// How many attempts have failed since it was last in good health.
+        attempts: u32,
+    },
 }
 
 fn seconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -218,8 +218,6 @@ pub enum WorkerState {
     Running,
     /// It is being started.
     Starting,
-    /// It is up or being started, and says that another worker holds it back.
-    HeldBack,
     /// It is up, and will stop once its dependents have stopped.
     Closing,
     /// It was told to stop.
@@ -246,6 +244,8 @@ pub enum WorkerState {
     Parked,
     /// Nothing is installed under its name.
     Absent,
+    /// It is up or being started, and says that another worker holds it back.
+    HeldBack,
 }
 
 impl WorkerState {
