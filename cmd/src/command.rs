@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod graph;
 pub(crate) mod history;
 mod interrupts;
+pub(crate) mod page;
 pub(crate) mod plan;
 mod progress;
 pub(crate) mod report;
@@ -59,6 +60,11 @@ pub(crate) enum Command {
     Why(why::Args),
     /// Show how the running agent came up: the critical path, and what is not up
     Boot(boot::Args),
+    /// Serve a page on which the running agent is seen live, and print its address
+    ///
+    /// The page is served by this command, on 127.0.0.1, until it ends; the agent opens no port. The address has a
+    /// token: whoever knows it sees what the agent does.
+    Page(page::Args),
     /// Show the types of resources, or the parameters, the state and the JSON Schema of one
     Types(types::Args),
     /// Draw the dependencies of a site or of the running agent
@@ -110,6 +116,7 @@ impl Command {
             Self::Report(args) => runtime::ask(report::run(global, args)),
             Self::Why(args) => runtime::ask(why::run(global, args)),
             Self::Boot(args) => runtime::ask(boot::run(global, args)),
+            Self::Page(args) => runtime::ask(page::run(global, args)),
             Self::Types(args) => types::run(global, args),
             Self::Graph(args) => runtime::ask(graph::run(global, args)),
             Self::History(args) => history::run(global, &args),

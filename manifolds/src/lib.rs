@@ -58,6 +58,7 @@ pub mod heartbeat;
 mod housing;
 mod logging;
 pub mod owned;
+pub mod page;
 pub mod periodic;
 pub mod process;
 pub mod runner;

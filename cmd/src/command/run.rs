@@ -1,4 +1,6 @@
+use std::net::SocketAddr;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -7,10 +9,12 @@ use crankcase_facts::Facts;
 use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::site::RulesConfig;
 use crankcase_manifolds::{
-    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, site, source,
+    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
+    source,
 };
-use crankcase_resources::{RuleEvents, Site, World};
+use crankcase_resources::{RuleEvents, Site, World, resource_name};
 use crankcase_status::wire::EngineReport;
+use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
@@ -31,6 +35,7 @@ const TALLY: Name<()> = Name::new(paths::TALLY);
 const SETTLED: Name<()> = Name::new("settled");
 const HOST_MATCHES: Name<()> = Name::new("host_matches");
 const RULES: Name<()> = Name::new("rules");
+const PAGE: Name<()> = Name::new("page");
 
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
@@ -44,9 +49,32 @@ pub(crate) struct Args {
     /// nothing may have happened for a second
     #[arg(long)]
     until_settled: bool,
+    /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
+    /// the state folder
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    page: Option<SocketAddr>,
+    /// Let the page bounce, park and unpark workers
+    #[arg(long, requires = "page")]
+    allow_changes: bool,
+    /// Let --page be beyond this machine, without encryption: whoever can read the traffic sees the token, all that
+    /// the page shows, and may do what it allows
+    #[arg(long, requires = "page")]
+    page_insecure_address: bool,
 }
 
+/// The page would be open to others.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "--page {0} is beyond this machine, and not encrypted; use 127.0.0.1, or say --page-insecure-address"
+)]
+pub(crate) struct BeyondLoopback(SocketAddr);
+
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    if let Some(address) =
+        args.page.filter(|it| !it.ip().is_loopback() && !args.page_insecure_address)
+    {
+        return Err(BeyondLoopback(address).into());
+    }
     run_with(global, args, (None, || open_for_agent(global)))
 }
 
@@ -105,6 +133,7 @@ fn keep(
     let (files, site) = (args.site.files_of_agent(global, Some(seen_of(facts))), Arc::new(site));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
+    let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
     let (telling, events) = RuleEvents::new(Some(observing.clone()));
     let rules = RulesConfig {
@@ -123,6 +152,12 @@ fn keep(
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
     let agent = agent.install(RULES, site::rules(rules));
+    let agent = match args.page {
+        Some(address) => {
+            agent.install(PAGE, page::manifold(page_of(address, args, &state_dir_path)))
+        }
+        None => agent,
+    };
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);
@@ -137,6 +172,13 @@ fn keep(
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show(global, settled.send_replace(None)),
     }
+}
+
+/// Returns what the status page in the agent is.
+fn page_of(address: SocketAddr, args: &Args, state: &Path) -> page::Config {
+    let config = PageConfig::new(state);
+    let config = config.allows_changes(args.allow_changes).name(resource_name);
+    page::Config { address: PageAddress::Tcp(address), page: config, url: state.join("page.url") }
 }
 
 /// Returns the world of the resources of an agent with these facts.

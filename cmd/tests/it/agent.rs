@@ -54,6 +54,11 @@ impl Agent {
         }
     }
 
+    /// Returns what it has logged so far, as far as it was waited for.
+    pub(crate) fn seen(&self) -> String {
+        self.seen.join("\n")
+    }
+
     /// Counts the lines that it has logged so far, as far as they were waited for.
     pub(crate) fn count_logged(&self, part: &str) -> usize {
         self.seen.iter().filter(|line| line.contains(part)).count()

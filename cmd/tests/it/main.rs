@@ -18,6 +18,7 @@ mod machine;
 mod needs_containers;
 mod needs_root;
 mod once;
+mod page;
 mod pages;
 mod pipes;
 mod processes;

@@ -7,6 +7,8 @@
 mod boot;
 mod client;
 mod config_error;
+mod http;
+mod page;
 pub mod picture;
 mod server;
 mod socket;
@@ -16,6 +18,7 @@ pub mod wire;
 pub use boot::{Boot, BootStep, NotUp, seconds};
 pub use client::{Client, ClientError, Follower};
 pub use config_error::ConfigError;
+pub use page::{Page, PageAddress, PageConfig, PageError};
 pub use server::{Control, ControlConfig, Extension};
 pub use socket::SocketError;
 pub use state_dir::{StateDir, StateError, StateLock};

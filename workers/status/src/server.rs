@@ -1,49 +1,28 @@
 //! The worker that answers on the control socket.
-//!
-//! Invariants:
-//! 1. Every wait for a client has an end: for its head, its body, and for it to take the answer.
-//! 2. A connection carries one request, so an idle one is one that still owes its head.
-//! 3. There are never more connections than the limit. One more is held, and the rest wait in the
-//!    kernel's queue.
-//! 4. Whoever has not sent a whole request gives way to the one that is held, oldest first. So only
-//!    requests that are being answered can keep others waiting.
 
 mod answer;
 mod extension;
 mod follow;
-mod paced;
-mod peer;
 mod query;
 mod route;
-mod unfinished;
 
-use std::convert::Infallible;
 use std::fmt;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Engine, Events, Outcome, Stop, Worker};
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use rustix::process::geteuid;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
-use tokio::task::{JoinError, JoinSet};
 
 use crate::config_error::ConfigError;
+use crate::http::{Body, Handler, Limits, Listener, Peer, serve};
 use crate::socket::{self, Files, SocketError};
 use crate::state_dir::StateLock;
 
 pub use self::extension::Extension;
-use self::paced::Paced;
-use self::peer::Peer;
-use self::unfinished::Unfinished;
-
-/// The largest head of a request, in bytes.
-const MAX_HEAD: usize = 16 * 1024;
 
 /// The extensions of a [`Control`], and the bounds on what its clients cost.
 #[derive(Debug, Clone)]
@@ -147,7 +126,7 @@ impl ControlConfig {
 /// [`wire`]: crate::wire
 #[must_use = "it answers when it runs"]
 pub struct Control {
-    listener: UnixListener,
+    listener: Listener,
     files: Files,
     served: Arc<Served>,
 }
@@ -161,7 +140,6 @@ struct Served {
     _events: Events,
     config: ControlConfig,
     followers: Arc<Semaphore>,
-    unfinished: Arc<Unfinished>,
 }
 
 impl Control {
@@ -186,9 +164,8 @@ impl Control {
         let (listener, files) = socket::bind(lock)?;
         let followers = Arc::new(Semaphore::new(config.max_followers));
         let (life, events) = (engine.began().micros().to_string(), engine.events());
-        let unfinished = Arc::default();
-        let served = Served { engine, life, _events: events, config, followers, unfinished };
-        Ok(Self { listener, files, served: Arc::new(served) })
+        let served = Served { engine, life, _events: events, config, followers };
+        Ok(Self { listener: Listener::Unix(listener), files, served: Arc::new(served) })
     }
 
     /// Returns where the socket is.
@@ -206,51 +183,25 @@ impl fmt::Debug for Control {
 impl Worker for Control {
     async fn run(self, stop: Stop) -> Outcome {
         let Self { listener, files, served } = self;
-        let max_connections = served.config.max_connections;
-        let mut connections = JoinSet::new();
-        let mut held = None;
-        loop {
-            if connections.len() < max_connections
-                && let Some(stream) = held.take()
-            {
-                connections.spawn(serve(stream, Arc::clone(&served), stop.clone()));
-            }
-            tokio::select! {
-                biased;
-                () = stop.wait() => break,
-                Some(ended) = connections.join_next() => note(ended),
-                accepted = listener.accept(), if held.is_none() => match accepted {
-                    Ok((stream, _)) => {
-                        held = Some(stream);
-                        if connections.len() >= max_connections {
-                            // What has arrived of the others' requests is read first.
-                            tokio::task::yield_now().await;
-                            served.unfinished.evict_oldest();
-                        }
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                    Err(error) => return Err(error.into()),
-                },
-            }
-        }
-        // Nobody connects to what will not answer.
-        drop((listener, files, held));
-        let drain = async {
-            while let Some(ended) = connections.join_next().await {
-                note(ended);
-            }
-        };
-        if tokio::time::timeout(served.config.drain, drain).await.is_err() {
-            tracing::debug!(left = connections.len(), "clients did not take their answers in time");
-        }
-        Ok(())
+        let ControlConfig { max_connections, read_timeout, write_timeout, drain, .. } =
+            served.config;
+        let limits = Limits { max_connections, read_timeout, write_timeout, drain };
+        serve((listener, files), limits, served, stop).await
     }
 }
 
-/// Says when answering panicked: no request may do that.
-fn note(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "answering a request on the control socket failed");
+impl Handler for Served {
+    fn admits(&self, user: Option<u32>) -> bool {
+        user.is_some_and(|user| may_ask(user, geteuid().as_raw()))
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Arc<Peer>,
+        stop: Stop,
+    ) -> Response<Body> {
+        self.answer(request, peer, stop).await
     }
 }
 
@@ -258,41 +209,6 @@ fn note(ended: Result<(), JoinError>) {
 /// someone has changed that.
 fn may_ask(peer: u32, own: u32) -> bool {
     peer == own || peer == 0
-}
-
-async fn serve(stream: UnixStream, served: Arc<Served>, stop: Stop) {
-    let user = stream.peer_cred().map(|peer| peer.uid());
-    let user = match user {
-        Ok(user) if may_ask(user, geteuid().as_raw()) => user,
-        refused => {
-            tracing::debug!(?refused, "a client of the control socket may not ask");
-            return;
-        }
-    };
-    let (read_timeout, write_timeout) = (served.config.read_timeout, served.config.write_timeout);
-    let (entry, give_way) = served.unfinished.add();
-    let stream = Arc::new(stream);
-    let io = TokioIo::new(Paced::new(Arc::clone(&stream), write_timeout));
-    let peer = Arc::new(Peer { user, stream, entry });
-    let service = service_fn(move |request| {
-        let (served, peer, stop) = (Arc::clone(&served), Arc::clone(&peer), stop.clone());
-        async move { Ok::<_, Infallible>(served.answer(request, peer, stop).await) }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(read_timeout)
-        .max_buf_size(MAX_HEAD)
-        .keep_alive(false)
-        .serve_connection(io, service);
-    tokio::select! {
-        biased;
-        () = give_way.wait() => {
-            tracing::debug!("a client without a whole request has given way to another");
-        }
-        ended = connection => if let Err(error) = ended {
-            tracing::debug!(%error, "a client of the control socket was dropped");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,19 +1,13 @@
 //! The answers, and the refusals.
 
-use std::convert::Infallible;
-
 use crankcase_engine::{ChangeError, Why};
-use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
+use crate::http::{Body, respond};
 use crate::wire::{Failure, FailureCode, VERSION, Versioned};
-
-/// The body of an answer.
-pub(super) type Body = BoxBody<Bytes, Infallible>;
 
 /// An answer that is not what was asked for.
 #[derive(Debug)]
@@ -104,12 +98,4 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response<Body>
             respond(StatusCode::INTERNAL_SERVER_ERROR, "application/json", text)
         }
     }
-}
-
-/// Returns an answer of a type.
-pub(super) fn respond(status: StatusCode, kind: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }

@@ -10,7 +10,7 @@ use hyper::body::{Body, Bytes, Frame};
 use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::peer::{Peer, closed};
+use crate::http::{Peer, closed};
 use crate::wire::{EventLine, EventsBegun, VERSION, Versioned};
 
 /// One wait for the next event; it gives the source back.

@@ -7,16 +7,17 @@ use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerS
 use crankcase_workers::read_json;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::Served;
-use super::answer::{Body, Refusal, json, respond};
+use super::answer::{Refusal, json};
 use super::extension::Extension;
 use super::follow::EventLines;
-use super::peer::Peer;
 use super::query::Query;
+use crate::http::{Body, Peer, respond};
 use crate::wire::{
     ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN, Selection,
     Subject, WhyAnswer, WorkerReport,
@@ -92,6 +93,7 @@ impl Served {
         peer: Arc<Peer>,
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
+        refuse_browsers(&request)?;
         if *request.method() != Method::POST {
             whole(&peer)?;
         }
@@ -110,6 +112,9 @@ impl Served {
         if request.method() != expected {
             let message = format!("{target:?} is asked with {expected}");
             return Err(Refusal::new(FailureCode::WrongMethod, message));
+        }
+        if expected == Method::POST {
+            require_json(&request)?;
         }
         let query = Query::read(request.uri().query())?;
         if let Some(extension) = extension {
@@ -351,7 +356,7 @@ impl Served {
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
-        let who = format!("{} (uid {})", request.who, peer.user);
+        let who = format!("{} (uid {})", request.who, user_of(peer)?);
         tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(act.change(name)).await {
             Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
@@ -384,6 +389,24 @@ impl Served {
     }
 }
 
+/// Refuses what a page in a browser sends. The socket may be forwarded to a port, and any page could ask there.
+fn refuse_browsers(request: &Request<Incoming>) -> Result<(), Refusal> {
+    let mut names = request.headers().keys().map(HeaderName::as_str);
+    if let Some(name) = names.find(|name| *name == "origin" || name.starts_with("sec-fetch-")) {
+        let message = format!("the control socket answers no browser; the request has {name:?}");
+        return Err(Refusal::malformed(message));
+    }
+    Ok(())
+}
+
+/// Refuses a body that is not JSON: a form of any page could be sent as such.
+fn require_json(request: &Request<Incoming>) -> Result<(), Refusal> {
+    match request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes) {
+        Some(b"application/json") => Ok(()),
+        _ => Err(Refusal::malformed("the content type of a POST is application/json")),
+    }
+}
+
 /// Lets an extension answer a request.
 async fn extended(
     extension: Arc<dyn Extension>,
@@ -393,8 +416,14 @@ async fn extended(
     let text = std::str::from_utf8(&body).map_err(|error| Refusal::malformed(error.to_string()))?;
     let document = read_json(text).map_err(Refusal::malformed)?;
     whole(peer)?;
-    let answer = extension.answer(document, peer.user).await.map_err(Refusal::malformed)?;
+    let answer = extension.answer(document, user_of(peer)?).await.map_err(Refusal::malformed)?;
     Ok(json(StatusCode::OK, &answer))
+}
+
+/// Returns the user of a client; everyone on the control socket has one.
+fn user_of(peer: &Peer) -> Result<u32, Refusal> {
+    let unknown = || Refusal::new(FailureCode::Internal, "the system does not say who asks");
+    peer.user.ok_or_else(unknown)
 }
 
 /// Notes that the whole request is there, and that the connection gives way to no other any more.

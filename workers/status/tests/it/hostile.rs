@@ -5,9 +5,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::world::{STORE, TestResult, World, guarded, send};
+use crankcase_status::wire::Subject;
 
 fn request(line: &str, body: &str) -> Vec<u8> {
-    format!("{line} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    let head = "host: x\r\ncontent-type: application/json";
+    format!("{line} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         .into_bytes()
 }
 
@@ -46,6 +48,30 @@ async fn malformed_requests_get_an_answer_that_says_what_is_wrong() -> TestResul
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
         assert!(answer.contains(message) && answer.contains(r#""version":1"#), "{line}: {answer}");
     }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_page_in_a_browser_is_refused() -> TestResult {
+    let world = World::start().await?;
+    let body = r#"{"path":"site","who":"a","why":"b"}"#;
+    let cases = [
+        ("GET /v1/report", "origin: http://evil", ""),
+        ("GET /v1/events", "Sec-Fetch-Site: same-origin", ""),
+        ("POST /v1/bounce", "content-type: application/json\r\nOrigin: null", body),
+        ("POST /v1/bounce", "content-type: text/plain", body),
+        ("POST /v1/bounce", "x: y", body),
+    ];
+
+    for (line, header, body) in cases {
+        let head = format!("{line} HTTP/1.1\r\nhost: x\r\n{header}");
+        let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let answer = send(&world.socket(), request.as_bytes()).await?;
+
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{line} {header}: {answer}");
+    }
+    let report = world.client().await?.report(Some("site")).await?;
+    assert!(matches!(report, Subject::Worker(worker) if worker.generation == 1));
     world.clean_kill().await
 }
 
@@ -102,7 +128,7 @@ async fn half_sent_requests_keep_nobody_from_an_answer() -> TestResult {
     let halves = [
         &b""[..],
         b"GET /v1/report HTTP/1.1\r\nx: ",
-        b"POST /v1/park HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{",
+        b"POST /v1/park HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     ];
     let mut streams = Vec::new();
     // Three times as many as there are places.
@@ -156,7 +182,7 @@ async fn clients_that_never_finish_their_request_give_way() -> TestResult {
 async fn a_body_that_never_comes_is_given_up() -> TestResult {
     let config = ControlConfig::default().read_timeout(Duration::from_millis(250));
     let world = World::start_with(config).await?;
-    let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{";
+    let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
 
     let answer = send(&world.socket(), head).await?;
 

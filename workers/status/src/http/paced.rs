@@ -7,29 +7,30 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::time::{Sleep, sleep};
+
+use super::stream::Stream;
 
 /// A stream that fails when nothing of what it writes is taken for too long.
 #[derive(Debug)]
 pub(super) struct Paced {
-    stream: Arc<UnixStream>,
+    stream: Arc<Stream>,
     limit: Duration,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl Paced {
-    pub(super) fn new(stream: Arc<UnixStream>, limit: Duration) -> Self {
+    pub(super) fn new(stream: Arc<Stream>, limit: Duration) -> Self {
         Self { stream, limit, deadline: None }
     }
 
     fn pace(
         &mut self,
         cx: &mut Context<'_>,
-        write: impl Fn(&UnixStream) -> io::Result<usize>,
+        write: impl Fn(&Stream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
-        let written = when_ready(&self.stream, UnixStream::poll_write_ready, cx, write);
+        let written = when_ready(&self.stream, Stream::poll_write_ready, cx, write);
         if written.is_ready() {
             self.deadline = None;
             return written;
@@ -42,10 +43,10 @@ impl Paced {
 
 /// Reads from a stream or writes to it once it is ready for that.
 fn when_ready(
-    stream: &UnixStream,
-    poll_ready: impl Fn(&UnixStream, &mut Context<'_>) -> Poll<io::Result<()>>,
+    stream: &Stream,
+    poll_ready: impl Fn(&Stream, &mut Context<'_>) -> Poll<io::Result<()>>,
     cx: &mut Context<'_>,
-    mut attempt: impl FnMut(&UnixStream) -> io::Result<usize>,
+    mut attempt: impl FnMut(&Stream) -> io::Result<usize>,
 ) -> Poll<io::Result<usize>> {
     loop {
         ready!(poll_ready(stream, cx))?;
@@ -63,9 +64,8 @@ impl AsyncRead for Paced {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let space = buffer.initialize_unfilled();
-        let read = when_ready(&self.stream, UnixStream::poll_read_ready, cx, |stream| {
-            stream.try_read(space)
-        });
+        let read =
+            when_ready(&self.stream, Stream::poll_read_ready, cx, |stream| stream.try_read(space));
         read.map_ok(|length| buffer.advance(length))
     }
 }

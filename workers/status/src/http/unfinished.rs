@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 /// The connections that have not sent a whole request, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished(Mutex<Connections>);
+pub(crate) struct Unfinished(Mutex<Connections>);
 
 #[derive(Default)]
 struct Connections {
@@ -19,7 +19,7 @@ struct Connections {
 
 impl Unfinished {
     /// Adds a connection; returns its entry, and what tells it to give way.
-    pub(super) fn add(self: &Arc<Self>) -> (Entry, Stop) {
+    pub(crate) fn add(self: &Arc<Self>) -> (Entry, Stop) {
         let (stopper, give_way) = Stop::pair();
         let mut connections = self.0.lock();
         let number = connections.next;
@@ -29,7 +29,7 @@ impl Unfinished {
     }
 
     /// Tells the oldest connection to give way, if there is any.
-    pub(super) fn evict_oldest(&self) {
+    pub(crate) fn evict_oldest(&self) {
         if let Some((_, stopper)) = self.0.lock().told.pop_first() {
             stopper.stop();
         }
@@ -44,7 +44,7 @@ impl fmt::Debug for Connections {
 
 /// The entry of one connection; dropping it removes it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     number: u64,
     unfinished: Arc<Unfinished>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Entry {
 impl Entry {
     /// Says that the whole request is there. Returns false if the connection was told to give way
     /// before; its request must not be carried out then, for nobody would hear the answer.
-    pub(super) fn finish(&self) -> bool {
+    pub(crate) fn finish(&self) -> bool {
         self.unfinished.0.lock().told.remove(&self.number).is_some()
     }
 }
