@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use crankcase_status::wire::{Selection, Subject, WaitedFor};
+use crankcase_status::wire::WaitedFor;
 use crankcase_status::{Boot, BootStep, NotUp, seconds};
 use serde::Serialize;
 
@@ -10,9 +10,6 @@ use crate::{exit, print};
 
 /// How many lines are printed of those by their own time, and of those that are not up.
 const LISTED: usize = 40;
-
-/// Of how many workers that are not up the agent is asked why.
-const EXPLAINED: usize = 20;
 
 /// What of the boot is shown.
 #[derive(Debug, clap::Args)]
@@ -43,15 +40,7 @@ struct Chain {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let client = global.connect().await?;
-    let mut part = Selection::default();
-    (part.without_inputs, part.without_details) = (true, true);
-    let Subject::Engine(report) = client.report_part(None, &part).await? else {
-        anyhow::bail!("the agent reports what this version does not know");
-    };
-    let mut boot = Boot::of(&report);
-    for worker in boot.not_up.iter_mut().take(EXPLAINED) {
-        worker.why = client.why(&worker.path).await.ok().map(|answer| answer.text);
-    }
+    let boot = client.boot().await?;
     match (args.what, args.path) {
         (None, None) if global.output == Format::Svg => print::picture(boot.to_svg(resource_path))?,
         _ if global.output == Format::Svg => return Err(OnlyWhole.into()),
@@ -61,7 +50,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             let path = worker_path(&path);
             let path = match path.strip_prefix('/') {
                 Some(_) => path,
-                None => format!("{}/{path}", report.path.trim_end_matches('/')),
+                None => format!("{}/{path}", boot.path.trim_end_matches('/')),
             };
             let chain = boot.chain(&path);
             if chain.is_empty() {

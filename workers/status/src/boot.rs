@@ -16,6 +16,8 @@ const QUIET: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Boot {
+    /// The path of the agent's engine.
+    pub path: String,
     /// When the last essential worker was up; `None` while one is not, or if there is none.
     pub up_after: Option<f64>,
     /// The critical path, last worker first: each step waited for the next one. It leads to the essential worker
@@ -123,7 +125,7 @@ impl Boot {
         let critical = last.map_or_else(Vec::new, |last| chain(&workers, last));
         let is_up = !not_up.iter().any(|worker| worker.is_essential);
         let up_after = last.map(|last| last.up).filter(|_| is_up);
-        Self { up_after, critical, workers, not_up }
+        Self { path: report.path.clone(), up_after, critical, workers, not_up }
     }
 
     /// Returns the chain of one worker: each step waited for the next one. Empty if the worker has not come up in

@@ -23,6 +23,7 @@ use answer::parse;
 pub use error::ClientError;
 pub use follower::Follower;
 
+use crate::boot::Boot;
 use crate::socket;
 use crate::wire::{
     ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject, WhyAnswer,
@@ -33,6 +34,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// The longest answer, in bytes: the report of tens of thousands of workers.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Of how many workers that are not up the agent is asked why.
+const EXPLAINED: usize = 20;
 
 /// Asks the agent of a state folder.
 ///
@@ -110,6 +114,24 @@ impl Client {
     /// [`ClientError::UnknownPath`] when no worker has the path.
     pub async fn why(&self, path: &str) -> Result<WhyAnswer, ClientError> {
         self.get("/v1/why", path_of(Some(path))).await
+    }
+
+    /// Asks how the agent came up, and why what is not up is not; the latter of at most 20 workers.
+    ///
+    /// # Errors
+    ///
+    /// As [`report`](Self::report).
+    pub async fn boot(&self) -> Result<Boot, ClientError> {
+        let mut part = Selection::default();
+        (part.without_inputs, part.without_details) = (true, true);
+        let Subject::Engine(report) = self.report_part(None, &part).await? else {
+            return Err(ClientError::Broken("the agent reports one worker".into()));
+        };
+        let mut boot = Boot::of(&report);
+        for worker in boot.not_up.iter_mut().take(EXPLAINED) {
+            worker.why = self.why(&worker.path).await.ok().map(|answer| answer.text);
+        }
+        Ok(boot)
     }
 
     /// Asks for the graphs of all engines, of one, or around one worker.

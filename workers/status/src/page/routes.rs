@@ -22,7 +22,6 @@ use tokio::time::{sleep, timeout};
 use super::feed::{Feed, Viewer};
 use super::guard::Gate;
 use super::{PageConfig, random};
-use crate::boot::Boot;
 use crate::client::{Client, ClientError};
 use crate::http::{Body, Handler, Peer, closed, respond};
 use crate::picture::Picture;
@@ -191,12 +190,7 @@ impl Routes {
 
     async fn boot(&self) -> Result<Response<Body>, Refusal> {
         let client = self.client().await?;
-        let mut part = Selection::default();
-        (part.without_inputs, part.without_details) = (true, true);
-        match client.report_part(None, &part).await? {
-            Subject::Engine(report) => Ok(svg(Boot::of(&report).to_svg(self.config.name))),
-            Subject::Worker(_) => Err(ClientError::Broken("it reports one worker".into()).into()),
-        }
+        Ok(svg(client.boot().await?.to_svg(self.config.name)))
     }
 
     async fn change(&self, path: &str, wish: Wish) -> Result<Response<Body>, Refusal> {

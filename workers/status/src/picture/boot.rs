@@ -230,7 +230,8 @@ mod tests {
             is_essential: false,
             error: Some("no & disk".to_owned()),
         };
-        let boot = Boot { up_after: Some(4.0), critical, workers, not_up: vec![not_up] };
+        let path = "/a".to_owned();
+        let boot = Boot { path, up_after: Some(4.0), critical, workers, not_up: vec![not_up] };
 
         let svg = boot.to_svg(str::to_owned);
 
@@ -250,7 +251,8 @@ mod tests {
 
     #[test]
     fn a_boot_of_nothing_and_one_of_thousands_are_drawn() -> Result<(), Box<dyn Error>> {
-        let none = Boot { up_after: None, critical: vec![], workers: vec![], not_up: vec![] };
+        let path = "/a".to_owned();
+        let none = Boot { path, up_after: None, critical: vec![], workers: vec![], not_up: vec![] };
         roxmltree::Document::parse(&none.to_svg(str::to_owned))?;
         let workers: Vec<_> = (0..2000)
             .map(|at| step(&format!("/a/{at}"), [0.0, 0.0, f64::from(at) / 1000.0], None))
