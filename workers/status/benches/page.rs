@@ -102,7 +102,7 @@ async fn open(url: &str) -> BenchResult<JoinSet<()>> {
         stream.write_all(head.as_bytes()).await?;
         let mut seen = Vec::new();
         while !seen.ends_with(b"}}\n\r\n") {
-            let mut part = [0; 65536];
+            let mut part = vec![0; 65536];
             let length = stream.read(&mut part).await?;
             if length == 0 {
                 return Err("the page has ended".into());
@@ -110,7 +110,7 @@ async fn open(url: &str) -> BenchResult<JoinSet<()>> {
             seen.extend_from_slice(&part[..length]);
         }
         pages.spawn(async move {
-            let mut part = [0; 65536];
+            let mut part = vec![0; 65536];
             while let Ok(1..) = stream.read(&mut part).await {}
         });
     }

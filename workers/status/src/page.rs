@@ -6,6 +6,7 @@
 //! 2. However many pages are open, the agent has one follower of its events, and none if no page is open.
 //! 3. What comes from the agent is text in the document, and never markup.
 
+mod config;
 mod feed;
 mod guard;
 mod routes;
@@ -24,8 +25,9 @@ use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 
+pub use self::config::PageConfig;
 use self::feed::Feed;
-use self::guard::Gate;
+use self::guard::{Gate, random};
 use self::routes::Routes;
 use crate::http::{Limits, Listener, serve};
 
@@ -42,42 +44,6 @@ pub enum PageAddress {
     Tcp(SocketAddr),
     /// On a Unix socket with mode 0600, for a proxy that asks for the host `localhost`.
     Unix(PathBuf),
-}
-
-/// What a [`Page`] shows and allows.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct PageConfig {
-    /// The state folder of the agent.
-    pub state_dir: PathBuf,
-    /// Whether workers may be bounced, parked and unparked. Default false.
-    pub allows_changes: bool,
-    /// Who asks for these changes, as the agent's journal names it. Default `the page`.
-    pub who: String,
-    /// Returns what is shown for the name of a worker. Default the name itself.
-    pub name: fn(&str) -> String,
-}
-
-crankcase_engine::setters! {
-    PageConfig {
-        state_dir: PathBuf,
-        allows_changes: bool,
-        who: String,
-        name: fn(&str) -> String,
-    }
-    optional {}
-}
-
-impl PageConfig {
-    /// Returns the default configuration for the agent of a state folder.
-    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            state_dir: state_dir.into(),
-            allows_changes: false,
-            who: "the page".to_owned(),
-            name: str::to_owned,
-        }
-    }
 }
 
 /// Why the page cannot be served.
@@ -198,15 +164,4 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     // Nobody can connect before it listens.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     socket.listen(64)
-}
-
-/// Returns 128 random bits in hexadecimal digits.
-fn random() -> io::Result<String> {
-    let mut bytes = [0; 16];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled +=
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

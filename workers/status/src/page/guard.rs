@@ -1,5 +1,7 @@
 //! Which requests are answered.
 
+use std::io;
+
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, StatusCode};
 
@@ -82,6 +84,17 @@ fn is_equal(given: &str, expected: &str) -> bool {
     let pairs = given.bytes().zip(expected.bytes());
     let difference = pairs.fold(0, |difference, (a, b)| difference | (a ^ b));
     given.len() == expected.len() && std::hint::black_box(difference) == 0
+}
+
+/// Returns 128 random bits in hexadecimal digits.
+pub(super) fn random() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled +=
+            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
+use super::config::PageConfig;
 use super::feed::{Feed, Viewer};
-use super::guard::Gate;
-use super::{PageConfig, random};
+use super::guard::{Gate, random};
 use crate::client::{Client, ClientError};
 use crate::http::{Body, Handler, Peer, closed, respond};
 use crate::picture::Picture;

@@ -1,0 +1,37 @@
+use std::path::PathBuf;
+
+/// What a [`Page`](super::Page) shows and allows.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PageConfig {
+    /// The state folder of the agent.
+    pub state_dir: PathBuf,
+    /// Whether workers may be bounced, parked and unparked. Default false.
+    pub allows_changes: bool,
+    /// Who asks for these changes, as the agent's journal names it. Default `the page`.
+    pub who: String,
+    /// Returns what is shown for the name of a worker. Default the name itself.
+    pub name: fn(&str) -> String,
+}
+
+crankcase_engine::setters! {
+    PageConfig {
+        state_dir: PathBuf,
+        allows_changes: bool,
+        who: String,
+        name: fn(&str) -> String,
+    }
+    optional {}
+}
+
+impl PageConfig {
+    /// Returns the default configuration for the agent of a state folder.
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            state_dir: state_dir.into(),
+            allows_changes: false,
+            who: "the page".to_owned(),
+            name: str::to_owned,
+        }
+    }
+}
