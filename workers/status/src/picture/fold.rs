@@ -110,10 +110,14 @@ impl Picture {
         let all = 0..self.nodes.len();
         let mut kept = BTreeSet::new();
         let causes: Vec<_> = all.clone().filter(|at| self.nodes[*at].is_in_trouble()).collect();
-        let rests = all.clone().filter(|at| self.nodes[*at].look != Look::Well);
-        let mut next: Vec<usize> = causes.iter().copied().chain(rests.take(most)).collect();
-        let mut used: Vec<usize> = all.collect();
+        // Without trouble, what is on its way or off tells most.
+        let is_at_rest = |at: &usize| matches!(self.nodes[*at].look, Look::Well | Look::Plain);
+        let mut next = causes.clone();
         if next.is_empty() {
+            next.extend(all.clone().filter(|at| !is_at_rest(at)).take(most));
+        }
+        if next.is_empty() {
+            let mut used: Vec<usize> = all.collect();
             used.sort_by_key(|at| std::cmp::Reverse(users[*at].len()));
             kept.extend(used.into_iter().take(most));
             return kept;
