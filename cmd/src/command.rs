@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod graph;
 pub(crate) mod history;
 mod interrupts;
+pub(crate) mod mcp;
 pub(crate) mod page;
 pub(crate) mod plan;
 mod progress;
@@ -60,6 +61,11 @@ pub(crate) enum Command {
     Why(why::Args),
     /// Show how the running agent came up: the critical path, and what is not up
     Boot(boot::Args),
+    /// Answer an assistant on stdin and stdout, by the Model Context Protocol
+    ///
+    /// It has tools that look: trouble, report, why, graph, events, changes and boot. It opens no port, runs no
+    /// commands, reads no files, and shows no facts.
+    Mcp(mcp::Args),
     /// Serve a page on which the running agent is seen live, and print its address
     ///
     /// The page is served by this command, on 127.0.0.1, until it ends; the agent opens no port. The address has a
@@ -116,6 +122,7 @@ impl Command {
             Self::Report(args) => runtime::ask(report::run(global, args)),
             Self::Why(args) => runtime::ask(why::run(global, args)),
             Self::Boot(args) => runtime::ask(boot::run(global, args)),
+            Self::Mcp(args) => runtime::ask(mcp::run(global, args)),
             Self::Page(args) => runtime::ask(page::run(global, args)),
             Self::Types(args) => types::run(global, args),
             Self::Graph(args) => runtime::ask(graph::run(global, args)),

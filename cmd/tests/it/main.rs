@@ -15,6 +15,7 @@ mod history;
 mod hostile_types;
 mod keeping;
 mod machine;
+mod mcp;
 mod needs_containers;
 mod needs_root;
 mod once;

@@ -101,7 +101,7 @@ impl Feed {
         let mut view = View::new(&whole, self.name);
         let (mut batch, mut due) = (Batch::default(), None);
         // What the events up to this one have changed is in the report already.
-        let known = last_event(&whole);
+        let known = whole.last_event();
         let mut at = None;
         while at < known {
             if let EventLine::Event(event) = next(&mut events).await? {
@@ -215,13 +215,4 @@ fn engine(subject: Subject) -> Result<EngineReport, ClientError> {
         Subject::Engine(report) => Ok(report),
         Subject::Worker(_) => Err(ClientError::Broken("the agent reports one worker".into())),
     }
-}
-
-/// Returns the number of the last event that a report knows.
-fn last_event(report: &EngineReport) -> Option<u64> {
-    let last = |worker: &crate::wire::WorkerReport| match &worker.report {
-        Some(crate::wire::Detail::Engine(nested)) => worker.last_event.max(last_event(nested)),
-        _ => worker.last_event,
-    };
-    report.workers.values().filter_map(last).max()
 }

@@ -248,6 +248,15 @@ impl EngineReport {
     pub fn has_trouble(&self) -> bool {
         self.error.is_some() || self.workers.values().any(WorkerReport::has_trouble)
     }
+
+    /// Returns the number of the newest event about one of its workers, at any depth; none if there is none.
+    pub fn last_event(&self) -> Option<u64> {
+        let last = |worker: &WorkerReport| match &worker.report {
+            Some(Detail::Engine(nested)) => worker.last_event.max(nested.last_event()),
+            _ => worker.last_event,
+        };
+        self.workers.values().filter_map(last).max()
+    }
 }
 
 impl WorkerReport {

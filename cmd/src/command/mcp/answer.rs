@@ -1,0 +1,132 @@
+//! What a tool answers.
+
+use rmcp::model::CallToolResult;
+use serde_json::{Map, Value, json};
+
+use crate::{exit, failure, print};
+
+/// The longest answer, in bytes of JSON.
+const LONGEST: usize = 64 * 1024;
+
+/// The longest text in an answer, in characters.
+const TEXT: usize = 2_000;
+
+/// Why a tool has not done what was asked.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    code: u8,
+    message: String,
+}
+
+impl Refusal {
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self { code: exit::USAGE, message: message.into() }
+    }
+
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self { code: exit::CONFLICT, message: message.into() }
+    }
+
+    /// Returns the meaning of its exit code.
+    fn word(&self) -> &'static str {
+        match self.code {
+            exit::USAGE => "wrong usage",
+            exit::NO_AGENT => "no agent is reachable",
+            exit::CONFLICT => "conflict",
+            _ => "failed",
+        }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let code = failure::code_of(&error);
+        Self { code, message: print::one_line(&format!("{error:#}")).into_owned() }
+    }
+}
+
+/// Returns an answer of bounded size, or a refusal in the protocol's sense.
+pub(super) fn answer(answered: Result<Value, Refusal>) -> CallToolResult {
+    match answered {
+        Ok(data) => CallToolResult::structured(bounded(data)),
+        Err(refusal) => {
+            let (word, code) = (refusal.word(), refusal.code);
+            let message: String = refusal.message.chars().take(TEXT).collect();
+            CallToolResult::structured_error(
+                json!({"refused": word, "code": code, "message": message}),
+            )
+        }
+    }
+}
+
+/// Puts what comes from the machine under `data`, and cuts it until it is short enough.
+fn bounded(mut data: Value) -> Value {
+    let mut cut = 0;
+    shorten(&mut data, TEXT, &mut cut);
+    let mut most = 200;
+    while data.to_string().len() > LONGEST && most > 0 {
+        thin(&mut data, most, &mut cut);
+        most /= 2;
+    }
+    match cut {
+        0 => json!({"data": data}),
+        cut => {
+            json!({"data": data, "left_out": format!("{cut} values or parts of texts; ask for less")})
+        }
+    }
+}
+
+/// Cuts long texts.
+fn shorten(value: &mut Value, most: usize, cut: &mut usize) {
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(most) {
+                text.truncate(end);
+                text.push('…');
+                *cut += 1;
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|it| shorten(it, most, cut)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| shorten(it, most, cut)),
+        _ => {}
+    }
+}
+
+/// Leaves out the end of long lists and maps.
+fn thin(value: &mut Value, most: usize, cut: &mut usize) {
+    match value {
+        Value::Array(values) => {
+            *cut += values.len().saturating_sub(most);
+            values.truncate(most);
+            values.iter_mut().for_each(|it| thin(it, most, cut));
+        }
+        Value::Object(fields) => {
+            if fields.len() > most.max(20) {
+                *cut += fields.len() - most.max(20);
+                let kept = std::mem::take(fields).into_iter().take(most.max(20));
+                *fields = kept.collect::<Map<_, _>>();
+            }
+            fields.values_mut().for_each(|it| thin(it, most, cut));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{LONGEST, bounded};
+
+    #[test]
+    fn an_answer_is_bounded_and_says_what_it_left_out() {
+        let row = json!({"path": "x".repeat(100), "error": "y".repeat(1 << 20)});
+
+        let answer = bounded(json!({"workers": vec![row; 5_000]}));
+
+        assert!(answer.to_string().len() <= LONGEST + 200, "{}", answer.to_string().len());
+        assert!(answer["left_out"].as_str().is_some_and(|it| it.contains("ask for less")));
+        assert_eq!(bounded(json!({"a": 1})), json!({"data": {"a": 1}}));
+    }
+}

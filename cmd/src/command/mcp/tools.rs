@@ -1,0 +1,316 @@
+//! The tools.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crankcase_status::Client;
+use crankcase_status::wire::{
+    ControlRequest, Detail, EngineReport, Event, EventLine, Only, Selection, Subject, WorkerReport,
+};
+use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
+use serde_json::{Value, json};
+
+use super::answer::Refusal;
+use super::asked::Asked;
+use crate::command::control::user;
+use crate::paths::worker_path;
+
+/// How many events an answer has at most.
+const EVENTS: u64 = 200;
+
+/// Of how many workers in trouble it is told why.
+const EXPLAINED: usize = 20;
+
+/// A change of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Act {
+    Bounce,
+    Park,
+    Unpark,
+}
+
+/// What an assistant can call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tool {
+    Trouble,
+    Report,
+    Why,
+    Graph,
+    Events,
+    Changes,
+    Boot,
+    Change(Act),
+}
+
+impl Tool {
+    /// Returns the tools, with the changes that are allowed.
+    pub(super) fn all(allowed: &BTreeSet<Act>) -> impl Iterator<Item = Self> {
+        let looks = [
+            Self::Trouble,
+            Self::Report,
+            Self::Why,
+            Self::Graph,
+            Self::Events,
+            Self::Changes,
+            Self::Boot,
+        ];
+        looks.into_iter().chain(allowed.iter().copied().map(Self::Change))
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Trouble => "trouble",
+            Self::Report => "report",
+            Self::Why => "why",
+            Self::Graph => "graph",
+            Self::Events => "events",
+            Self::Changes => "changes",
+            Self::Boot => "boot",
+            Self::Change(Act::Bounce) => "bounce",
+            Self::Change(Act::Park) => "park",
+            Self::Change(Act::Unpark) => "unpark",
+        }
+    }
+
+    /// Returns what it is for, and its arguments: the name of each, its type and whether it is required.
+    fn words(self) -> (&'static str, &'static [(&'static str, &'static str, bool)]) {
+        const PATH: (&str, &str, bool) = ("path", "string", true);
+        const REASON: (&str, &str, bool) = ("reason", "string", true);
+        match self {
+            Self::Trouble => (
+                "What is degraded, failed or parked, with the chain to the root cause of the first 20; what is well is a number.",
+                &[],
+            ),
+            Self::Report => (
+                "All of one worker, such as resources/www: its state, inputs, starts, last error and last change. Without a path the workers of the agent itself, in short.",
+                &[("path", "string", false)],
+            ),
+            Self::Why => ("The chain from a worker to the root cause.", &[PATH]),
+            Self::Graph => (
+                "What a worker needs, at any distance, and what needs it within `steps` edges (0 to 5, by default 1).",
+                &[PATH, ("steps", "integer", false)],
+            ),
+            Self::Events => (
+                "What has happened: the last `most` events (0 to 200, by default 50), or those from the number `since` on.",
+                &[("since", "integer", false), ("most", "integer", false)],
+            ),
+            Self::Changes => (
+                "What the agent has changed or repaired lately. With the path of a resource, its last event in full, with the diff.",
+                &[("path", "string", false)],
+            ),
+            Self::Boot => (
+                "How long it took until all that is essential was up, the critical path, and what is not up.",
+                &[],
+            ),
+            Self::Change(Act::Bounce) => (
+                "Stop a worker and start it again, with what depends on it. The person is asked first.",
+                &[PATH, REASON],
+            ),
+            Self::Change(Act::Park) => {
+                ("Stop a worker and keep it stopped. The person is asked first.", &[PATH, REASON])
+            }
+            Self::Change(Act::Unpark) => {
+                ("Let a parked worker start again. The person is asked first.", &[PATH, REASON])
+            }
+        }
+    }
+
+    pub(super) fn described(self) -> Described {
+        let (description, arguments) = self.words();
+        let properties: JsonObject = arguments
+            .iter()
+            .map(|(name, kind, _)| ((*name).to_owned(), json!({"type": kind})))
+            .collect();
+        let required: Vec<_> = arguments.iter().filter(|it| it.2).map(|it| it.0).collect();
+        let mut schema = JsonObject::new();
+        schema.insert("type".to_owned(), "object".into());
+        schema.insert("properties".to_owned(), properties.into());
+        schema.insert("required".to_owned(), required.into());
+        schema.insert("additionalProperties".to_owned(), false.into());
+        let reads = !matches!(self, Self::Change(_));
+        let stops = matches!(self, Self::Change(Act::Bounce | Act::Park));
+        let annotations = ToolAnnotations::new()
+            .read_only(reads)
+            .destructive(stops)
+            .idempotent(self != Self::Change(Act::Bounce))
+            .open_world(false);
+        Described::new(self.name(), description, Arc::new(schema)).with_annotations(annotations)
+    }
+}
+
+/// Answers a tool that changes nothing.
+pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> Result<Value, Refusal> {
+    match tool {
+        Tool::Trouble => {
+            asked.finish()?;
+            trouble(client).await
+        }
+        Tool::Report => {
+            let path = asked.text("path")?;
+            asked.finish()?;
+            let mut part = Selection { depth: Some(0), ..Selection::default() };
+            (part.without_inputs, part.without_details) = (path.is_none(), path.is_none());
+            let path = path.map(|path| worker_path(&path));
+            Ok(json!(client.report_part(path.as_deref(), &part).await?))
+        }
+        Tool::Why => {
+            let path = asked.required("path")?;
+            asked.finish()?;
+            Ok(json!(client.why(&worker_path(&path)).await?))
+        }
+        Tool::Graph => {
+            let (path, steps) = (asked.required("path")?, asked.number("steps", 5)?);
+            asked.finish()?;
+            let limits = (steps.unwrap_or(1), 20);
+            Ok(json!(client.graph_near(&worker_path(&path), limits).await?))
+        }
+        Tool::Events => {
+            let (since, most) =
+                (asked.number("since", i64::MAX as u64)?, asked.number("most", EVENTS)?);
+            asked.finish()?;
+            events(client, since, most.unwrap_or(50), |_| true).await
+        }
+        Tool::Changes => {
+            let path = asked.text("path")?;
+            asked.finish()?;
+            match path {
+                Some(path) => last_change(client, &path).await,
+                None => events(client, None, 50, is_note).await,
+            }
+        }
+        Tool::Boot => {
+            asked.finish()?;
+            let mut boot = client.boot().await?;
+            // Those that count are on the critical path.
+            boot.workers.sort_by_key(|step| std::cmp::Reverse(step.took()));
+            boot.workers.truncate(20);
+            Ok(json!(boot))
+        }
+        Tool::Change(_) => Err(Refusal::usage("a change is no look")),
+    }
+}
+
+async fn trouble(client: &Client) -> Result<Value, Refusal> {
+    let part = Selection { only: Some(Only::Trouble), ..Selection::default() };
+    let part = Selection { without_inputs: true, without_details: true, ..part };
+    let report = engine(client.report_part(None, &part).await?)?;
+    let mut rows = Vec::new();
+    collect(&report, &mut rows);
+    let mut troubles = Vec::new();
+    for (at, worker) in rows.iter().enumerate() {
+        let why = if at < EXPLAINED { client.why(&worker.path).await.ok() } else { None };
+        troubles.push(json!({
+            "path": worker.path,
+            "state": worker.state,
+            "why": why.map(|why| why.text),
+        }));
+    }
+    Ok(json!({"in_trouble": troubles, "counts": client.counts(None).await?}))
+}
+
+/// Collects the workers that are in trouble themselves.
+fn collect<'a>(report: &'a EngineReport, rows: &mut Vec<&'a WorkerReport>) {
+    for worker in report.workers.values() {
+        match &worker.report {
+            Some(Detail::Engine(nested)) => collect(nested, rows),
+            _ => rows.push(worker),
+        }
+    }
+}
+
+fn engine(subject: Subject) -> Result<EngineReport, Refusal> {
+    match subject {
+        Subject::Engine(report) => Ok(report),
+        _ => Err(Refusal::conflict("the agent reports what this version does not know")),
+    }
+}
+
+async fn last_change(client: &Client, path: &str) -> Result<Value, Refusal> {
+    match client.report(Some(&worker_path(path))).await? {
+        Subject::Worker(worker) => match worker.report {
+            Some(Detail::Value(report)) => Ok(report["last_event"].clone()),
+            _ => Ok(Value::Null),
+        },
+        _ => Err(Refusal::usage("this is an engine; name one of its workers")),
+    }
+}
+
+fn is_note(event: &Event) -> bool {
+    event.event.get("type").is_some_and(|kind| kind == "noted")
+}
+
+/// Returns the last events, or those from a number on, at most so many.
+async fn events(
+    client: &Client,
+    since: Option<u64>,
+    most: u64,
+    is_meant: impl Fn(&Event) -> bool,
+) -> Result<Value, Refusal> {
+    let part = Selection { without_inputs: true, without_details: true, ..Selection::default() };
+    let newest = engine(client.report_part(None, &part).await?)?.last_event();
+    let mut follower = client.events_since(since.unwrap_or(0), None).await?;
+    let (mut found, mut missed, mut at) = (Vec::new(), 0, None);
+    while at < newest && since <= newest {
+        match follower.next().await? {
+            Some(EventLine::Event(event)) => {
+                at = Some(event.sequence);
+                if is_meant(&event) {
+                    found.push(event);
+                }
+            }
+            Some(EventLine::Missed { missed: more }) => missed += more,
+            None => break,
+        }
+    }
+    let left_out = found.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
+    // From a number on the first ones are given, so that the next call can go on; else the last ones.
+    match since {
+        Some(_) => found.truncate(found.len() - left_out),
+        None => drop(found.drain(..left_out)),
+    }
+    Ok(json!({"events": found, "left_out": left_out, "no_longer_kept": missed}))
+}
+
+/// Returns what the person is asked before a change.
+pub(super) async fn question(
+    client: &Client,
+    act: Act,
+    path: &str,
+    why: &str,
+) -> Result<String, Refusal> {
+    let path = worker_path(path);
+    let state = client.why(&path).await?;
+    let near = client.graph_near(&path, (5, 20)).await?;
+    let users = near.graphs.iter().flat_map(|graph| &graph.nodes);
+    let users: Vec<_> =
+        users.filter(|node| !node.path.ends_with(&path)).map(|node| &*node.path).collect();
+    let what = match act {
+        Act::Bounce => "stop and start again",
+        Act::Park => "stop, and keep stopped,",
+        Act::Unpark => "let start again",
+    };
+    let near = users.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "The assistant wants to {what} {path} on this machine. Its reason: {why}. Now: {}. Near it: {near}{}.",
+        state.text,
+        if users.len() > 10 { format!(" and {} more", users.len() - 10) } else { String::new() }
+    );
+    Ok(crate::print::one_line(&text).into_owned())
+}
+
+/// Carries out a change that the person has agreed to.
+pub(super) async fn change(
+    client: &Client,
+    act: Act,
+    path: String,
+    why: String,
+) -> Result<Value, Refusal> {
+    crate::command::control::check(&why)?;
+    let request = ControlRequest { path: worker_path(&path), who: user(), why };
+    let done = match act {
+        Act::Bounce => client.bounce(&request).await,
+        Act::Park => client.park(&request).await,
+        Act::Unpark => client.unpark(&request).await,
+    }?;
+    Ok(json!(done))
+}

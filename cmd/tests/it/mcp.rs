@@ -1,0 +1,188 @@
+//! An assistant's view, as a client of the protocol sees it.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+use crate::agent::Agent;
+use crate::machine::{Machine, within};
+use crate::world::{Error, TestResult};
+
+/// A client and its server.
+struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    next: u64,
+    /// What the person answers when asked; none if the client cannot ask.
+    answer: Option<&'static str>,
+    /// What the person was asked.
+    asked: Vec<String>,
+}
+
+impl Client {
+    async fn start(
+        machine: &Machine,
+        arguments: &[&str],
+        answer: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let mut program = machine.program(&[&["mcp"], arguments].concat());
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = program.spawn()?;
+        let stdin = child.stdin.take().ok_or("no stdin")?;
+        let lines = BufReader::new(child.stdout.take().ok_or("no stdout")?).lines();
+        let mut client = Self { child, stdin, lines, next: 0, answer, asked: Vec::new() };
+        let capabilities = if answer.is_some() { json!({"elicitation": {}}) } else { json!({}) };
+        let hello = client
+            .ask(
+                "initialize",
+                json!({"protocolVersion": "2025-06-18", "capabilities": capabilities,
+                       "clientInfo": {"name": "test", "version": "1"}}),
+            )
+            .await?;
+        assert_eq!(hello["result"]["serverInfo"]["name"], "crankcase");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(client)
+    }
+
+    async fn send(&mut self, message: &Value) -> TestResult {
+        Ok(self.stdin.write_all(format!("{message}\n").as_bytes()).await?)
+    }
+
+    /// Sends a request and returns its answer. The person answers what is asked meanwhile.
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        loop {
+            let line = within(self.lines.next_line()).await??.ok_or("the server has ended")?;
+            let message: Value = serde_json::from_str(&line)?;
+            if message["method"] == "elicitation/create" {
+                let question = message["params"]["message"].as_str().ok_or("no question")?;
+                self.asked.push(question.to_owned());
+                let result = json!({"action": self.answer, "content": {}});
+                let id = &message["id"];
+                self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await?;
+            } else if message["id"] == id {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Calls a tool, and returns its answer and whether it is an error.
+    async fn call(&mut self, tool: &str, arguments: Value) -> Result<(Value, bool), Error> {
+        let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments})).await?;
+        let result = &answer["result"];
+        Ok((result["structuredContent"].clone(), result["isError"] == true))
+    }
+
+    async fn close(mut self) -> TestResult {
+        drop(self.stdin);
+        assert!(within(self.child.wait()).await??.success());
+        Ok(())
+    }
+}
+
+const BROKEN: &str = r#"resources:
+  root: {type: file, config: {path: "@/root/", state: exists}}
+  license: {type: file, config: {path: "/proc/nowhere/license", content: b}}
+  banner: {type: file, dependencies: [license, root], config: {path: "@/root/banner", content: b}}
+"#;
+
+#[tokio::test]
+async fn an_assistant_sees_the_trouble_and_its_cause() -> TestResult {
+    let machine = Machine::new(BROKEN)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let mut client = Client::start(&machine, &[], None).await?;
+
+    let tools = client.ask("tools/list", json!({})).await?;
+    let tools = tools["result"]["tools"].as_array().ok_or("no tools")?;
+    let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["trouble", "report", "why", "graph", "events", "changes", "boot"]);
+    assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true), "{tools:?}");
+
+    let (trouble, _) = client.call("trouble", json!({})).await?;
+    let first = &trouble["data"]["in_trouble"];
+    assert_eq!(first.as_array().map(Vec::len), Some(1), "{trouble}");
+    assert_eq!(first[0]["path"], "/agent/resources/license");
+    assert!(first[0]["why"].as_str().is_some_and(|why| why.contains("does not exist")));
+    let states = &trouble["data"]["counts"]["engines"][0]["states"];
+    assert_eq!((&states["running"], &states["waiting"]), (&json!(1), &json!(1)), "{trouble}");
+
+    for (tool, arguments, found) in [
+        ("why", json!({"path": "resources/banner"}), "waits for /agent/resources/license"),
+        ("report", json!({"path": "resources/root"}), "\"generation\":1"),
+        ("report", json!({}), "/agent/resources"),
+        ("graph", json!({"path": "resources/banner"}), "live required"),
+        ("events", json!({"since": 0, "most": 5}), "\"sequence\":4"),
+        ("events", json!({}), "\"left_out\""),
+        ("changes", json!({}), "changed: create_folder"),
+        ("changes", json!({"path": "resources/root"}), "\"event\":\"changed\""),
+        ("boot", json!({}), "critical"),
+    ] {
+        let (answer, is_error) = client.call(tool, arguments.clone()).await?;
+        assert!(!is_error && answer.to_string().contains(found), "{tool} {arguments}: {answer}");
+    }
+    client.close().await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_an_error_with_the_word_of_its_code() -> TestResult {
+    let machine = Machine::new(BROKEN)?;
+    let mut client = Client::start(&machine, &[], None).await?;
+    let (none, is_error) = client.call("trouble", json!({})).await?;
+    assert!(is_error, "{none}");
+    assert_eq!((&none["refused"], &none["code"]), (&json!("no agent is reachable"), &json!(69)));
+    let agent = Agent::start(&machine).await?;
+
+    for (tool, arguments, code) in [
+        ("why", json!({"path": "resources/none"}), 1),
+        ("why", json!({}), 64),
+        ("why", json!({"path": 7}), 64),
+        ("events", json!({"most": 201}), 64),
+        ("events", json!({"since": -1}), 64),
+        ("events", json!({"since": 1.5}), 64),
+        ("trouble", json!({"path": "x"}), 64),
+    ] {
+        let (answer, is_error) = client.call(tool, arguments.clone()).await?;
+        assert!(is_error && answer["code"] == code, "{tool} {arguments}: {answer}");
+    }
+    let unknown = client.ask("tools/call", json!({"name": "park", "arguments": {}})).await?;
+    assert!(unknown["error"]["message"].as_str().is_some_and(|it| it.contains("no tool")));
+    client.close().await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_change_is_made_only_if_the_person_agrees() -> TestResult {
+    let machine = Machine::new(BROKEN)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let allow = ["--allow", "park,unpark"];
+    let wish = json!({"path": "resources/root", "reason": "to see it"});
+
+    for (answer, code) in [(None, 64), (Some("decline"), 75), (Some("cancel"), 75)] {
+        let mut client = Client::start(&machine, &allow, answer).await?;
+        let (refused, is_error) = client.call("park", wish.clone()).await?;
+        assert!(is_error && refused["code"] == code, "{answer:?}: {refused}");
+        client.close().await?;
+        let why = machine.run(&["why", "resources/root"]).await?;
+        assert!(why.stdout.contains("is running"), "{why:?}");
+    }
+    let mut client = Client::start(&machine, &allow, Some("accept")).await?;
+    let (done, is_error) = client.call("park", wish).await?;
+
+    assert!(!is_error && done["data"]["parked"] == "/agent/resources/root", "{done}");
+    let question = &client.asked[0];
+    for part in ["stop, and keep stopped, ", "to see it", "/agent/resources/banner"] {
+        assert!(question.contains(part), "{question}");
+    }
+    let why = machine.run(&["why", "resources/root"]).await?;
+    assert!(why.stdout.contains("to see it"), "{why:?}");
+    client.close().await?;
+    agent.clean_kill(&machine).await
+}
