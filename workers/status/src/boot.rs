@@ -1,6 +1,6 @@
 //! The boot of an agent, from the first starts in its report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -94,35 +94,46 @@ impl Boot {
     /// Finds the boot in a report of a whole agent.
     ///
     /// A worker that was installed after the boot, by hand or by a reload, is not in it: the boot is over when
-    /// everything that was installed until then is up, except what has failed, and nothing more is installed for a
-    /// second.
+    /// everything that was installed until then is up, except what has failed and what waits for that, and nothing
+    /// more is installed for a second. What was started by hand later, and what waited for that, is in `workers`, and
+    /// not on the critical path.
     pub fn of(report: &EngineReport) -> Self {
         let mut all = Vec::new();
         collect(report, None, &mut all);
-        all.sort_by_key(|timed| timed.installed);
-        let began = all.first().map_or(SystemTime::UNIX_EPOCH, |first| first.installed);
+        all.sort_by_key(Timed::ready);
+        let began = all.iter().map(|timed| timed.installed).min().unwrap_or(SystemTime::UNIX_EPOCH);
         let mut end = began;
-        let booted: Vec<_> = all
-            .iter()
-            .take_while(|timed| {
-                let is_later = timed.installed.duration_since(end).is_ok_and(|gap| gap > QUIET);
-                // A worker that has failed may be mended much later: the boot does not wait for it.
-                let is_plain =
-                    |start: &StartReport| start.generation == 1 && start.failed_attempts == 0;
-                if let (false, Some((start, [.., up]))) = (is_later, &timed.start)
-                    && is_plain(start)
-                {
-                    end = end.max(*up);
-                }
-                !is_later
-            })
-            .collect();
-        let mut workers: Vec<_> = booted.iter().filter_map(|timed| timed.step(began)).collect();
+        let is_after = |at: SystemTime, end| at.duration_since(end).is_ok_and(|gap| gap > QUIET);
+        let mut by_hand = BTreeSet::new();
+        let (mut workers, mut not_up) = (Vec::new(), Vec::new());
+        for timed in all.iter().filter(|timed| timed.start.is_some()) {
+            let Some((start, [ready, _, up])) = &timed.start else { continue };
+            // A worker that has failed may be mended much later: the boot does not wait for it.
+            let is_plain = start.generation == 1 && start.failed_attempts == 0;
+            if is_plain && !is_after(*ready, end) {
+                end = end.max(*up);
+            }
+            if is_after(timed.installed, end) {
+                continue;
+            }
+            let Some(step) = timed.step(began) else { continue };
+            let was_called =
+                start.waited_for == WaitedFor::Call && is_after(*ready, timed.installed);
+            let after = step.after.as_ref();
+            if was_called || after.is_some_and(|after| by_hand.contains(after)) {
+                by_hand.insert(step.path.clone());
+            }
+            workers.push(step);
+        }
+        for timed in all.iter().filter(|timed| timed.start.is_none()) {
+            if !is_after(timed.installed, end) {
+                not_up.push(timed.not_up());
+            }
+        }
         workers.sort_by(|a, b| a.up.total_cmp(&b.up));
-        let is_down = |timed: &&&Timed<'_>| timed.start.is_none();
-        let not_up: Vec<_> = booted.iter().filter(is_down).map(|timed| timed.not_up()).collect();
-        let last = workers.iter().rev().find(|step| step.is_essential).or(workers.last());
-        let critical = last.map_or_else(Vec::new, |last| chain(&workers, last));
+        let in_time = || workers.iter().rev().filter(|step| !by_hand.contains(&step.path));
+        let last = in_time().find(|step| step.is_essential);
+        let critical = last.or(in_time().next()).map_or_else(Vec::new, |it| chain(&workers, it));
         let is_up = !not_up.iter().any(|worker| worker.is_essential);
         let up_after = last.map(|last| last.up).filter(|_| is_up);
         Self { path: report.path.clone(), up_after, critical, workers, not_up }
@@ -182,6 +193,11 @@ fn read(text: &str) -> Option<SystemTime> {
 }
 
 impl Timed<'_> {
+    /// Returns when nothing held back its start; of one that was never up, when it was installed.
+    fn ready(&self) -> SystemTime {
+        self.start.map_or(self.installed, |(_, [ready, ..])| ready)
+    }
+
     fn step(&self, began: SystemTime) -> Option<BootStep> {
         let (start, [ready, begun, up]) = &self.start?;
         let since = |at: &SystemTime| {
@@ -281,6 +297,42 @@ mod tests {
 
         assert_eq!((boot.up_after, boot.not_up.len()), (None, 1));
         assert_eq!(boot.not_up[0].error.as_deref(), Some("no disk"));
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_started_by_hand_or_mended_later_is_not_the_boot()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let mut license = worker("/a/license", json!("call"), [0.0, 0.0, 0.0, 40.0]);
+        (license["is_essential"], license["last_start"]["failed_attempts"]) =
+            (json!(false), json!(5));
+        let mut banner = worker("/a/banner", json!({"input": "license"}), [0.0, 40.0, 40.0, 41.0]);
+        banner["is_essential"] = json!(false);
+        let boot = boot(json!({
+            "config": worker("/a/config", json!("call"), [0.0, 0.0, 0.0, 2.0]),
+            "license": license,
+            "banner": banner,
+            "unparked": worker("/a/unparked", json!("call"), [0.0, 50.0, 50.0, 51.0]),
+            "its_user": worker("/a/its_user", json!({"input": "unparked"}), [0.0, 51.0, 51.0, 52.0]),
+            // While the license was missing.
+            "reloaded": worker("/a/reloaded", json!("call"), [20.0, 20.0, 20.0, 20.5]),
+        }))?;
+
+        assert_eq!(boot.up_after, Some(2.0));
+        assert_eq!(boot.critical.len(), 1);
+        let paths: Vec<_> = boot.workers.iter().map(|step| step.path.as_str()).collect();
+        assert_eq!(paths, ["/a/config", "/a/license", "/a/banner", "/a/unparked", "/a/its_user"]);
+        Ok(())
+    }
+
+    #[test]
+    fn without_an_essential_worker_none_is_up() -> Result<(), Box<dyn std::error::Error>> {
+        let mut only = worker("/a/only", json!("call"), [0.0, 0.0, 0.0, 1.0]);
+        only["is_essential"] = json!(false);
+
+        let boot = boot(json!({"only": only}))?;
+
+        assert_eq!((boot.up_after, boot.critical.len()), (None, 1));
         Ok(())
     }
 

@@ -23,7 +23,8 @@ impl Picture {
     /// more than 150 boxes, at most 60 are kept: what is in trouble, what that needs, and who uses it; of engines in
     /// which all is well, the inside is left out. In a picture without trouble those that most others use are kept.
     ///
-    /// What is named in `open` stays open: an engine by its path, and equal siblings by the path of one of them.
+    /// What is named in `open` stays open: an engine by its path, with at most 150 boxes, and equal siblings by the path
+    /// of one of them.
     #[must_use]
     pub fn readable(mut self, open: &BTreeSet<String>) -> Self {
         self.fold(open);
@@ -86,11 +87,12 @@ impl Picture {
         for node in self.nodes.iter_mut().filter(|node| node.inner.is_some()) {
             let share = left / engines;
             engines -= 1;
-            if open.contains(&node.path) {
-                continue;
-            }
             let Some(inner) = &mut node.inner else { continue };
-            if share == 0 || !inner.has_trouble() {
+            if open.contains(&node.path) {
+                if inner.count() > READABLE {
+                    inner.cut(READABLE, open);
+                }
+            } else if share == 0 || !inner.has_trouble() {
                 *inner = Self { omitted: inner.workers(), ..Self::default() };
             } else {
                 inner.cut(share, open);
@@ -274,17 +276,25 @@ mod tests {
         let (kept, omitted) = inner(&cut, 1).unwrap_or_default();
         assert!(kept < 60 && kept + omitted == 100, "{kept} {omitted}");
         assert_eq!(inner(&open, 0), Some((100, 0)));
+        let mut large = chain(1, &[]);
+        large.nodes[0].inner = Some(chain(2000, &[]));
+        let open = large.readable(&BTreeSet::from(["n0".to_owned()]));
+        assert_eq!(inner(&open, 0), Some((150, 1850)));
     }
 
     #[test]
     fn without_trouble_those_are_kept_that_most_use() {
-        let mut picture = chain(300, &[]);
-        picture.edges.extend((250..300).map(|user| edge(10, user)));
+        // Nothing is said of the resources of a site.
+        for look in [Look::Well, Look::Plain] {
+            let mut picture = chain(300, &[]);
+            picture.nodes.iter_mut().for_each(|node| node.look = look);
+            picture.edges.extend((200..300).map(|user| edge(190, user)));
 
-        let cut = readable(picture);
+            let cut = readable(picture);
 
-        assert!(cut.nodes.iter().any(|node| node.path == "n10"), "{cut:?}");
-        assert_eq!(cut.count(), 60);
+            assert!(cut.nodes.iter().any(|node| node.path == "n190"), "{cut:?}");
+            assert_eq!(cut.count(), 60);
+        }
     }
 
     #[test]

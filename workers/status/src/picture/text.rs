@@ -369,7 +369,7 @@ impl Wires {
     fn mark(&mut self, place: (usize, usize), (input, sides): (usize, u8), stroke: Option<Stroke>) {
         let crossing = self.0.entry(place).or_default();
         *crossing.sides.entry(input).or_default() |= sides;
-        crossing.stroke = stroke;
+        crossing.stroke = stroke.or(crossing.stroke);
     }
 }
 

@@ -1,5 +1,6 @@
 //! What each request asks for.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerS
 use crankcase_workers::read_json;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -94,6 +95,7 @@ impl Served {
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
         refuse_browsers(&request)?;
+        require_own_host(&request)?;
         if *request.method() != Method::POST {
             whole(&peer)?;
         }
@@ -397,6 +399,24 @@ fn refuse_browsers(request: &Request<Incoming>) -> Result<(), Refusal> {
         return Err(Refusal::malformed(message));
     }
     Ok(())
+}
+
+/// Refuses a request to a host that is not this machine. The socket may be forwarded to a port, and a page whose name
+/// leads there sends nothing else that tells it from a program.
+fn require_own_host(request: &Request<Incoming>) -> Result<(), Refusal> {
+    let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
+    let host = match (hosts.next(), hosts.next()) {
+        (Some(Ok(host)), None) if request.uri().authority().is_none() => host,
+        _ => return Err(Refusal::malformed("the request does not name one host")),
+    };
+    let is_loopback = |it: &str| it.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+    let name = name.map_or(host, |(name, _)| name);
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    if ["agent", "localhost"].contains(&name) || is_loopback(bare) {
+        return Ok(());
+    }
+    Err(Refusal::malformed(format!("{host:?} is not this machine; the host is agent or localhost")))
 }
 
 /// Refuses a body that is not JSON: a form of any page could be sent as such.

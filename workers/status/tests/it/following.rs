@@ -158,7 +158,7 @@ async fn a_follower_that_leaves_gives_up_its_place() -> TestResult {
 #[tokio::test]
 async fn followers_that_leave_bytes_unread_give_up_their_places() -> TestResult {
     const PLACES: usize = 32;
-    let head = "GET /v1/events HTTP/1.1\r\nhost: x\r\n";
+    let head = "GET /v1/events HTTP/1.1\r\nhost: agent\r\n";
     for rest in ["\r\nxx", "content-length: 5\r\n\r\nx"] {
         let config = ControlConfig::default().max_connections(PLACES).max_followers(PLACES);
         let world = World::start_with(config).await?;

@@ -8,7 +8,7 @@ use crate::world::{STORE, TestResult, World, guarded, send};
 use crankcase_status::wire::Subject;
 
 fn request(line: &str, body: &str) -> Vec<u8> {
-    let head = "host: x\r\ncontent-type: application/json";
+    let head = "host: agent\r\ncontent-type: application/json";
     format!("{line} HTTP/1.1\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
         .into_bytes()
 }
@@ -61,14 +61,31 @@ async fn a_page_in_a_browser_is_refused() -> TestResult {
         ("POST /v1/bounce", "content-type: application/json\r\nOrigin: null", body),
         ("POST /v1/bounce", "content-type: text/plain", body),
         ("POST /v1/bounce", "x: y", body),
+        // What a page sends whose name leads to a forwarded socket, and what other programs send wrong.
+        ("GET /v1/report", "host: agent", ""),
+        ("GET http://evil/v1/report", "x: y", ""),
     ];
 
     for (line, header, body) in cases {
-        let head = format!("{line} HTTP/1.1\r\nhost: x\r\n{header}");
+        let head = format!("{line} HTTP/1.1\r\nhost: agent\r\n{header}");
         let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let answer = send(&world.socket(), request.as_bytes()).await?;
 
         assert!(answer.starts_with("HTTP/1.1 400 "), "{line} {header}: {answer}");
+    }
+    for (host, status) in [
+        ("evil.example:8000", 400),
+        ("localhost.evil", 400),
+        ("10.0.0.1", 400),
+        ("agent:x", 400),
+        ("", 400),
+        ("localhost", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+    ] {
+        let request = format!("GET /v1/report HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let answer = send(&world.socket(), request.as_bytes()).await?;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
     }
     let report = world.client().await?.report(Some("site")).await?;
     assert!(matches!(report, Subject::Worker(worker) if worker.generation == 1));
@@ -105,7 +122,7 @@ async fn a_head_that_is_too_long_is_refused() -> TestResult {
     let world = World::start().await?;
 
     for (length, status) in [(MAX_HEAD, "200"), (MAX_HEAD + 1, "431")] {
-        let mut head = b"GET /v1/report HTTP/1.1\r\nhost: x\r\nx: ".to_vec();
+        let mut head = b"GET /v1/report HTTP/1.1\r\nhost: agent\r\nx: ".to_vec();
         head.resize(length - b"\r\n\r\n".len(), b'x');
         head.extend(b"\r\n\r\n");
 
@@ -128,7 +145,7 @@ async fn half_sent_requests_keep_nobody_from_an_answer() -> TestResult {
     let halves = [
         &b""[..],
         b"GET /v1/report HTTP/1.1\r\nx: ",
-        b"POST /v1/park HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
+        b"POST /v1/park HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{",
     ];
     let mut streams = Vec::new();
     // Three times as many as there are places.
@@ -182,7 +199,7 @@ async fn clients_that_never_finish_their_request_give_way() -> TestResult {
 async fn a_body_that_never_comes_is_given_up() -> TestResult {
     let config = ControlConfig::default().read_timeout(Duration::from_millis(250));
     let world = World::start_with(config).await?;
-    let head = b"POST /v1/bounce HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    let head = b"POST /v1/bounce HTTP/1.1\r\nhost: agent\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
 
     let answer = send(&world.socket(), head).await?;
 
