@@ -1,6 +1,6 @@
 //! The status page.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crankcase_engine::Manifold;
 use crankcase_status::{Page, PageAddress, PageConfig};
@@ -19,14 +19,28 @@ pub struct Config {
 
 /// Returns a manifold that serves the status page of an agent.
 ///
-/// The address has a token, which is a secret: it is written to a file for its owner, and not to the log.
+/// The address has a token, which is a secret: it is written to a file for its owner, and not to the log. If the file
+/// has a token already, it stays the same; remove the file for a new one.
 pub fn manifold(config: Config) -> Manifold {
     Manifold::builder()
         .start_with(config, |Config { address, page, url }, (), _ctx| async move {
+            // The same token as before, so that pages that are open go on.
+            let page = match token_of(&url) {
+                Some(token) => page.token(token),
+                None => page,
+            };
             let page = Page::listen(address, page).await?;
             replace_file(&url, format!("{}\n", page.url()).as_bytes(), 0o600)?;
             tracing::info!(file = %url.display(), "the status page is served; its address is in a file");
             Ok(page)
         })
         .build()
+}
+
+/// Returns the token of the address that was written last.
+fn token_of(url: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(url).ok()?;
+    let token = text.trim_end().split_once("#token=")?.1;
+    let is_whole = token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_whole.then(|| token.to_owned())
 }

@@ -65,14 +65,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 fn write(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
-    let essential = boot.workers.iter().filter(|step| step.is_essential).count();
-    match boot.up_after {
-        Some(up_after) => {
-            let after = seconds(up_after);
-            writeln!(out, "all that is essential was up after {after}: {essential} workers")?;
-        }
-        None => writeln!(out, "not all that is essential is up")?,
-    }
+    writeln!(out, "{}", boot.summary())?;
     writeln!(out, "@ when it was up, + how long its start took")?;
     steps(&boot.critical, out)?;
     if boot.not_up.is_empty() {

@@ -177,7 +177,10 @@ fn keep(
 /// Returns what the status page in the agent is.
 fn page_of(address: SocketAddr, args: &Args, state: &Path) -> page::Config {
     let config = PageConfig::new(state);
-    let config = config.allows_changes(args.allow_changes).name(resource_name);
+    let config = config
+        .allows_changes(args.allow_changes)
+        .who("someone with the token of the page".to_owned())
+        .name(resource_name);
     page::Config { address: PageAddress::Tcp(address), page: config, url: state.join("page.url") }
 }
 

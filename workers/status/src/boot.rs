@@ -139,6 +139,20 @@ impl Boot {
         Self { path: report.path.clone(), up_after, critical, workers, not_up }
     }
 
+    /// Says in words when all that is essential was up.
+    pub fn summary(&self) -> String {
+        let essential = self.workers.iter().filter(|step| step.is_essential).count();
+        let is_any = essential > 0 || self.not_up.iter().any(|worker| worker.is_essential);
+        match self.up_after {
+            Some(after) => {
+                let after = seconds(after);
+                format!("all that is essential was up after {after}: {essential} workers")
+            }
+            None if is_any => "not all that is essential is up".to_owned(),
+            None => "no worker is essential".to_owned(),
+        }
+    }
+
     /// Returns the chain of one worker: each step waited for the next one. Empty if the worker has not come up in
     /// the boot.
     pub fn chain(&self, path: &str) -> Vec<BootStep> {

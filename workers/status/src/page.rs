@@ -13,17 +13,19 @@ mod routes;
 mod view;
 
 use std::fmt;
+use std::fs;
 use std::io;
-use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Outcome, Stop, Worker};
+use parking_lot::Mutex;
 use thiserror::Error;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::task::JoinSet;
+use tokio::net::{TcpListener, UnixListener, UnixSocket};
+use tokio::sync::Semaphore;
 
 pub use self::config::PageConfig;
 use self::feed::Feed;
@@ -58,6 +60,12 @@ pub enum PageError {
         /// What the system said.
         source: io::Error,
     },
+    /// No one address can be opened where it would be served: name one of this machine's.
+    #[error("cannot serve the page on {address}: name the address that people will open")]
+    Unspecified {
+        /// The address.
+        address: IpAddr,
+    },
     /// The system gives no random bytes for the token.
     #[error("cannot make a token")]
     Token(#[source] io::Error),
@@ -89,7 +97,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// When the address cannot be used.
+    /// When the address cannot be used, or the system gives no random bytes for the token.
     ///
     /// # Panics
     ///
@@ -97,28 +105,37 @@ impl Page {
     pub async fn listen(address: PageAddress, config: PageConfig) -> Result<Self, PageError> {
         let (listener, file, host) = match address {
             PageAddress::Tcp(address) => {
+                if address.ip().is_unspecified() {
+                    return Err(PageError::Unspecified { address: address.ip() });
+                }
                 let failed = |source| PageError::Listen { address: address.to_string(), source };
                 let listener = TcpListener::bind(address).await.map_err(failed)?;
-                let host = listener.local_addr().map_err(failed)?.to_string();
+                let host = host_of(listener.local_addr().map_err(failed)?);
                 (Listener::Tcp(listener), None, host)
             }
             PageAddress::Unix(path) => {
                 let failed =
                     |source| PageError::Listen { address: path.display().to_string(), source };
-                let listener = bind(&path).map_err(failed)?;
-                (Listener::Unix(listener), Some(SocketFile(path)), "localhost".to_owned())
+                let (listener, file) = bind(&path).map_err(failed)?;
+                (Listener::Unix(listener), Some(file), "localhost".to_owned())
             }
         };
-        let token = random().map_err(PageError::Token)?;
+        let token = match config.token.clone() {
+            Some(token) => token,
+            None => random().map_err(PageError::Token)?,
+        };
         let url = format!("http://{host}/#token={token}");
         let gate = Gate::new(host, token);
         let feed = Arc::new(Feed::new(config.name));
         let state_dir = config.state_dir.clone();
-        let routes = Arc::new(Routes { gate, feed, config });
+        let streams = Arc::new(Semaphore::new(routes::MAX_STREAMS));
+        let pictures = Mutex::default();
+        let routes = Arc::new(Routes { gate, feed, config, streams, pictures });
         Ok(Self { listener, file, url, routes, state_dir })
     }
 
-    /// Returns the address to open in a browser. Whoever knows it sees what the agent does.
+    /// Returns the address to open in a browser. Whoever knows it sees what the agent does, and may do what the page
+    /// allows.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -134,34 +151,67 @@ impl Worker for Page {
     async fn run(self, stop: Stop) -> Outcome {
         let Self { listener, file, routes, state_dir, .. } = self;
         let feed = Arc::clone(&routes.feed);
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { feed.run(&state_dir).await });
         let limits = Limits {
             max_connections: MAX_CONNECTIONS,
             read_timeout: PATIENCE,
             write_timeout: PATIENCE,
             drain: Duration::from_secs(1),
         };
-        serve((listener, file), limits, routes, stop).await
-    }
-}
-
-/// The file of a Unix socket; it is removed when this is dropped.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::debug!(%error, path = ?self.0, "cannot remove the socket of the page");
+        // Dropped with the last answers, which it feeds.
+        tokio::select! {
+            ended = serve((listener, file), limits, routes, stop) => ended,
+            () = feed.run(&state_dir) => Ok(()),
         }
     }
 }
 
-/// Listens on a Unix socket that only its owner can connect to.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    let socket = tokio::net::UnixSocket::new_stream()?;
+/// Returns the host that a browser names in its requests: it leaves the usual port out.
+fn host_of(address: SocketAddr) -> String {
+    let host = address.to_string();
+    host.strip_suffix(":80").map_or_else(|| host.clone(), str::to_owned)
+}
+
+/// The file of a Unix socket; it is removed when this is dropped, unless another one has taken its place.
+struct SocketFile {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), identity: identity(path) }
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok().filter(|it| it.file_type().is_socket())?;
+    Some((found.dev(), found.ino()))
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if self.identity.is_none() || identity(&self.path) != self.identity {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(%error, path = ?self.path, "cannot remove the socket of the page");
+        }
+    }
+}
+
+/// Listens on a Unix socket that only its owner can connect to. Takes over one on which nobody listens any more.
+fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    let is_dead = |path| match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) => error.kind() == io::ErrorKind::ConnectionRefused,
+        Ok(_) => false,
+    };
+    if identity(path).is_some() && is_dead(path) {
+        fs::remove_file(path)?;
+    }
+    let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
+    let file = SocketFile::new(path);
     // Nobody can connect before it listens.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    socket.listen(64)
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok((socket.listen(64)?, file))
 }

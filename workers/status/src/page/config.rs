@@ -10,7 +10,10 @@ pub struct PageConfig {
     pub allows_changes: bool,
     /// Who asks for these changes, as the agent's journal names it. Default `the page`.
     pub who: String,
-    /// Returns what is shown for the name of a worker. Default the name itself.
+    /// The token that requests need, in hexadecimal digits; for a page that was served before, so that those that are
+    /// open go on. Default: a new one of 128 random bits.
+    pub token: Option<String>,
+    /// Returns what is shown for the name or the path of a worker. Default the name itself.
     pub name: fn(&str) -> String,
 }
 
@@ -21,7 +24,7 @@ crankcase_engine::setters! {
         who: String,
         name: fn(&str) -> String,
     }
-    optional {}
+    optional { token: String, }
 }
 
 impl PageConfig {
@@ -31,6 +34,7 @@ impl PageConfig {
             state_dir: state_dir.into(),
             allows_changes: false,
             who: "the page".to_owned(),
+            token: None,
             name: str::to_owned,
         }
     }

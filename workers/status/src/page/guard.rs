@@ -1,12 +1,12 @@
 //! Which requests are answered.
 
+use std::fmt;
 use std::io;
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, StatusCode};
 
 /// What a request has to show.
-#[derive(Debug)]
 pub(super) struct Gate {
     host: String,
     origin: String,
@@ -15,6 +15,12 @@ pub(super) struct Gate {
 
 /// Why a request is not answered.
 pub(super) type Refused = (StatusCode, &'static str);
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate").field("host", &self.host).finish_non_exhaustive()
+    }
+}
 
 impl Gate {
     pub(super) fn new(host: String, token: String) -> Self {
@@ -104,11 +110,11 @@ mod tests {
 
     use super::Gate;
 
-    const HOST: (&str, &str) = ("host", "127.0.0.1:80");
+    const HOST: (&str, &str) = ("host", "127.0.0.1:90");
     const TOKEN: (&str, &str) = ("authorization", "Bearer secret");
 
     fn check(request: &str, headers: &[(&str, &str)]) -> u16 {
-        let gate = Gate::new("127.0.0.1:80".to_owned(), "secret".to_owned());
+        let gate = Gate::new("127.0.0.1:90".to_owned(), "secret".to_owned());
         let (method, path) = request.split_once(' ').unwrap_or_default();
         let method = Method::from_bytes(method.as_bytes()).unwrap_or_default();
         let mut map = HeaderMap::new();
@@ -126,7 +132,7 @@ mod tests {
     fn the_host_is_the_one_that_was_bound() {
         assert_eq!(check("GET /api/boot", &[HOST, TOKEN]), 200);
         assert_eq!(check("GET /", &[HOST]), 200);
-        for host in ["localhost:80", "127.0.0.1", "127.0.0.1:81", "evil", ""] {
+        for host in ["localhost:90", "127.0.0.1", "127.0.0.1:91", "evil", ""] {
             assert_eq!(check("GET /api/boot", &[("host", host), TOKEN]), 421, "{host}");
             assert_eq!(check("GET /", &[("host", host)]), 421, "{host}");
         }
@@ -136,7 +142,7 @@ mod tests {
 
     #[test]
     fn other_pages_are_refused() {
-        let own = [("origin", "http://127.0.0.1:80"), ("sec-fetch-site", "same-origin")];
+        let own = [("origin", "http://127.0.0.1:90"), ("sec-fetch-site", "same-origin")];
         assert_eq!(
             check(
                 "POST /api/park",
@@ -146,8 +152,8 @@ mod tests {
         );
         assert_eq!(check("GET /api/boot", &[HOST, TOKEN, ("sec-fetch-site", "none")]), 200);
         for other in [
-            ("origin", "http://127.0.0.1:81"),
-            ("origin", "http://localhost:80"),
+            ("origin", "http://127.0.0.1:91"),
+            ("origin", "http://localhost:90"),
             ("origin", "null"),
             ("sec-fetch-site", "same-site"),
             ("sec-fetch-site", "cross-site"),

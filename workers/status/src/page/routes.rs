@@ -1,6 +1,6 @@
 //! What the page asks for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,15 +8,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use super::config::PageConfig;
@@ -30,7 +32,15 @@ use crate::wire::{ControlRequest, Controlled, Detail, FailureCode, Graphs, Selec
 /// The document, in which the marks are replaced by a number that is used once.
 const DOCUMENT: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const SCRIPT: &str = concat!(
+    include_str!("script/base.js"),
+    include_str!("script/address.js"),
+    include_str!("script/stream.js"),
+    include_str!("script/list.js"),
+    include_str!("script/view.js"),
+    include_str!("script/detail.js"),
+    include_str!("script/keys.js"),
+);
 
 /// How long nothing may be said on a stream.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(30);
@@ -42,12 +52,32 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How many users of a worker are named.
 const USERS: u64 = 50;
 
+/// How many pages are told what happens; the other places are for their requests.
+pub(super) const MAX_STREAMS: usize = 32;
+
+/// How many pictures are kept until something changes.
+const MAX_PICTURES: usize = 16;
+
+/// What can be asked for, and what can be changed.
+const LOOKS: [&str; 4] = ["/api/worker", "/api/dependents", "/api/graph", "/api/boot"];
+const CHANGES: [&str; 3] = ["/api/bounce", "/api/park", "/api/unpark"];
+
 /// Answers the requests of the pages.
 #[derive(Debug)]
 pub(super) struct Routes {
     pub(super) gate: Gate,
     pub(super) feed: Arc<Feed>,
     pub(super) config: PageConfig,
+    pub(super) streams: Arc<Semaphore>,
+    pub(super) pictures: Mutex<Pictures>,
+}
+
+/// The pictures that were drawn since the last change, for all pages together.
+#[derive(Debug, Default)]
+pub(super) struct Pictures {
+    /// The version of the feed that they are of.
+    version: u64,
+    drawn: BTreeMap<String, Bytes>,
 }
 
 /// Why something is not answered.
@@ -90,7 +120,7 @@ impl Handler for Routes {
 /// A change of a worker.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wish {
+struct ChangeRequest {
     path: String,
     why: String,
 }
@@ -103,50 +133,80 @@ impl Routes {
         stop: Stop,
     ) -> Result<Response<Body>, Refusal> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        if request.uri().authority().is_some() {
+            let message = "the target of a request is a path".to_owned();
+            return Err(Refusal(StatusCode::MISDIRECTED_REQUEST, message));
+        }
         self.gate
             .check((&method, &path), request.headers())
             .map_err(|(status, message)| Refusal(status, message.to_owned()))?;
-        if method == Method::GET && !peer.entry.finish() {
-            return Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, "too many ask".to_owned()));
-        }
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let all = |key: &str| {
-            let pairs = form_urlencoded::parse(query.as_bytes());
-            pairs.filter(|(name, _)| name == key).map(|(_, value)| value.into_owned()).collect()
-        };
-        let asked: Vec<String> = all("path");
-        let asked = asked.first().map(String::as_str);
         match (&method, &*path) {
-            (&Method::GET, "/") => document(self.config.allows_changes),
+            (&Method::GET, "/") => {
+                whole(&peer)?;
+                document(self.config.allows_changes)
+            }
             (&Method::GET, "/api/stream") => {
-                let lines = Lines::new(self.feed.view(), stop, peer);
-                Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
+                whole(&peer)?;
+                self.stream(peer, stop)
             }
-            (&Method::GET, "/api/worker") => {
-                let missing = || Refusal(StatusCode::BAD_REQUEST, "which worker?".to_owned());
-                self.worker(asked.ok_or_else(missing)?).await
+            (&Method::GET, path) if LOOKS.contains(&path) => {
+                whole(&peer)?;
+                self.look(path, request.uri().query().unwrap_or_default()).await
             }
-            (&Method::GET, "/api/graph") => self.graph(asked, all("open")).await,
-            (&Method::GET, "/api/boot") => self.boot().await,
-            (&Method::POST, "/api/bounce" | "/api/park" | "/api/unpark") => {
-                let wish = read(request).await?;
-                if !peer.entry.finish() {
-                    return Err(Refusal(
-                        StatusCode::SERVICE_UNAVAILABLE,
-                        "too many ask".to_owned(),
-                    ));
-                }
-                self.change(&path, wish).await
+            (&Method::POST, path) if CHANGES.contains(&path) => {
+                let wanted = read(request).await?;
+                whole(&peer)?;
+                self.change(path, wanted).await
             }
-            (
-                _,
-                "/" | "/api/stream" | "/api/worker" | "/api/graph" | "/api/boot" | "/api/bounce"
-                | "/api/park" | "/api/unpark",
-            ) => {
+            (_, path)
+                if ["/", "/api/stream"].contains(&path)
+                    || LOOKS.contains(&path)
+                    || CHANGES.contains(&path) =>
+            {
                 let message = format!("{path:?} is not asked with {method}");
                 Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, message))
             }
             _ => Err(Refusal(StatusCode::NOT_FOUND, format!("there is no {path:?}"))),
+        }
+    }
+
+    fn stream(&self, peer: Arc<Peer>, stop: Stop) -> Result<Response<Body>, Refusal> {
+        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            let message = format!("{MAX_STREAMS} pages are open already");
+            Refusal(StatusCode::SERVICE_UNAVAILABLE, message)
+        })?;
+        let lines = Lines::new(self.feed.view(), (stop, permit), peer);
+        Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
+    }
+
+    /// Answers a request that changes nothing.
+    async fn look(&self, target: &str, query: &str) -> Result<Response<Body>, Refusal> {
+        let all = |key: &str| {
+            let pairs = form_urlencoded::parse(query.as_bytes());
+            let values = pairs.filter(|(name, _)| name == key).map(|(_, value)| value.into_owned());
+            values.collect::<Vec<_>>()
+        };
+        let paths = all("path");
+        let path = paths.first().map(String::as_str);
+        let missing = || Refusal(StatusCode::BAD_REQUEST, "which worker?".to_owned());
+        match target {
+            "/api/worker" => self.worker(path.ok_or_else(missing)?).await,
+            "/api/dependents" => self.dependents(path.ok_or_else(missing)?).await,
+            picture => {
+                let key = format!("{picture}?{query}");
+                let version = self.feed.version();
+                if let Some(drawn) = self.pictures.lock().find(&key, version) {
+                    return Ok(svg(drawn));
+                }
+                let drawn = if picture == "/api/boot" {
+                    self.client().await?.boot().await?.to_svg(self.config.name)
+                } else {
+                    self.graph(path, all("open")).await?
+                };
+                let drawn = Bytes::from(drawn);
+                self.pictures.lock().keep(key, version, drawn.clone());
+                Ok(svg(drawn))
+            }
         }
     }
 
@@ -167,46 +227,55 @@ impl Routes {
         }
         let why = client.why(path).await?;
         let near = client.graph_near(path, (1, USERS)).await?;
-        let users = users(&near, path);
-        let all = client.graph_near(path, (i64::MAX as u64, i64::MAX as u64)).await?;
-        let depend = dependents(&all, path);
-        let answer = json!({"worker": subject, "why": why, "users": users, "dependents": depend});
+        let answer = json!({"worker": subject, "why": why, "users": users(&near, path)});
         Ok(json(StatusCode::OK, &answer))
     }
 
-    async fn graph(
-        &self,
-        path: Option<&str>,
-        open: Vec<String>,
-    ) -> Result<Response<Body>, Refusal> {
+    /// Answers with how many workers need a worker, directly or through others.
+    async fn dependents(&self, path: &str) -> Result<Response<Body>, Refusal> {
+        let all = (i64::MAX as u64, i64::MAX as u64);
+        let near = self.client().await?.graph_near(path, all).await?;
+        Ok(json(StatusCode::OK, &json!({"dependents": dependents(&near, path)})))
+    }
+
+    async fn graph(&self, path: Option<&str>, open: Vec<String>) -> Result<String, Refusal> {
         let client = self.client().await?;
         let graphs = match path {
             Some(path) => client.graph_near(path, (1, 20)).await?,
             None => client.graph(None).await?,
         };
         let open: BTreeSet<String> = open.into_iter().collect();
-        Ok(svg(Picture::of(&graphs, self.config.name).readable(&open).to_svg()))
+        Ok(Picture::of(&graphs, self.config.name).readable(&open).to_svg())
     }
 
-    async fn boot(&self) -> Result<Response<Body>, Refusal> {
-        let client = self.client().await?;
-        Ok(svg(client.boot().await?.to_svg(self.config.name)))
-    }
-
-    async fn change(&self, path: &str, wish: Wish) -> Result<Response<Body>, Refusal> {
+    async fn change(&self, path: &str, wanted: ChangeRequest) -> Result<Response<Body>, Refusal> {
         if !self.config.allows_changes {
             let message = "this page is for looking only; it was started without --allow-changes";
             return Err(Refusal(StatusCode::FORBIDDEN, message.to_owned()));
         }
         let client = self.client().await?;
         let request =
-            ControlRequest { path: wish.path, who: self.config.who.clone(), why: wish.why };
+            ControlRequest { path: wanted.path, who: self.config.who.clone(), why: wanted.why };
         let done: Controlled = match path {
             "/api/bounce" => client.bounce(&request).await,
             "/api/park" => client.park(&request).await,
             _ => client.unpark(&request).await,
         }?;
         Ok(json(StatusCode::OK, &done))
+    }
+}
+
+impl Pictures {
+    fn find(&self, key: &str, version: u64) -> Option<Bytes> {
+        self.drawn.get(key).filter(|_| self.version == version).cloned()
+    }
+
+    fn keep(&mut self, key: String, version: u64, drawn: Bytes) {
+        if self.version != version || self.drawn.len() == MAX_PICTURES {
+            self.drawn.clear();
+        }
+        self.version = version;
+        self.drawn.insert(key, drawn);
     }
 }
 
@@ -223,7 +292,7 @@ fn users(graphs: &Graphs, path: &str) -> Value {
 /// Returns how many workers need a worker, directly or through others.
 fn dependents(graphs: &Graphs, path: &str) -> usize {
     let Some(graph) = graphs.graphs.first() else { return 0 };
-    let mut users: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for edge in &graph.edges {
         users.entry(&edge.input).or_default().push(&edge.user);
     }
@@ -237,12 +306,27 @@ fn dependents(graphs: &Graphs, path: &str) -> usize {
     found.len()
 }
 
-async fn read(request: Request<Incoming>) -> Result<Wish, Refusal> {
+/// Notes that the whole request is there, and that the connection gives way to no other any more.
+fn whole(peer: &Peer) -> Result<(), Refusal> {
+    if peer.entry.finish() {
+        return Ok(());
+    }
+    let message = "others have taken its place meanwhile".to_owned();
+    Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, message))
+}
+
+async fn read(request: Request<Incoming>) -> Result<ChangeRequest, Refusal> {
     let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
     let body = Limited::new(request.into_body(), MAX_BODY).collect();
     let late = |_| Refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come".to_owned());
     let body = timeout(BODY_TIMEOUT, body).await.map_err(late)?;
-    let body = body.map_err(|error| Refusal(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()))?;
+    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => {
+            let message = format!("the body is longer than {MAX_BODY} bytes");
+            Refusal(StatusCode::PAYLOAD_TOO_LARGE, message)
+        }
+        None => malformed(error.to_string()),
+    })?;
     serde_json::from_slice(&body.to_bytes()).map_err(|error| malformed(error.to_string()))
 }
 
@@ -251,7 +335,7 @@ fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     respond(status, "application/json", Full::from(text).boxed())
 }
 
-fn svg(text: String) -> Response<Body> {
+fn svg(text: Bytes) -> Response<Body> {
     respond(StatusCode::OK, "image/svg+xml", Full::from(text).boxed())
 }
 
@@ -296,14 +380,15 @@ struct Source {
     viewer: Viewer,
     stop: Stop,
     peer: Arc<Peer>,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// A body of what a page is told; it ends at the stop, or when the client is gone.
 struct Lines(Wait);
 
 impl Lines {
-    fn new(viewer: Viewer, stop: Stop, peer: Arc<Peer>) -> Self {
-        Self(wait(Source { viewer, stop, peer }))
+    fn new(viewer: Viewer, (stop, permit): (Stop, OwnedSemaphorePermit), peer: Arc<Peer>) -> Self {
+        Self(wait(Source { viewer, stop, peer, _permit: permit }))
     }
 }
 
@@ -311,11 +396,12 @@ fn wait(mut source: Source) -> Wait {
     Box::pin(async move {
         let line = tokio::select! {
             biased;
-            line = source.viewer.next() => line.map(|line| Bytes::from(line.as_bytes().to_vec())),
+            line = source.viewer.next() => line,
             () = source.stop.wait() => None,
             () = closed(&source.peer.stream) => None,
-            () = sleep(SIGN_OF_LIFE) => Some(Bytes::from_static(b"{}\n")),
+            () = sleep(SIGN_OF_LIFE) => Some(source.viewer.sign_of_life()),
         };
+        let line = line.map(|line| Bytes::copy_from_slice(line.as_bytes()));
         (source, line)
     })
 }

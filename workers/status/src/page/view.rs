@@ -22,6 +22,7 @@ pub(super) struct Row {
     state: String,
     look: &'static str,
     generation: u32,
+    #[serde(skip_serializing_if = "is_none")]
     failures: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     since: Option<String>,
@@ -47,13 +48,32 @@ pub(super) struct EventRow {
 #[derive(Debug, Serialize)]
 pub(super) struct Whole<'a> {
     agent: &'a str,
+    health: &'a Health,
     rows: Vec<&'a Row>,
     events: Vec<&'a EventRow>,
+}
+
+/// How the agent is as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+struct Health {
+    /// Whether all essential workers run in good health.
+    is_healthy: bool,
+    /// The error that stops it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Health {
+    fn of(report: &EngineReport) -> Self {
+        Self { is_healthy: report.is_healthy, error: report.error.as_deref().map(short) }
+    }
 }
 
 /// What has changed.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Change {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    health: Option<Health>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     rows: Vec<Row>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -66,6 +86,11 @@ pub(super) struct Change {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -74,6 +99,9 @@ fn is_zero(count: &usize) -> bool {
 #[derive(Debug)]
 pub(super) struct View {
     agent: String,
+    health: Health,
+    /// For each worker, the last event that the report knew.
+    known: BTreeMap<String, u64>,
     rows: BTreeMap<String, Row>,
     events: VecDeque<EventRow>,
     name: fn(&str) -> String,
@@ -116,16 +144,18 @@ impl EventRow {
 
 impl View {
     pub(super) fn new(report: &EngineReport, name: fn(&str) -> String) -> Self {
-        let mut view = Self {
-            agent: report.path.clone(),
-            rows: BTreeMap::new(),
-            events: VecDeque::new(),
-            name,
-        };
         let mut rows = Vec::new();
         collect(report, name, &mut rows);
-        view.rows.extend(rows.into_iter().map(|row| (row.path.clone(), row)));
-        view
+        let rows = rows.into_iter().map(|row| (row.path.clone(), row)).collect();
+        let mut known = BTreeMap::new();
+        collect_known(report, &mut known);
+        let (agent, health) = (report.path.clone(), Health::of(report));
+        Self { agent, health, known, rows, events: VecDeque::new(), name }
+    }
+
+    /// Returns whether the report that the view was made of knew an event.
+    pub(super) fn knows(&self, event: &Event) -> bool {
+        self.known.get(&event.path).is_some_and(|last| event.sequence <= *last)
     }
 
     /// Keeps an event of the time before.
@@ -142,7 +172,7 @@ impl View {
 
     pub(super) fn whole(&self) -> Whole<'_> {
         let (rows, events) = (self.rows.values().collect(), self.events.iter().collect());
-        Whole { agent: &self.agent, rows, events }
+        Whole { agent: &self.agent, health: &self.health, rows, events }
     }
 
     /// Takes over what has changed since the first event of a batch, and returns it.
@@ -169,7 +199,9 @@ impl View {
         self.rows.extend(rows.iter().map(|row| (row.path.clone(), row.clone())));
         let Batch { events, missed, .. } = batch;
         events.iter().for_each(|event| self.push(event.clone()));
-        Change { rows, gone, events: events.into(), missed }
+        let health = Some(Health::of(changed)).filter(|health| *health != self.health);
+        self.health = health.clone().unwrap_or_else(|| self.health.clone());
+        Change { health, rows, gone, events: events.into(), missed }
     }
 }
 
@@ -178,6 +210,15 @@ fn collect(report: &EngineReport, name: fn(&str) -> String, rows: &mut Vec<Row>)
         rows.push(row(key, worker, name));
         if let Some(Detail::Engine(nested)) = &worker.report {
             collect(nested, name, rows);
+        }
+    }
+}
+
+fn collect_known(report: &EngineReport, known: &mut BTreeMap<String, u64>) {
+    for worker in report.workers.values() {
+        known.extend(worker.last_event.map(|last| (worker.path.clone(), last)));
+        if let Some(Detail::Engine(nested)) = &worker.report {
+            collect_known(nested, known);
         }
     }
 }
@@ -192,15 +233,19 @@ fn row(key: &str, worker: &WorkerReport, name: fn(&str) -> String) -> Row {
     let error = worker.error.as_ref().filter(|_| look != "well").map(|error| &error.text);
     let parked = worker.parked_by.as_ref().map(|by| format!("parked by {}: {}", by.who, by.why));
     let cause = worker.degraded.as_ref().or(error).or(parked.as_ref());
-    let since = if look == "well" { &worker.started } else { &worker.stopped };
+    let failing = worker.attempts.as_ref().map(|attempts| &attempts.first);
+    let since = match &worker.stopped {
+        _ if look == "well" => worker.started.as_ref(),
+        stopped => failing.or(stopped.as_ref()),
+    };
     Row {
         path: worker.path.clone(),
         name: name(key),
         state: worker.state.to_string().replace('_', " "),
         look,
         generation: worker.generation,
-        failures: worker.failures,
-        since: since.as_ref().or(worker.started.as_ref()).cloned(),
+        failures: if look == "well" { 0 } else { worker.failures },
+        since: since.or(worker.installed.as_ref()).cloned(),
         cause: cause.map(|cause| short(cause)),
         is_engine: matches!(worker.report, Some(Detail::Engine(_))),
     }
@@ -282,6 +327,32 @@ mod tests {
         assert_eq!(change.gone, ["/a/site/x", "/a/site/y", "/a/z"]);
         let left: Vec<_> = view.rows.keys().map(String::as_str).collect();
         assert_eq!(left, ["/a/site", "/a/site2"]);
+        Ok(())
+    }
+
+    #[test]
+    fn each_worker_of_a_report_is_as_new_as_its_own_last_event()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let (mut early, mut late) = (worker("/a/early", "starting"), worker("/a/late", "running"));
+        (early["last_event"], late["last_event"]) = (json!(99), json!(102));
+        let view = View::new(&report(json!({"early": early, "late": late}))?, str::to_owned);
+
+        assert!(view.knows(&event(102, "/a/late")?) && view.knows(&event(99, "/a/early")?));
+        assert!(!view.knows(&event(101, "/a/early")?), "it came up after it was looked at");
+        assert!(!view.knows(&event(50, "/a/gone")?), "it may be gone");
+        Ok(())
+    }
+
+    #[test]
+    fn the_health_is_that_of_the_agent() -> Result<(), Box<dyn std::error::Error>> {
+        let mut view = View::new(&report(json!({}))?, str::to_owned);
+        let mut sick = report(json!({}))?;
+        sick.is_healthy = false;
+
+        let change = serde_json::to_value(view.update(&sick, Batch::default()))?;
+        let again = serde_json::to_value(view.update(&sick, Batch::default()))?;
+
+        assert_eq!((change, again), (json!({"health": {"is_healthy": false}}), json!({})));
         Ok(())
     }
 

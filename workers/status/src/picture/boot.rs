@@ -70,13 +70,6 @@ impl Boot {
         let size = (axis.left + CHART + 100, height + if omitted > 0 { 24 } else { 10 });
         document("where the time of the boot went", size, &body)
     }
-
-    fn summary(&self) -> String {
-        match self.up_after {
-            Some(up_after) => format!("all that is essential was up after {}", seconds(up_after)),
-            None => "not all that is essential is up".to_owned(),
-        }
-    }
 }
 
 const LEGEND: &str = "line: it waited; bar: its start; dark bar: the critical path; ✗: not up. All times are measured by the agent.";
@@ -245,7 +238,10 @@ mod tests {
         assert_eq!(bars, [("bar critical", "480"), ("bar", "160"), ("bar critical", "160")]);
         let texts: Vec<_> = document.descendants().filter_map(|it| it.text()).collect();
         assert!(texts.contains(&"✗ no & disk"), "{texts:?}");
-        assert!(texts.contains(&"all that is essential was up after 4.000s"), "{texts:?}");
+        assert!(
+            texts.contains(&"all that is essential was up after 4.000s: 3 workers"),
+            "{texts:?}"
+        );
         Ok(())
     }
 

@@ -24,7 +24,8 @@ impl Picture {
     /// live one.
     ///
     /// Each node has its number in `data-node` and its path in `data-path`, each edge the numbers of its input and its
-    /// user in `data-input` and `data-user`. Names that are longer than 40 characters are shortened; the titles have
+    /// user in `data-input` and `data-user`. `data-folded` is how many equal nodes a node stands for, and `data-closed`
+    /// how many nodes in it are left out. Names that are longer than 40 characters are shortened; the titles have
     /// all of them.
     pub fn to_svg(&self) -> String {
         let placed = Placed::new(self);
@@ -152,7 +153,14 @@ impl<'a> Sized<'a> {
             format_args!("<g transform=\"translate({x} {y})\" data-node=\"{number}\" data-path=\""),
         );
         escape(&node.path, svg);
-        append(svg, format_args!("\" {style}><title>"));
+        svg.push('"');
+        let omitted = node.inner.as_ref().map_or(0, |inner| inner.omitted);
+        match (node.folded.len(), omitted) {
+            (0, 0) => {}
+            (0, omitted) => append(svg, format_args!(" data-closed=\"{omitted}\"")),
+            (folded, _) => append(svg, format_args!(" data-folded=\"{folded}\"")),
+        }
+        append(svg, format_args!(" {style}><title>"));
         escape(&title(node), svg);
         svg.push_str("</title>");
         if !node.folded.is_empty() {

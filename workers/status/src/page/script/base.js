@@ -1,0 +1,38 @@
+"use strict";
+// What all parts of the page know.
+const $ = id => document.getElementById(id);
+const SIGNS = { well: "✓", way: "…", off: "‖", trouble: "✗" };
+const WORDS = { trouble: "in trouble", way: "on their way", off: "off", well: "well" };
+const ORDER = { trouble: 0, way: 1, off: 2, well: 3 };
+const VIEWS = ["graph", "boot", "events", "changes"];
+// No list has more rows in the document.
+const MOST = 200;
+const allowsChanges = document.documentElement.dataset.changes === "yes";
+
+const rows = new Map();
+let events = [], notShown = 0, health = null;
+
+// Makes an element. Texts are only ever set as text.
+function make(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false)
+      element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children.filter(child => child !== null && child !== undefined));
+  return element;
+}
+const soft = text => make("span", { class: "soft" }, text);
+const sign = look => make("span", { class: "sign", "aria-hidden": "true" }, SIGNS[look] || "");
+const time = at => at ? at.replace("T", " ").replace(/\.\d+Z$/, "Z") : "";
+const link = path => make("a", {
+  href: "#",
+  onclick: event => { event.preventDefault(); go({ worker: path }); },
+}, path);
+
+// Does a work once, a while after it was first asked for.
+const timers = {};
+function soon(what, milliseconds, work) {
+  timers[what] ||= setTimeout(() => { timers[what] = null; work(); }, milliseconds);
+}
