@@ -18,8 +18,11 @@ mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
 mod runtime;
+pub(crate) mod top;
 pub(crate) mod types;
 pub(crate) mod why;
+
+use std::io::{self, IsTerminal};
 
 use clap::Subcommand;
 use tracing::Level;
@@ -86,6 +89,10 @@ pub(crate) enum Command {
     Facts(facts::Command),
     /// Follow what happens in the running agent
     Events(events::Args),
+    /// Watch the running agent in the terminal: its workers with the root causes first, why, and what happens
+    ///
+    /// It is made for a terminal of 80 columns and 24 rows, and needs 60 and 16. The last line has the keys.
+    Top(top::Args),
     /// Stop a worker and start it again
     Bounce(control::Args),
     /// Stop a worker and keep it stopped until it is unparked
@@ -106,6 +113,11 @@ impl Command {
             Self::Run(_) | Self::Bootstrap(_) => Level::INFO,
             _ => Level::WARN,
         }
+    }
+
+    /// Returns whether the log can be written: not into what the live view draws.
+    pub(crate) fn has_log(&self) -> bool {
+        !matches!(self, Self::Top(_)) || !io::stderr().is_terminal()
     }
 
     /// Runs the command; returns the exit code.
@@ -129,6 +141,7 @@ impl Command {
             Self::History(args) => history::run(global, &args),
             Self::Facts(command) => facts::run(global, command),
             Self::Events(args) => runtime::ask(events::run(global, args)),
+            Self::Top(args) => runtime::ask(top::run(global, args)),
             Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
             Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),
             Self::Unpark(args) => runtime::ask(control::run(global, Act::Unpark, args)),

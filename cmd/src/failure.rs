@@ -16,6 +16,7 @@ use crate::command::bootstrap::{IsAnother, IsReadTwice};
 use crate::command::confirm::NoTerminal;
 use crate::command::control::BadReason;
 use crate::command::run::BeyondLoopback;
+use crate::command::top::NotDrawn;
 use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
 use crate::external_args::{CannotAsk, NoExternalType};
 use crate::facts_given::Refused;
@@ -92,6 +93,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         || error.is::<NoPicture>()
         || error.is::<OnlyWhole>()
         || error.is::<BeyondLoopback>()
+        || error.is::<NotDrawn>()
     {
         return USAGE;
     }

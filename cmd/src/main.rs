@@ -37,7 +37,10 @@ fn main() -> ExitCode {
         Err(error) => return failure::after_parsing(&error),
     };
     let format = global.output;
-    let begun = logging::begin(&global, command.usual_log());
+    let begun = match command.has_log() {
+        true => logging::begin(&global, command.usual_log()),
+        false => Ok(()),
+    };
     match begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global)) {
         Ok(code) => ExitCode::from(code),
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,

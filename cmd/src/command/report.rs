@@ -57,17 +57,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     (part.without_inputs, part.without_details) = (args.no_inputs, args.no_details);
     let mut subject = client.report_part(path.as_deref(), &part).await?;
     args.resources.apply(&mut subject);
+    let has_trouble = subject.has_trouble();
+    let people = if args.all { print::report_all } else { print::report };
+    print::data(global.output, &with_tally(&client, subject).await, people)?;
+    Ok(if args.exit_status && has_trouble { exit::FAILED } else { exit::DONE })
+}
+
+/// Returns a report with how the resource has fared, if it is about one.
+pub(super) async fn with_tally(client: &Client, subject: Subject) -> Reported {
     let (mut resource, mut tally) = (None, Tally::default());
     if let Subject::Worker(worker) = &subject
         && worker.path.split('/').any(|name| name == RESOURCES)
     {
-        tally = fetch_tally(&client).await;
+        tally = fetch_tally(client).await;
         resource = resource_in(&worker.path).and_then(|name| tally.resources.remove(&name));
     }
-    let has_trouble = subject.has_trouble();
-    let people = if args.all { print::report_all } else { print::report };
-    print::data(global.output, &Reported { subject, resource, tally }, people)?;
-    Ok(if args.exit_status && has_trouble { exit::FAILED } else { exit::DONE })
+    Reported { subject, resource, tally }
 }
 
 /// Returns how the resources have fared, as far as the agent tells.

@@ -34,6 +34,7 @@ mod secrets;
 mod seeing;
 mod site_files;
 mod state_folder;
+mod top;
 mod types;
 mod world;
 mod write_a_type;

@@ -1,0 +1,186 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use crankcase_resources::resource_name;
+use crankcase_status::picture::{Line, Look, Picture, Span};
+use crankcase_status::wire::{
+    ControlRequest, EngineReport, Graphs, Only, Selection, Subject, WorkerState,
+};
+use crankcase_status::{Client, ClientError};
+
+use super::question::{Answer, Of, Question, Reports};
+use super::row::{nested, shown};
+use crate::command::control::{Act, user};
+use crate::command::report::with_tally;
+use crate::print;
+
+/// How many users of one worker are shown in the graph near it.
+const MOST_USERS: u64 = 20;
+
+/// As many as there are.
+const ALL: u64 = i64::MAX as u64;
+
+/// Asks the agent. Nothing is answered to [`Question::Connect`].
+pub(super) async fn ask(client: &Client, question: &Question) -> Result<Answer, String> {
+    answer(client, question).await.map_err(|error| {
+        let error: anyhow::Error = error.into();
+        print::first_line(&format!("{error:#}"))
+    })
+}
+
+async fn answer(client: &Client, question: &Question) -> Result<Answer, ClientError> {
+    match question {
+        Question::Connect => Ok(Answer::Lines(Vec::new())),
+        Question::Report(since) => Ok(Answer::Report(reports(client, *since).await?.into())),
+        Question::Why(path) => Ok(Answer::Why(client.why(path).await?.why)),
+        Question::Sheet(of, path) => Ok(Answer::Lines(lines(client, *of, path).await?)),
+        Question::Bounced(act, path) => {
+            let graphs = client.graph_near(path, (ALL, ALL)).await?;
+            Ok(Answer::Bounced(bounced(&graphs, *act, path)))
+        }
+        Question::Control(act, path, why) => {
+            let request = ControlRequest { path: path.clone(), who: user(), why: why.clone() };
+            let done = match act {
+                Act::Bounce => client.bounce(&request).await.map(|_| "bounced"),
+                Act::Park => client.park(&request).await.map(|_| "parked"),
+                Act::Unpark => client.unpark(&request).await.map(|_| "unparked"),
+            }?;
+            Ok(Answer::Done(format!("{done} {}", shown(path))))
+        }
+    }
+}
+
+async fn reports(client: &Client, since: Option<u64>) -> Result<Reports, ClientError> {
+    let part =
+        Selection { since, without_inputs: true, without_details: true, ..Selection::default() };
+    let (report, is_cut) = match engine(client, &part).await {
+        Err(ClientError::TooLong { .. }) if since.is_none() => {
+            let part = Selection { only: Some(Only::Trouble), ..part };
+            (engine(client, &part).await?, true)
+        }
+        report => (report?, false),
+    };
+    // Inputs make a report much longer, and only say something of those that wait for them.
+    let part = Selection {
+        since,
+        only: Some(Only::State(WorkerState::Waiting)),
+        without_details: true,
+        ..Selection::default()
+    };
+    let waiting = match has_waiting(&report) {
+        true => engine(client, &part).await.ok(),
+        false => None,
+    };
+    Ok(Reports { report, waiting, is_cut })
+}
+
+async fn engine(client: &Client, part: &Selection) -> Result<EngineReport, ClientError> {
+    match client.report_part(None, part).await? {
+        Subject::Engine(engine) => Ok(engine),
+        _ => Err(ClientError::Broken("it reports no engine".into())),
+    }
+}
+
+fn has_waiting(report: &EngineReport) -> bool {
+    report.workers.values().any(|worker| {
+        worker.state == WorkerState::Waiting || nested(worker).is_some_and(has_waiting)
+    })
+}
+
+/// Returns what a sheet shows.
+async fn lines(client: &Client, of: Of, path: &str) -> Result<Vec<Line>, ClientError> {
+    let graphs = match of {
+        Of::Report => {
+            let subject = client.report(Some(path)).await?;
+            return report_lines(&with_tally(client, subject).await)
+                .map_err(|error| ClientError::Broken(error.into()));
+        }
+        Of::Near => client.graph_near(path, (1, MOST_USERS)).await?,
+        Of::Engine => client.graph(Some(path)).await?,
+    };
+    let picture = Picture::of(&graphs, resource_name);
+    Ok(picture.readable(&BTreeSet::new()).to_text())
+}
+
+/// Returns a report as it is printed, without colours.
+fn report_lines(reported: &print::Reported) -> io::Result<Vec<Line>> {
+    let mut text = Vec::new();
+    print::report_all(reported, &mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let text = anstream::adapter::strip_str(&text).to_string();
+    let line = |line: &str| Line { spans: vec![Span { text: line.to_owned(), look: Look::Plain }] };
+    Ok(text.lines().map(line).collect())
+}
+
+/// Returns the workers that are up and would stop or be bounced with a worker: those that use it and are not live,
+/// and those that use them.
+fn bounced(graphs: &Graphs, act: Act, path: &str) -> Vec<String> {
+    let Some(graph) = graphs.graphs.iter().find(|it| it.nodes.iter().any(|it| it.path == path))
+    else {
+        return Vec::new();
+    };
+    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for edge in graph.edges.iter().filter(|edge| !edge.need.starts_with("live")) {
+        users.entry(&edge.input).or_default().push(&edge.user);
+    }
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (mut reached, mut left) = (BTreeSet::new(), vec![name]);
+    while let Some(input) = left.pop() {
+        for user in users.get(input).into_iter().flatten().copied() {
+            if user != name && reached.insert(user) {
+                left.push(user);
+            }
+        }
+    }
+    // What waits for a worker that is unparked starts, and is not bounced.
+    let is_up = |state: &WorkerState| match state {
+        WorkerState::Running | WorkerState::HeldBack => true,
+        WorkerState::Starting => act != Act::Unpark,
+        _ => false,
+    };
+    let nodes = graph.nodes.iter().filter(|node| reached.contains(&*node.name));
+    nodes.filter(|node| is_up(&node.state)).map(|node| resource_name(&node.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crankcase_status::wire::Graphs;
+    use serde_json::json;
+
+    use super::bounced;
+    use crate::command::control::Act;
+
+    #[test]
+    fn what_is_up_and_not_live_is_bounced_with_what_it_uses() -> Result<(), serde_json::Error> {
+        let node = |(name, state): (&str, &str)| json!({"name": name, "path": format!("/agent/in/{name}"), "state": state});
+        let nodes = [
+            ("a", "running"),
+            ("b", "running"),
+            ("c..1", "held_back"),
+            ("d", "running"),
+            ("e", "waiting"),
+            ("f", "starting"),
+            ("g", "running"),
+        ];
+        let edge = |(user, input, need): (&str, &str, &str)| json!({"user": user, "input": input, "need": need, "output": "State"});
+        let edges = [
+            ("b", "a", "required"),
+            ("c..1", "b", "optional"),
+            ("d", "a", "live"),
+            ("d", "c..1", "live required"),
+            ("e", "a", "required"),
+            ("f", "e", "required"),
+            ("a", "g", "required"),
+            ("a", "a", "optional"),
+        ];
+        let graph =
+            json!({"path": "/agent/in", "nodes": nodes.map(node), "edges": edges.map(edge)});
+        let graphs: Graphs = serde_json::from_value(json!({ "graphs": [graph] }))?;
+
+        assert_eq!(bounced(&graphs, Act::Park, "/agent/in/a"), ["b", "c[\"1\"]", "f"]);
+        assert_eq!(bounced(&graphs, Act::Unpark, "/agent/in/a"), ["b", "c[\"1\"]"]);
+        assert!(bounced(&graphs, Act::Bounce, "/agent/in/d").is_empty());
+        assert!(bounced(&graphs, Act::Bounce, "/agent/other").is_empty());
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+use crankcase_status::wire::MAX_ORIGIN;
+
+use super::keys::Key;
+use crate::command::control::Act;
+
+/// The longest list of workers that would be bounced, before the rest is a number.
+const NAMED: usize = 3;
+
+/// What is asked of the person at the keyboard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Prompt {
+    /// What the rows have to contain.
+    Filter(String),
+    /// Why a worker is to be bounced, parked or unparked.
+    Reason(Wish, String),
+    /// Whether that is to be done.
+    Confirm(Wish, String),
+}
+
+/// What is to be done to a worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) act: Act,
+    pub(super) path: String,
+    /// How many workers are in it, if it is an engine.
+    pub(super) inside: usize,
+    /// The workers that would be bounced with it, or why that is not known; `None` until the agent has said it.
+    pub(super) bounced: Option<Result<Vec<String>, String>>,
+}
+
+/// What a key has led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// The prompt goes on.
+    On(Prompt),
+    /// The prompt has ended, and nothing is to be done.
+    Off,
+    /// The prompt has ended with this filter.
+    Filtered(String),
+    /// The wish is confirmed, for this reason.
+    Confirmed(Wish, String),
+}
+
+impl Prompt {
+    /// Takes a key.
+    pub(super) fn typed(self, key: &Key) -> Typed {
+        match self {
+            _ if *key == Key::Escape => match self {
+                Self::Filter(_) => Typed::Filtered(String::new()),
+                _ => Typed::Off,
+            },
+            Self::Filter(text) if *key == Key::Enter => Typed::Filtered(text),
+            Self::Filter(text) => Typed::On(Self::Filter(edited(text, key))),
+            Self::Reason(wish, reason) if *key == Key::Enter => {
+                let reason = match reason.trim() {
+                    "" => "asked for in top".to_owned(),
+                    reason => reason.to_owned(),
+                };
+                Typed::On(Self::Confirm(wish, reason))
+            }
+            Self::Reason(wish, reason) => Typed::On(Self::Reason(wish, edited(reason, key))),
+            // What is bounced is read before it is confirmed.
+            Self::Confirm(wish, reason) if wish.bounced.is_none() => {
+                Typed::On(Self::Confirm(wish, reason))
+            }
+            Self::Confirm(wish, reason) => match key {
+                Key::Character('y') => Typed::Confirmed(wish, reason),
+                _ => Typed::Off,
+            },
+        }
+    }
+
+    /// Returns the wish that it is about.
+    pub(super) fn wish(&mut self) -> Option<&mut Wish> {
+        match self {
+            Self::Filter(_) => None,
+            Self::Reason(wish, _) | Self::Confirm(wish, _) => Some(wish),
+        }
+    }
+}
+
+impl Wish {
+    /// Returns what is to be done, in a word.
+    pub(super) fn verb(&self) -> &'static str {
+        match self.act {
+            Act::Bounce => "bounce",
+            Act::Park => "park",
+            Act::Unpark => "unpark",
+        }
+    }
+
+    /// Returns what would be bounced, in words.
+    pub(super) fn consequence(&self) -> String {
+        let bounced = match &self.bounced {
+            None => return "asking what would be bounced ...".to_owned(),
+            Some(Err(error)) => return format!("what would be bounced is not known: {error}"),
+            Some(Ok(bounced)) => bounced,
+        };
+        let verb = match self.act {
+            Act::Park => "stops or bounces",
+            Act::Bounce | Act::Unpark => "bounces",
+        };
+        let first: Vec<_> = bounced.iter().take(NAMED).map(String::as_str).collect();
+        let others = match bounced.len() {
+            0 => format!("{verb} no other worker"),
+            count if count <= NAMED => format!("{verb} also {}", first.join(", ")),
+            count => format!("{verb} also {} and {} more", first.join(", "), count - NAMED),
+        };
+        match self.inside {
+            0 => others,
+            inside => format!("is an engine with {inside} workers; {others}"),
+        }
+    }
+}
+
+/// Returns a text after a key was typed.
+fn edited(mut text: String, key: &Key) -> String {
+    match key {
+        Key::Character(character) => text.push(*character),
+        Key::Pasted(pasted) => text.extend(pasted.chars().filter(|it| !it.is_control())),
+        Key::Backspace => drop(text.pop()),
+        Key::EraseAll => text.clear(),
+        _ => {}
+    }
+    text.chars().take(MAX_ORIGIN).collect()
+}

@@ -1,0 +1,54 @@
+use crankcase_status::picture::Line;
+use crankcase_status::wire::{EngineReport, Why};
+
+use crate::command::control::Act;
+
+/// What a sheet shows of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// All that its report has.
+    Report,
+    /// The graph near it.
+    Near,
+    /// The graph of the engine that it is.
+    Engine,
+}
+
+/// What the agent is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Question {
+    /// Whether there is an agent, and for its events.
+    Connect,
+    /// For the report of the workers with an event of this number or a later one; of all if there is none.
+    Report(Option<u64>),
+    /// For the chain from the worker to the root cause.
+    Why(String),
+    /// For the lines of a sheet.
+    Sheet(Of, String),
+    /// For the workers that would be bounced.
+    Bounced(Act, String),
+    /// To bounce, park or unpark a worker, for this reason.
+    Control(Act, String, String),
+}
+
+/// What the agent has answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Report(Box<Reports>),
+    Why(Why),
+    /// The lines of a sheet.
+    Lines(Vec<Line>),
+    Bounced(Vec<String>),
+    /// What was done, in words.
+    Done(String),
+}
+
+/// The report of the workers that were asked for.
+#[derive(Debug)]
+pub(super) struct Reports {
+    pub(super) report: EngineReport,
+    /// The same with inputs, and only of the workers that wait for them.
+    pub(super) waiting: Option<EngineReport>,
+    /// Whether only the workers in trouble are in it, because all would be too many.
+    pub(super) is_cut: bool,
+}
