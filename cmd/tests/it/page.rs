@@ -176,7 +176,6 @@ async fn the_first_screen_names_the_root_causes_and_a_click_says_why() -> TestRe
     browser.click("#tab-boot").await?;
     let boot = browser.text("#view[data-drawn=boot] svg").await?;
     assert!(boot.contains("/agent/resources/page"), "{boot}");
-    browser.picture("page-boot.png").await?;
     browser.click("#tab-changes").await?;
     let changes = browser.text("#view[data-drawn=changes]").await?;
     assert!(changes.contains("changed: create"), "{changes}");

@@ -26,6 +26,8 @@ function make(name, attributes = {}, ...children) {
 const soft = text => make("span", { class: "soft" }, text);
 const sign = look => make("span", { class: "sign", "aria-hidden": "true" }, SIGNS[look] || "");
 const time = at => at ? at.replace("T", " ").replace(/\.\d+Z$/, "Z") : "";
+// Without the day, if it is today's.
+const shortTime = at => time(at).replace(new RegExp("^" + new Date().toISOString().slice(0, 10) + " "), "");
 const link = path => make("a", {
   href: "#",
   onclick: event => { event.preventDefault(); go({ worker: path }); },

@@ -44,7 +44,7 @@ function shownName(row) {
   return row.path.split("/").slice(2, -1).concat(row.name).join("/");
 }
 function drawRow(row, at, count, isFirst) {
-  const since = row.look !== "well" && row.since ? ` since ${time(row.since)}` : "";
+  const since = row.look !== "well" && row.since ? ` since ${shortTime(row.since)}` : "";
   return make("div", {
     role: "treeitem", class: "row " + row.look, "data-row": row.path, "aria-selected": String(row.path === picked),
     "aria-level": isTree ? level(row.path) : 1, "aria-setsize": count, "aria-posinset": at + 1,
