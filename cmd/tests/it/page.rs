@@ -298,12 +298,16 @@ async fn no_other_page_can_ask_for_anything() -> TestResult {
     let port = evil.local_addr()?.port();
     let mut serving: JoinSet<std::io::Result<()>> = JoinSet::new();
     serving.spawn(async move {
+        let mut connections = JoinSet::new();
         loop {
             let (mut stream, _) = evil.accept().await?;
-            let answer = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n<title>evil</title>";
-            // It may be a connection that the browser made ahead.
-            drop(stream.read(&mut [0; 4096]).await);
-            drop(stream.write_all(answer).await);
+            // A browser makes connections ahead, on which nothing comes.
+            connections.spawn(async move {
+                let head =
+                    "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n";
+                drop(stream.read(&mut [0; 4096]).await);
+                drop(stream.write_all(format!("{head}<title>evil</title>").as_bytes()).await);
+            });
         }
     });
     let token = page.url.split_once("token=").ok_or("no token")?.1;
