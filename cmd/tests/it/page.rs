@@ -71,13 +71,31 @@ impl Browser {
 
     /// Waits until something is in the document, and returns its text.
     async fn text(&self, selector: &str) -> Result<String, Error> {
-        let found = self.client.wait().for_element(Locator::Css(selector));
-        Ok(within(found).await??.text().await?)
+        let text = self.until(selector, "it.innerText ?? it.textContent").await?;
+        Ok(text.as_str().ok_or("it has no text")?.to_owned())
     }
 
     async fn click(&self, selector: &str) -> TestResult {
-        let found = self.client.wait().for_element(Locator::Css(selector));
-        Ok(within(found).await??.click().await?)
+        self.until(selector, "(it.click(), true)").await.map(drop)
+    }
+
+    /// Waits until something is in the document, and returns what a script says of it then. In one step: what was
+    /// found may be drawn anew at any time.
+    async fn until(&self, selector: &str, script: &str) -> Result<Value, Error> {
+        let selector = json!(selector);
+        let script = format!(
+            "const it = document.querySelector({selector}); return it === null ? null : {script}"
+        );
+        let waited = async {
+            loop {
+                let found = self.client.execute(&script, Vec::new()).await?;
+                if !found.is_null() {
+                    return Ok::<_, Error>(found);
+                }
+            }
+        };
+        let late = |_| format!("nothing is {selector}");
+        within(waited).await.map_err(late)?
     }
 
     async fn run(&self, script: &str) -> Result<Value, Error> {
@@ -147,6 +165,7 @@ async fn the_first_screen_names_the_root_causes_and_a_click_says_why() -> TestRe
 
     within(browser.client.goto(&page.url)).await??;
     browser.text("#view[data-drawn=graph] svg").await?;
+    browser.text("[data-row='/agent/resources/license'].trouble").await?;
     let list = browser.text("#list").await?;
     let first: Vec<_> = list.lines().filter(|line| line.starts_with('✗')).collect();
     assert_eq!(first.len(), 3, "{list}");
@@ -206,7 +225,7 @@ async fn a_repair_is_seen_with_its_diff_and_a_worker_is_parked_in_ones_name() ->
     let reason = "<img src=x onerror=alert(1)>";
     browser.run("document.activeElement.blur(); document.body.focus()").await?;
     within(browser.client.find(Locator::Css("body"))).await??.send_keys("p").await?;
-    let effect = browser.text("dialog[open] #effect").await?;
+    let effect = browser.text("dialog[open] #effect[data-known]").await?;
     assert!(effect.starts_with("0 workers need it"), "{effect}");
     within(browser.client.find(Locator::Css("#reason"))).await??.send_keys(reason).await?;
     browser.click("dialog[open] button[value=yes]").await?;

@@ -107,6 +107,7 @@ async function change(name) {
   if (!allowsChanges || !path || detail?.path !== path || detail.error) return;
   $("act").textContent = `${name} ${path}`;
   $("effect").textContent = name === "unpark" ? "It is started again when its inputs are there." : "…";
+  delete $("effect").dataset.known;
   $("reason").value = "";
   dialog.returnValue = "";
   dialog.onclose = async () => {
@@ -122,5 +123,6 @@ async function change(name) {
   try {
     const { dependents } = await (await ask("/api/dependents?path=" + encodeURIComponent(path))).json();
     $("effect").textContent = `${dependents} workers need it, directly or through others.`;
+    $("effect").dataset.known = path;
   } catch (error) { $("effect").textContent = String(error.message); }
 }
