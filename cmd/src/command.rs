@@ -3,6 +3,7 @@
 pub(crate) mod apply;
 pub(crate) mod boot;
 pub(crate) mod bootstrap;
+mod bounced;
 pub(crate) mod check;
 pub(crate) mod confirm;
 pub(crate) mod control;

@@ -26,7 +26,7 @@ pub(crate) struct BadReason {
 }
 
 /// What is done to the worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Act {
     Bounce,
     Park,

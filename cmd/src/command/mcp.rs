@@ -15,7 +15,8 @@ use rmcp::{ErrorData, ServerHandler};
 
 use self::answer::{Refusal, answer};
 use self::asked::Asked;
-use self::tools::{Act, Tool};
+use self::tools::Tool;
+use super::control::Act;
 use crate::exit;
 use crate::global::Global;
 
@@ -111,6 +112,7 @@ impl Server {
             Tool::Change(act) => {
                 let (path, why) = (asked.required("path")?, asked.required("reason")?);
                 asked.finish()?;
+                crate::command::control::check(&why)?;
                 let question = tools::question(&client, act, &path, &why).await?;
                 confirm(context, question).await?;
                 tools::change(&client, act, path, why).await

@@ -176,7 +176,9 @@ impl<'a> Top<'a> {
         let (model, is_colored) = (&mut self.model, self.is_colored);
         let view = View { now, wall: wall_now(), is_colored };
         let drawing = self.canvas.draw(|frame| {
-            model.page = screen::page(model, frame.area().height.into());
+            let area = frame.area();
+            model.is_hidden = screen::is_too_small((area.width.into(), area.height.into()));
+            model.page = screen::page(model, area.height.into());
             screen::draw(model, frame.buffer_mut(), view);
         });
         drawing.map(drop).context("cannot draw on the terminal")

@@ -118,10 +118,10 @@ async fn an_assistant_sees_the_trouble_and_its_cause() -> TestResult {
         ("report", json!({}), "/agent/resources"),
         ("graph", json!({"path": "resources/banner"}), "live required"),
         ("events", json!({"since": 0, "most": 5}), "\"sequence\":4"),
-        ("events", json!({}), "\"left_out\""),
+        ("events", json!({}), "degraded"),
         ("changes", json!({}), "changed: create_folder"),
         ("changes", json!({"path": "resources/root"}), "\"event\":\"changed\""),
-        ("boot", json!({}), "critical"),
+        ("boot", json!({}), "/agent/resources/root"),
     ] {
         let (answer, is_error) = client.call(tool, arguments.clone()).await?;
         assert!(!is_error && answer.to_string().contains(found), "{tool} {arguments}: {answer}");
@@ -178,9 +178,23 @@ async fn a_change_is_made_only_if_the_person_agrees() -> TestResult {
 
     assert!(!is_error && done["data"]["parked"] == "/agent/resources/root", "{done}");
     let question = &client.asked[0];
-    for part in ["stop, and keep stopped, ", "to see it", "/agent/resources/banner"] {
+    for part in ["stop, and keep stopped, /agent/resources/root?", "\"to see it\"", "is running"] {
         assert!(question.contains(part), "{question}");
     }
+    // An assistant cannot forge what the person reads.
+    let forged = json!({"path": "resources/root", "reason": "x".repeat(5_000)});
+    let (refused, _) = client.call("park", forged).await?;
+    assert_eq!((&refused["code"], client.asked.len()), (&json!(64), 1));
+    let other = client.ask("tools/call", json!({"name": "bounce", "arguments": {}})).await?;
+    assert!(other["error"].is_object(), "only what is allowed is there: {other}");
+    let engine = json!({"path": "resources", "reason": "x"});
+    client.answer = Some("decline");
+    client.call("park", engine).await?;
+    assert!(
+        client.asked[1].contains("/agent/resources with 3 workers in it?"),
+        "{:?}",
+        client.asked
+    );
     let why = machine.run(&["why", "resources/root"]).await?;
     assert!(why.stdout.contains("to see it"), "{why:?}");
     client.close().await?;

@@ -5,11 +5,14 @@ use serde_json::{Map, Value, json};
 
 use crate::{exit, failure, print};
 
-/// The longest answer, in bytes of JSON.
-const LONGEST: usize = 64 * 1024;
+/// The longest data of an answer, in bytes of JSON. The protocol sends them twice, once as a text.
+const LONGEST: usize = 24 * 1024;
 
 /// The longest text in an answer, in characters.
 const TEXT: usize = 2_000;
+
+/// The most fields of a record, none of which is left out.
+const FIELDS: usize = 32;
 
 /// Why a tool has not done what was asked.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ pub(super) fn answer(answered: Result<Value, Refusal>) -> CallToolResult {
             let (word, code) = (refusal.word(), refusal.code);
             let message: String = refusal.message.chars().take(TEXT).collect();
             CallToolResult::structured_error(
-                json!({"refused": word, "code": code, "message": message}),
+                json!({"refused": word, "code": code, "data": {"message": message}}),
             )
         }
     }
@@ -63,11 +66,17 @@ pub(super) fn answer(answered: Result<Value, Refusal>) -> CallToolResult {
 /// Puts what comes from the machine under `data`, and cuts it until it is short enough.
 fn bounded(mut data: Value) -> Value {
     let mut cut = 0;
-    shorten(&mut data, TEXT, &mut cut);
-    let mut most = 200;
+    let (mut text, mut most) = (TEXT, 200);
+    shorten(&mut data, text, &mut cut);
     while data.to_string().len() > LONGEST && most > 0 {
+        (text, most) = (text / 2, most / 2);
+        shorten(&mut data, text, &mut cut);
         thin(&mut data, most, &mut cut);
-        most /= 2;
+    }
+    // Names are not cut.
+    if data.to_string().len() > LONGEST {
+        data = Value::Null;
+        cut += 1;
     }
     match cut {
         0 => json!({"data": data}),
@@ -102,9 +111,11 @@ fn thin(value: &mut Value, most: usize, cut: &mut usize) {
             values.iter_mut().for_each(|it| thin(it, most, cut));
         }
         Value::Object(fields) => {
-            if fields.len() > most.max(20) {
-                *cut += fields.len() - most.max(20);
-                let kept = std::mem::take(fields).into_iter().take(most.max(20));
+            // A record has few fields, and a map of many workers has more.
+            let most = most.max(FIELDS);
+            if fields.len() > most {
+                *cut += fields.len() - most;
+                let kept = std::mem::take(fields).into_iter().take(most);
                 *fields = kept.collect::<Map<_, _>>();
             }
             fields.values_mut().for_each(|it| thin(it, most, cut));
@@ -115,7 +126,7 @@ fn thin(value: &mut Value, most: usize, cut: &mut usize) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Map, json};
 
     use super::{LONGEST, bounded};
 
@@ -126,6 +137,15 @@ mod tests {
         let answer = bounded(json!({"workers": vec![row; 1_000]}));
 
         assert!(answer.to_string().len() <= LONGEST + 200, "{}", answer.to_string().len());
+        let escapes = "\u{1b}".repeat(3_000);
+        let inner: Map<_, _> =
+            (0..100).map(|at| (format!("w{at}"), json!({"error": escapes}))).collect();
+        let outer: Map<_, _> = (0..100).map(|at| (format!("e{at}"), json!(inner))).collect();
+        let long = json!({"x".repeat(1 << 20): 1});
+        for hostile in [json!(outer), long] {
+            let answer = bounded(hostile);
+            assert!(answer.to_string().len() <= LONGEST + 200 && answer["left_out"].is_string());
+        }
         assert!(answer["left_out"].as_str().is_some_and(|it| it.contains("ask for less")));
         assert_eq!(bounded(json!({"a": 1})), json!({"data": {"a": 1}}));
     }

@@ -2,32 +2,35 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_status::Client;
 use crankcase_status::wire::{
     ControlRequest, Detail, EngineReport, Event, EventLine, Only, Selection, Subject, WorkerReport,
+    WorkerState,
 };
 use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
 use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
 
 use super::answer::Refusal;
 use super::asked::Asked;
-use crate::command::control::user;
+use crate::command::bounced::bounced;
+use crate::command::control::{Act, user};
 use crate::paths::worker_path;
 
 /// How many events an answer has at most.
 const EVENTS: u64 = 200;
 
+/// How many of the workers that a change would bounce are named.
+const NAMED: usize = 20;
+
+/// How long an answer with events may take, and after how long without one it is taken for whole.
+const READ_FOR: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_millis(100);
+
 /// Of how many workers in trouble it is told why.
 const EXPLAINED: usize = 20;
-
-/// A change of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Act {
-    Bounce,
-    Park,
-    Unpark,
-}
 
 /// What an assistant can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,8 +94,12 @@ impl Tool {
                 &[PATH, ("steps", "integer", false)],
             ),
             Self::Events => (
-                "What has happened: the last `most` events (0 to 200, by default 50), or those from the number `since` on.",
-                &[("since", "integer", false), ("most", "integer", false)],
+                "What has happened: the last `most` events (0 to 200, by default 50), or those from the number `since` on. Numbers are of one `life` of the agent: with it, those of another one are refused.",
+                &[
+                    ("since", "integer", false),
+                    ("life", "string", false),
+                    ("most", "integer", false),
+                ],
             ),
             Self::Changes => (
                 "What the agent has changed or repaired lately. With the path of a resource, its last event in full, with the diff.",
@@ -165,17 +172,18 @@ pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> Resul
             Ok(json!(client.graph_near(&worker_path(&path), limits).await?))
         }
         Tool::Events => {
+            let life = asked.text("life")?;
             let (since, most) =
                 (asked.number("since", i64::MAX as u64)?, asked.number("most", EVENTS)?);
             asked.finish()?;
-            events(client, since, most.unwrap_or(50), |_| true).await
+            events(client, (since, life.as_deref()), most.unwrap_or(50), |_| true).await
         }
         Tool::Changes => {
             let path = asked.text("path")?;
             asked.finish()?;
             match path {
                 Some(path) => last_change(client, &path).await,
-                None => events(client, None, 50, is_note).await,
+                None => events(client, (None, None), 50, is_note).await,
             }
         }
         Tool::Boot => {
@@ -196,6 +204,11 @@ async fn trouble(client: &Client) -> Result<Value, Refusal> {
     let report = engine(client.report_part(None, &part).await?)?;
     let mut rows = Vec::new();
     collect(&report, &mut rows);
+    // What holds others back comes before what was parked; those held back are a number.
+    let is_held = |worker: &&WorkerReport| worker.state == WorkerState::HeldBack;
+    let held_back = rows.iter().filter(|worker| is_held(worker)).count();
+    rows.retain(|worker| !is_held(worker));
+    rows.sort_by_key(|worker| worker.state == WorkerState::Parked);
     let mut troubles = Vec::new();
     for (at, worker) in rows.iter().enumerate() {
         let why = if at < EXPLAINED { client.why(&worker.path).await.ok() } else { None };
@@ -205,7 +218,8 @@ async fn trouble(client: &Client) -> Result<Value, Refusal> {
             "why": why.map(|why| why.text),
         }));
     }
-    Ok(json!({"in_trouble": troubles, "counts": client.counts(None).await?}))
+    let counts = client.counts(None).await?;
+    Ok(json!({"in_trouble": troubles, "held_back": held_back, "counts": counts}))
 }
 
 /// Collects the workers that are in trouble themselves.
@@ -242,24 +256,32 @@ fn is_note(event: &Event) -> bool {
 /// Returns the last events, or those from a number on, at most so many.
 async fn events(
     client: &Client,
-    since: Option<u64>,
+    (since, life): (Option<u64>, Option<&str>),
     most: u64,
     is_meant: impl Fn(&Event) -> bool,
 ) -> Result<Value, Refusal> {
+    let mut follower = client.events_since(since.unwrap_or(0), life).await?;
     let part = Selection { without_inputs: true, without_details: true, ..Selection::default() };
+    // After the stream was opened: if the agent ends now, the stream ends too.
     let newest = engine(client.report_part(None, &part).await?)?.last_event();
-    let mut follower = client.events_since(since.unwrap_or(0), None).await?;
     let (mut found, mut missed, mut at) = (Vec::new(), 0, None);
-    while at < newest && since <= newest {
-        match follower.next().await? {
-            Some(EventLine::Event(event)) => {
-                at = Some(event.sequence);
-                if is_meant(&event) {
-                    found.push(event);
+    let until = Instant::now() + READ_FOR;
+    loop {
+        // What the report knows is on its way; after that only what has come already.
+        let is_due = at < newest && since <= newest;
+        let wait = if is_due { until } else { (Instant::now() + QUIET).min(until) };
+        match timeout_at(wait, follower.next()).await {
+            Ok(line) => match line? {
+                Some(EventLine::Event(event)) => {
+                    at = Some(event.sequence);
+                    if is_meant(&event) {
+                        found.push(event);
+                    }
                 }
-            }
-            Some(EventLine::Missed { missed: more }) => missed += more,
-            None => break,
+                Some(EventLine::Missed { missed: more }) => missed += more,
+                None => break,
+            },
+            Err(_) => break,
         }
     }
     let left_out = found.len().saturating_sub(usize::try_from(most).unwrap_or(usize::MAX));
@@ -268,7 +290,8 @@ async fn events(
         Some(_) => found.truncate(found.len() - left_out),
         None => drop(found.drain(..left_out)),
     }
-    Ok(json!({"events": found, "left_out": left_out, "no_longer_kept": missed}))
+    let life = follower.life();
+    Ok(json!({"life": life, "events": found, "left_out": left_out, "no_longer_kept": missed}))
 }
 
 /// Returns what the person is asked before a change.
@@ -280,20 +303,29 @@ pub(super) async fn question(
 ) -> Result<String, Refusal> {
     let path = worker_path(path);
     let state = client.why(&path).await?;
-    let near = client.graph_near(&path, (5, 20)).await?;
-    let users = near.graphs.iter().flat_map(|graph| &graph.nodes);
-    let users: Vec<_> =
-        users.filter(|node| !node.path.ends_with(&path)).map(|node| &*node.path).collect();
+    let path = state.why.steps.first().map_or(path, |step| step.path.clone());
+    let all = (i64::MAX as u64, i64::MAX as u64);
+    let others = bounced(&client.graph_near(&path, all).await?, act, &path);
+    let inside = client.counts(Some(&path)).await.map_or(0, |counts| counts.total);
     let what = match act {
         Act::Bounce => "stop and start again",
         Act::Park => "stop, and keep stopped,",
         Act::Unpark => "let start again",
     };
-    let near = users.iter().take(10).copied().collect::<Vec<_>>().join(", ");
+    let first: Vec<_> = others.iter().take(NAMED).map(String::as_str).collect();
+    let others = match others.len() {
+        0 => "no other worker is stopped or bounced by that".to_owned(),
+        count if count <= NAMED => format!("that stops or bounces also {}", first.join(", ")),
+        count => {
+            let more = count - NAMED;
+            format!("that stops or bounces also {} and {more} more", first.join(", "))
+        }
+    };
+    let inside = if inside == 0 { String::new() } else { format!(" with {inside} workers in it") };
+    // The facts come first: the reason is the assistant's words, and may say anything.
     let text = format!(
-        "The assistant wants to {what} {path} on this machine. Its reason: {why}. Now: {}. Near it: {near}{}.",
-        state.text,
-        if users.len() > 10 { format!(" and {} more", users.len() - 10) } else { String::new() }
+        "{what} {path}{inside}? {others}. Now: {}. The assistant's reason, in its words: {why:?}",
+        state.text
     );
     Ok(crate::print::one_line(&text).into_owned())
 }
@@ -305,7 +337,6 @@ pub(super) async fn change(
     path: String,
     why: String,
 ) -> Result<Value, Refusal> {
-    crate::command::control::check(&why)?;
     let request = ControlRequest { path: worker_path(&path), who: user(), why };
     let done = match act {
         Act::Bounce => client.bounce(&request).await,

@@ -40,6 +40,8 @@ pub(super) struct Model {
     pub(super) is_read_only: bool,
     /// How many rows are on a screen.
     pub(super) page: usize,
+    /// Whether the screen is too small to show it.
+    pub(super) is_hidden: bool,
     life: Option<String>,
     /// Whether a whole report is needed.
     needs_whole: bool,
@@ -79,6 +81,7 @@ impl Model {
             message: None,
             is_read_only,
             page: 1,
+            is_hidden: false,
             life: None,
             needs_whole: true,
             changed: BTreeMap::new(),
@@ -141,7 +144,7 @@ impl Model {
     fn note_change(&mut self, event: &Event) {
         let path = &event.path;
         if let Some(sheet) = &mut self.sheet {
-            sheet.is_stale |= sheet.path == *path;
+            sheet.is_stale |= sheet.is_about(path);
         }
         if let Some(explained) = &mut self.explained {
             explained.is_stale |= explained.is_about(path);

@@ -56,11 +56,16 @@ pub(super) fn page(model: &Model, height: usize) -> usize {
     (height + why).saturating_sub(ABOVE + BELOW).max(1)
 }
 
+/// Whether a screen is too small for all parts.
+pub(super) fn is_too_small((width, height): (usize, usize)) -> bool {
+    width < SMALLEST.0 || height < SMALLEST.1
+}
+
 /// Draws all.
 pub(super) fn draw(model: &Model, buffer: &mut Buffer, view: View) {
     let mut paint = Paint::new(buffer, view.is_colored);
     let (width, height) = (paint.width(), paint.height());
-    if width < SMALLEST.0 || height < SMALLEST.1 {
+    if is_too_small((width, height)) {
         let text = format!("top needs {}x{}; this is {width}x{height}", SMALLEST.0, SMALLEST.1);
         paint.write((0, 0), width, &text, bold());
         paint.write((1, 0), width, "q quits", dim());

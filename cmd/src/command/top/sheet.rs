@@ -21,10 +21,21 @@ impl Sheet {
         Self { path, of, lines: Vec::new(), first: (0, 0), error: None, is_stale: true }
     }
 
+    /// Whether an event of this path may change what is shown: the worker's own, one of its engine, which has its
+    /// inputs and its users, or one in it.
+    pub(super) fn is_about(&self, path: &str) -> bool {
+        let engine = |path: &str| path.rsplit_once('/').map(|(engine, _)| engine.to_owned());
+        let is_inside = path.strip_prefix(&*self.path).is_some_and(|rest| rest.starts_with('/'));
+        path == self.path || is_inside || engine(path) == engine(&self.path)
+    }
+
     /// Takes what was asked for.
     pub(super) fn filled(&mut self, answer: Result<Answer, String>) {
         match answer {
-            Ok(Answer::Lines(lines)) => (self.lines, self.error) = (lines, None),
+            Ok(Answer::Lines(lines)) => {
+                self.first.0 = self.first.0.min(lines.len().saturating_sub(1));
+                (self.lines, self.error) = (lines, None);
+            }
             Ok(_) => {}
             Err(error) => self.error = Some(error),
         }

@@ -303,7 +303,7 @@ fn there_are_no_wishes_when_it_only_reads_or_no_agent_is_there() -> TestResult {
 }
 
 #[test]
-fn the_screen_of_a_worker_is_asked_for_again_when_the_worker_has_changed() -> TestResult {
+fn the_screen_of_a_worker_is_asked_for_again_when_its_engine_has_changed() -> TestResult {
     let (mut model, mut clock) = model(&[("a", "running", 3), ("b", "running", 4)])?;
     model.key(&Key::Enter);
     let question = Question::Sheet(Of::Report, "/agent/a".to_owned());
@@ -311,10 +311,15 @@ fn the_screen_of_a_worker_is_asked_for_again_when_the_worker_has_changed() -> Te
     model.answered(&question, Ok(Answer::Lines(vec![Default::default(); 9])), clock.now);
     clock.pass(1_000);
 
-    model.event(event((4, "b", "health"))?);
-    assert_eq!(model.questions(clock.now), []);
-    model.event(event((3, "a", "health"))?);
-    assert_eq!(model.questions(clock.now), from_ref(&question));
+    // It shows nothing of another engine, but its inputs and users.
+    model.event(event((4, "other/x", "health"))?);
+    assert!(!model.questions(clock.now).contains(&question));
+    model.event(event((5, "b", "health"))?);
+    assert!(model.questions(clock.now).contains(&question));
+    model.answered(&question, Ok(Answer::Lines(vec![Default::default(); 9])), clock.now);
+    clock.pass(1_000);
+    model.event(event((6, "a", "health"))?);
+    assert!(model.questions(clock.now).contains(&question));
     model.answered(&question, Err("gone".to_owned()), clock.now);
 
     let sheet = model.sheet.as_ref().ok_or("no sheet")?;
@@ -346,6 +351,19 @@ fn a_filter_is_applied_as_it_is_typed() -> TestResult {
     assert_eq!(states(&model), [("disk", "waiting")]);
     model.key(&Key::Escape);
     assert_eq!((states(&model).len(), model.table.filter()), (2, ""));
+    assert_eq!(model.key(&Key::Character('q')), Next::Quit);
+    Ok(())
+}
+
+#[test]
+fn nothing_is_typed_into_a_screen_that_is_too_small() -> TestResult {
+    let (mut model, _clock) = model(&[("a", "running", 3)])?;
+    typed(&mut model, "p");
+    model.is_hidden = true;
+
+    typed(&mut model, "xy");
+
+    assert_eq!(model.prompt, None);
     assert_eq!(model.key(&Key::Character('q')), Next::Quit);
     Ok(())
 }

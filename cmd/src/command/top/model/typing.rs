@@ -26,6 +26,11 @@ impl Model {
         if *key == Key::Resized {
             return Next::Go;
         }
+        // Nothing is typed into what is not seen.
+        if self.is_hidden {
+            self.prompt = None;
+            return if *key == Key::Character('q') { Next::Quit } else { Next::Go };
+        }
         self.message = None;
         if let Some(prompt) = self.prompt.take() {
             self.typed(prompt, key);
