@@ -51,6 +51,7 @@ impl Browser {
         let screen = json!({"deviceMetrics": {"width": width, "height": height, "pixelRatio": 1}});
         let options = json!({"mobileEmulation": screen, "args": [
             "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+            "--disable-dev-shm-usage",
             "--window-size=1280,1024",
             format!("--user-data-dir={}", profile.path().display()),
         ]});
