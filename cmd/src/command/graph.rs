@@ -67,7 +67,7 @@ pub(crate) struct Args {
     /// Draw all: equal siblings as a box each, and also what is well in a graph of more than 150 boxes
     #[arg(long)]
     whole: bool,
-    /// Keep open an engine that is well, or equal siblings of which this is one; may be repeated
+    /// Show what is inside this engine, or the group of equal siblings that this worker is in; may be repeated
     #[arg(long, value_name = "PATH", conflicts_with = "whole")]
     open: Vec<String>,
 }

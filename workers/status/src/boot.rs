@@ -67,7 +67,7 @@ impl BootStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct NotUp {
-    /// The chain to the root cause in words, for those of which the agent was asked for it.
+    /// The chain to the root cause in words; none if the agent was not asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The worker's path.

@@ -11,7 +11,7 @@ const LONGEST: usize = 24 * 1024;
 /// The longest text in an answer, in characters.
 const TEXT: usize = 2_000;
 
-/// The most fields of a record, none of which is left out.
+/// A map with this many fields or fewer is a record, and keeps all of them.
 const FIELDS: usize = 32;
 
 /// Why a tool has not done what was asked.

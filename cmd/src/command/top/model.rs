@@ -22,7 +22,7 @@ const KEPT: usize = 1000;
 /// From when on a missing answer is told.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// All that is shown. It changes by keys, by what the agent tells, and by nothing else.
+/// All that is shown. Only keys and the agent's answers and events change it.
 #[derive(Debug)]
 pub(super) struct Model {
     pub(super) table: Table,

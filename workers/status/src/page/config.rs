@@ -8,7 +8,7 @@ pub struct PageConfig {
     pub state_dir: PathBuf,
     /// Whether workers may be bounced, parked and unparked. Default false.
     pub allows_changes: bool,
-    /// Who asks for these changes, as the agent's journal names it. Default `the page`.
+    /// The name under which the agent's journal has the changes that are made on the page. Default `the page`.
     pub who: String,
     /// The token that requests need, in hexadecimal digits; for a page that was served before, so that those that are
     /// open go on. Default: a new one of 128 random bits.
