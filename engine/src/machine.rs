@@ -498,6 +498,12 @@ impl Machine {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
     }
 
+    /// Returns whether only its inputs keep a node's worker from being started.
+    pub(crate) fn awaits_inputs(&self, id: NodeId) -> bool {
+        let node = &self.graph[id];
+        node.could_start() && !node.has_inputs()
+    }
+
     /// Returns how long a worker must be up before its failures are forgotten.
     pub(crate) fn reset_after(&self, id: NodeId) -> Duration {
         self.policy_of(id).backoff.reset_after

@@ -63,7 +63,7 @@ use std::{fmt, mem};
 use tokio::sync::watch;
 
 use crate::change::{Op, Ops};
-use crate::machine::{NodeId, Scope, Step};
+use crate::machine::{NodeId, Scope, Step, Token};
 use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::EventRef;
@@ -253,10 +253,8 @@ impl EventLoop {
             && let Some((node, token)) = self.timers.pop_due(self.pace.now)
         {
             if self.registry.machine.is_armed(node, token) {
-                self.registry.slots[node.index()].until = None;
-                self.note_overdue(node);
+                self.fire(node, token);
             }
-            self.registry.machine.fired(node, token);
             fired += 1;
             if fired % STEPS == 0 && self.pace.is_slice_over() {
                 break;
@@ -265,6 +263,15 @@ impl EventLoop {
         if self.ending.killed_until.is_some_and(|until| until <= self.pace.now) {
             self.ending.killed_until = None;
             self.abandon();
+        }
+    }
+
+    fn fire(&mut self, node: NodeId, token: Token) {
+        self.registry.slots[node.index()].until = None;
+        self.note_overdue(node);
+        self.registry.machine.fired(node, token);
+        if self.registry.machine.awaits_inputs(node) {
+            self.note_because(node, (None, Because::LastOf(node)), || EventKind::AwaitsInputs);
         }
     }
 

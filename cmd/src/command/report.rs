@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Only the workers in trouble (degraded, failed or parked), or in this state, such as `backing_off`
     #[arg(long, value_name = "trouble|STATE", value_parser = only)]
     only: Option<Only>,
-    /// Only the workers that have an event of this number or a later one
+    /// Only the workers that an event of this number or a later one has changed
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     since: Option<u64>,
     /// Without the inputs of the workers

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::Engine;
 use super::nested::NestedEngine;
@@ -20,7 +20,7 @@ use crate::supervisor::life::Life;
 use crate::supervisor::turns::LoopTask;
 use crate::supervisor::watchdog::watch;
 use crate::supervisor::{Beginning, EventLoop, Shared};
-use crate::vocabulary::clock::{Clock, Wall};
+use crate::vocabulary::clock::Clock;
 use crate::vocabulary::error::ConfigError;
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::name::Name;
@@ -211,8 +211,8 @@ impl EngineBuilder {
         let Self { outer, name, workers, wrap, metrics, .. } = self;
         let around = outer.as_ref().map(|outer| &outer.shared.environment);
         let prefix = outer.as_ref().map_or_else(String::new, |outer| outer.ctx.path());
-        let wall = around.map_or_else(Wall::now, |around| around.clock.now());
-        let new_log = || Arc::new(Log::new(event_capacity, wall));
+        let clock = Clock::new(around.map(|around| &around.clock));
+        let new_log = || Arc::new(Log::new(event_capacity, clock.wall));
         let environment = Arc::new(Environment {
             path: name.map_or(prefix.clone(), |name| format!("{prefix}/{name}")).into(),
             policy: Arc::new(self.policy),
@@ -229,7 +229,7 @@ impl EngineBuilder {
                 .unwrap_or_else(Handle::current),
             driver: around.map_or_else(current, |around| around.driver.clone()),
             log: around.map_or_else(new_log, |around| Arc::clone(&around.log)),
-            clock: Clock { began: Instant::now(), wall },
+            clock,
             selections: Selections::default(),
             shows_carriers: self.shows_carriers
                 || around.is_some_and(|around| around.shows_carriers),

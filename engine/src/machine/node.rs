@@ -394,12 +394,20 @@ impl Node {
     }
 
     pub(super) fn can_start(&self) -> bool {
+        self.could_start() && self.has_inputs()
+    }
+
+    /// Whether it can be started once its inputs are there.
+    pub(super) fn could_start(&self) -> bool {
         self.is_installed
             && !self.is_parked
             && self.phase == Phase::Idle
             && self.rest == Rest::Ready
-            && self.unmet == 0
-            && self.awaited == 0
+    }
+
+    /// Whether no input keeps it from being started.
+    pub(super) fn has_inputs(&self) -> bool {
+        self.unmet == 0 && self.awaited == 0
     }
 
     /// Whether no manifold is installed at it, nothing uses or pins it, and its last worker is

@@ -193,6 +193,8 @@ pub enum EventKind {
         /// How many attempts have failed since it was last in good health.
         attempts: u32,
     },
+    /// A worker has waited out its delay or backoff, and still waits for its inputs.
+    AwaitsInputs,
 }
 
 fn seconds<S: Serializer>(delay: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -237,6 +239,7 @@ impl fmt::Display for EventKind {
             Self::Failed { attempts } => {
                 write!(f, "attempt {attempts} has failed like the one before")
             }
+            Self::AwaitsInputs => f.write_str("waits for its inputs"),
             Self::Noted { text } => f.write_str(text),
             Self::Killed => f.write_str("killed"),
             Self::Finished => f.write_str("finished"),

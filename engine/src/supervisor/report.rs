@@ -12,6 +12,7 @@ use super::worker_summary::{RareSummary, WorkerSummary};
 use crate::machine::{Cause, Edge, Need, NodeId, Phase, StopStage, View};
 use crate::seen::event::Origin;
 use crate::seen::graph::{Graph, GraphEdge, GraphNode};
+use crate::seen::log::EventRef;
 use crate::seen::report::{EngineState, ErrorReport, InputReport, Report, WaitedFor, WorkerState};
 use crate::vocabulary::clock::{Stamp, Wall, stamp};
 use crate::vocabulary::family::is_pattern;
@@ -111,12 +112,27 @@ impl Registry {
             is_essential: settings.is_some_and(|settings| settings.is_essential),
             was_aborted: slot.was_aborted(),
             installed: slot.installed,
-            last_event: slot.last_event_of_all().sequence(),
+            last_event: self.last_event(node, state).sequence(),
             last_start: (slot.last_start.begun > 0).then(|| self.last_start(node)),
             started: slot.started,
             stopped: slot.stopped,
             until: self.waits_until(slot, state),
             extras: (!extras.is_empty()).then(|| Box::new(extras)),
+        }
+    }
+
+    /// Returns the last event that has changed what is said of a name in this state. What is said of an
+    /// input changes with the input, without an event of its user.
+    fn last_event(&self, node: NodeId, state: WorkerState) -> EventRef {
+        let last = |node: NodeId| self.slots[node].last_event;
+        let own = self.slots[node].last_event_of_all();
+        match (state, self.machine.cause(node)) {
+            (WorkerState::Waiting, _) => {
+                let inputs = self.machine.inputs(node);
+                inputs.map(|(edge, _)| last(edge.target)).fold(own, EventRef::later)
+            }
+            (WorkerState::Closing, (Cause::Input(input), _)) => own.later(last(input)),
+            _ => own,
         }
     }
 

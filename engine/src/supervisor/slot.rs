@@ -335,7 +335,8 @@ impl Slot {
             self.forget_health();
             return was_degraded.then_some(EventKind::Health { degraded: None });
         };
-        let is_same = self.degraded() == Some(&*degraded.reason);
+        let is_same = self.degraded() == Some(&*degraded.reason)
+            && self.held_by() == degraded.held_by.as_deref();
         let extras = self.extras_mut();
         if degraded.attempts > 0 {
             let attempts = Attempts { count: 0, first: now, last: now };

@@ -79,8 +79,18 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
+    /// Returns a clock that begins now. Inside an engine with another clock it never differs from that one.
+    pub(crate) fn new(around: Option<&Self>) -> Self {
+        let began = Instant::now();
+        Self { began, wall: around.map_or_else(Wall::now, |around| around.at(began)) }
+    }
+
+    fn at(&self, moment: Instant) -> Wall {
+        self.wall.at(stamp(moment.saturating_duration_since(self.began)))
+    }
+
     pub(crate) fn now(&self) -> Wall {
-        self.wall.at(stamp(self.began.elapsed()))
+        self.at(Instant::now())
     }
 }
 

@@ -84,6 +84,26 @@ async fn a_degraded_worker_says_when_it_tries_again() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn to_be_held_back_for_the_same_reason_is_news() -> TestResult {
+    let engine = test_engine().build()?;
+    let health = install_speaking(&engine).await?;
+    let mut events = engine.events();
+    health.degraded("no disk");
+    engine.ping().await?;
+    for by in ["b", "c", "c"] {
+        health.held_back(by, "no disk");
+        engine.ping().await?;
+    }
+
+    let mut said = Vec::new();
+    while let Some(Notice::Event(event)) = events.try_next() {
+        said.push(event.kind.to_string());
+    }
+    assert_eq!(said, ["degraded: no disk"; 3]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_degraded_essential_worker_makes_the_engine_unhealthy() -> TestResult {
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crankcase_engine::{EventKind, Exit, Name, NameError, WorkerState};
+use crankcase_engine::{Engine, EventKind, Exit, Name, NameError, WorkerState};
 use crankcase_testing::{EventRecorder, Script, clean_kill, test_engine, wait_for_state};
 
-use crate::{A, B, C, TestResult, add_one};
+use crate::{A, B, C, TestResult, add_one, stop_all, with_bounce_delay};
 
 #[tokio::test(start_paused = true)]
 async fn a_report_is_written_as_lines() -> TestResult {
@@ -125,4 +125,86 @@ async fn a_report_says_until_when_a_worker_backs_off() -> TestResult {
     let until = report.workers["a"].until.ok_or("no time")?;
     assert_eq!(until.0.duration_since(report.at.0)?, Duration::from_secs(1));
     Ok(clean_kill(engine).await?)
+}
+
+/// Returns what a report says of a worker: its state, and the number of the last event that has changed it.
+async fn last_change(engine: &Engine, name: &str) -> (WorkerState, Option<u64>) {
+    let report = engine.report().await;
+    let worker = &report.workers[name];
+    (worker.state, worker.last_event)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delay_that_ends_without_a_start_is_an_event() -> TestResult {
+    let policy = with_bounce_delay(Duration::from_secs(1));
+    let engine = test_engine().policy(policy).build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.provide(A, 1).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.running(B).await?;
+
+    engine.bounce(B).await?;
+    let is_delay = |kind: &EventKind| matches!(kind, EventKind::Waiting { .. });
+    let delay = events.wait_for_kind("/b", is_delay).await?;
+    engine.park(A).await?;
+    assert_eq!(last_change(&engine, "b").await, (WorkerState::Delayed, Some(delay.sequence)));
+    let over = events.wait_for_kind("/b", |kind| *kind == EventKind::AwaitsInputs).await?;
+
+    assert_eq!(
+        (over.kind.to_string(), over.cause),
+        ("waits for its inputs".to_owned(), Some(delay.sequence))
+    );
+    assert_eq!(last_change(&engine, "b").await, (WorkerState::Waiting, Some(over.sequence)));
+    // A delay that ends with a start has that event alone.
+    engine.unpark(A).await?;
+    engine.running(B).await?;
+    engine.bounce(B).await?;
+    engine.running(B).await?;
+    clean_kill(engine).await?;
+    events.finish().await?;
+    let waits = events.seen().iter().filter(|event| event.kind == EventKind::AwaitsInputs);
+    assert_eq!(waits.count(), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_waits_changes_with_its_inputs() -> TestResult {
+    let engine = test_engine().build()?;
+    let mut events = EventRecorder::new(&engine);
+    engine.install(C, Script::new().manifold((A, B.optional(), Name::<u32>::new("d")))).await?;
+    let installed = events.wait_for_kind("/c", |kind| *kind == EventKind::Installed).await?;
+    engine.settled().await?;
+    assert_eq!(last_change(&engine, "c").await, (WorkerState::Waiting, Some(installed.sequence)));
+
+    let script = Script::new();
+    script.fail_start(Exit::failed("not yet"));
+    engine.install(A, script.offering((1_u32,), ())).await?;
+    for wanted in ["waits", "started"] {
+        let is_wanted = |kind: &EventKind| kind.to_string().starts_with(wanted);
+        let event = events.wait_for_kind("/a", is_wanted).await?;
+        let (state, last) = last_change(&engine, "c").await;
+        assert_eq!((state, last), (WorkerState::Waiting, Some(event.sequence)), "{wanted}");
+    }
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_closes_changed_with_what_makes_it_close() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, script.manifold(B)).await?;
+    engine.running(C).await?;
+    script.ignore_stop();
+
+    let bounce = engine.bounce(A);
+    let bounced = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
+    for name in ["a", "b"] {
+        let (state, last) = last_change(&engine, name).await;
+        assert_eq!((state, last), (WorkerState::Closing, Some(bounced.sequence)), "{name}");
+    }
+    script.release();
+    bounce.await?;
+    stop_all(&engine).await
 }

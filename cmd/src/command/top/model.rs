@@ -1,6 +1,6 @@
 mod typing;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::mem::take;
 use std::time::{Duration, SystemTime};
 
@@ -45,9 +45,11 @@ pub(super) struct Model {
     life: Option<String>,
     /// Whether a whole report is needed.
     needs_whole: bool,
-    /// The workers that an event has changed since they were reported, with the number of the first event.
-    changed: BTreeMap<String, u64>,
-    /// The workers among them that were uninstalled.
+    /// When the last report was begun: what happened before is in it.
+    reported_at: Option<String>,
+    /// The events that may not be reported yet: their numbers and times, the oldest first.
+    unreported: Vec<(u64, String)>,
+    /// The workers that were uninstalled since.
     gone: BTreeSet<String>,
     /// Those of the report that is asked for.
     asked_gone: Vec<String>,
@@ -84,7 +86,8 @@ impl Model {
             is_hidden: false,
             life: None,
             needs_whole: true,
-            changed: BTreeMap::new(),
+            reported_at: None,
+            unreported: Vec::new(),
             gone: BTreeSet::new(),
             asked_gone: Vec::new(),
             confirmed: Vec::new(),
@@ -103,7 +106,8 @@ impl Model {
         self.lost = None;
         self.needs_whole = true;
         self.events.clear();
-        self.changed.clear();
+        self.reported_at = None;
+        self.unreported.clear();
         self.gone.clear();
         self.paces = Paces::default();
         if let Some(explained) = &mut self.explained {
@@ -150,7 +154,7 @@ impl Model {
             explained.is_stale |= explained.is_about(path);
         }
         // The agent's own engine has no row.
-        if path.matches('/').count() < 2 || self.is_reported(path, event.sequence) {
+        if path.matches('/').count() < 2 || self.is_reported(&event.at) {
             return;
         }
         match event.event.get("type").and_then(|it| it.as_str()) {
@@ -159,11 +163,12 @@ impl Model {
             Some("installed") => self.needs_whole |= self.gone.remove(path),
             _ => {}
         }
-        self.changed.entry(path.clone()).or_insert(event.sequence);
+        self.unreported.push((event.sequence, event.at.clone()));
     }
 
-    fn is_reported(&self, path: &str, sequence: u64) -> bool {
-        self.table.row(path).is_some_and(|row| row.last_event >= Some(sequence))
+    /// Returns whether what happened then is in the last report. Both times are written alike.
+    fn is_reported(&self, at: &str) -> bool {
+        self.reported_at.as_deref().is_some_and(|reported| at < reported)
     }
 
     /// Returns what is to be asked now; each question has to be answered before it is asked again.
@@ -173,10 +178,10 @@ impl Model {
             return if is_ready { vec![self.begin(Question::Connect, now)] } else { Vec::new() };
         }
         let mut questions = take(&mut self.confirmed);
-        if self.paces.report.is_ready(now) && (self.needs_whole || !self.changed.is_empty()) {
-            let since = self.changed.values().min().copied().filter(|_| !self.needs_whole);
+        if self.paces.report.is_ready(now) && (self.needs_whole || !self.unreported.is_empty()) {
+            let first = take(&mut self.unreported).first().map(|(sequence, _)| *sequence);
+            let since = first.filter(|_| !self.needs_whole);
             self.asked_gone = take(&mut self.gone).into_iter().collect();
-            self.changed.clear();
             self.needs_whole = false;
             questions.push(self.begin(Question::Report(since), now));
         }
@@ -291,10 +296,10 @@ impl Model {
         if let Some(waiting) = &reports.waiting {
             self.table.merge(waiting, &[]);
         }
-        let mut changed = take(&mut self.changed);
-        changed.retain(|path, sequence| !self.is_reported(path, *sequence));
-        self.gone.retain(|path| changed.contains_key(path));
-        self.changed = changed;
+        self.reported_at = Some(reports.report.at.clone());
+        let mut unreported = take(&mut self.unreported);
+        unreported.retain(|(_, at)| !self.is_reported(at));
+        self.unreported = unreported;
     }
 
     fn explain(&mut self, (path, why): (&str, Result<Why, String>), at: Instant) {

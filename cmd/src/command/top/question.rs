@@ -19,7 +19,7 @@ pub(super) enum Of {
 pub(super) enum Question {
     /// Whether there is an agent, and for its events.
     Connect,
-    /// For the report of the workers with an event of this number or a later one; of all if there is none.
+    /// For the report of the workers that an event of this number or a later one has changed; of all if there is none.
     Report(Option<u64>),
     /// For the chain from the worker to the root cause.
     Why(String),

@@ -38,13 +38,12 @@ pub(super) struct Row {
     /// What it does, in a word.
     pub(super) state: String,
     pub(super) generation: u32,
-    /// How many times in a row it, or its work, has failed.
+    /// How many times in a row it, or its work, has failed; 0 while it is well.
     pub(super) failures: u32,
     /// Since when it is as it is, as far as the report tells.
     pub(super) since: Option<SystemTime>,
     /// Why it is as it is, in a few words.
     pub(super) cause: String,
-    pub(super) last_event: Option<u64>,
     pub(super) is_engine: bool,
 }
 
@@ -61,10 +60,10 @@ impl Row {
             look,
             state: state(worker),
             generation: worker.generation,
-            failures: worker.failures.max(attempts),
+            // They are forgotten without an event while it is well.
+            failures: if look == Look::Well { 0 } else { worker.failures.max(attempts) },
             since: since(worker),
             cause: cause(worker),
-            last_event: worker.last_event,
             is_engine: nested.is_some(),
         }
     }
@@ -95,7 +94,6 @@ pub(super) fn shown(path: &str) -> String {
 }
 
 fn rank(worker: &WorkerReport, look: Look) -> Rank {
-    let is_up = worker.state == WorkerState::Running;
     match worker.state {
         WorkerState::Parked => Rank::Parked,
         // It is degraded by its workers.
@@ -103,8 +101,8 @@ fn rank(worker: &WorkerReport, look: Look) -> Rank {
         _ if look == Look::Trouble => Rank::Trouble,
         WorkerState::HeldBack => Rank::HeldBack,
         WorkerState::Waiting => Rank::Waiting,
-        // It has failed and tries again: it stays where it is, so that its row does not jump.
-        _ if worker.failures > 0 && (is_up || look == Look::OnItsWay) => Rank::Trouble,
+        // It has failed and tries again.
+        _ if worker.failures > 0 && look == Look::OnItsWay => Rank::Trouble,
         _ if look == Look::OnItsWay => Rank::OnItsWay,
         _ => Rank::Rest,
     }

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. A page is told the whole first, and then each change of it, without a gap. One that is too slow gets the whole
 //!    again.
-//! 2. A row is as new as the last event about its worker that was told: an event that a report did not know yet leads
-//!    to another look at its worker.
+//! 2. A row is as new as the last event that was told: after an event that a report may not know yet, all is asked for
+//!    that has changed since.
 //! 3. The agent is asked nothing while no page is open, and one small question in 30 seconds while nothing happens.
 
 use std::path::Path;
@@ -133,13 +133,13 @@ impl Feed {
         let mut view = View::new(&whole, self.name);
         let (mut batch, mut due) = (Batch::default(), None);
         let (newest, mut at) = (whole.last_event(), None);
-        // The report is of no single moment: each worker in it is as new as its own last event.
+        // The report is of no single moment, and later than when it was begun.
         let mut is_first = true;
         while at < newest {
             match next(&mut events).await? {
                 EventLine::Event(event) => {
                     at = Some(event.sequence);
-                    if view.knows(&event) {
+                    if event.at < whole.at {
                         view.remember(&event);
                     } else {
                         batch.add(&event);

@@ -100,8 +100,6 @@ fn is_zero(count: &usize) -> bool {
 pub(super) struct View {
     agent: String,
     health: Health,
-    /// For each worker, the last event that the report knew.
-    known: BTreeMap<String, u64>,
     rows: BTreeMap<String, Row>,
     events: VecDeque<EventRow>,
     name: fn(&str) -> String,
@@ -147,15 +145,8 @@ impl View {
         let mut rows = Vec::new();
         collect(report, name, &mut rows);
         let rows = rows.into_iter().map(|row| (row.path.clone(), row)).collect();
-        let mut known = BTreeMap::new();
-        collect_known(report, &mut known);
         let (agent, health) = (report.path.clone(), Health::of(report));
-        Self { agent, health, known, rows, events: VecDeque::new(), name }
-    }
-
-    /// Returns whether the report that the view was made of knew an event.
-    pub(super) fn knows(&self, event: &Event) -> bool {
-        self.known.get(&event.path).is_some_and(|last| event.sequence <= *last)
+        Self { agent, health, rows, events: VecDeque::new(), name }
     }
 
     /// Keeps an event of the time before.
@@ -210,15 +201,6 @@ fn collect(report: &EngineReport, name: fn(&str) -> String, rows: &mut Vec<Row>)
         rows.push(row(key, worker, name));
         if let Some(Detail::Engine(nested)) = &worker.report {
             collect(nested, name, rows);
-        }
-    }
-}
-
-fn collect_known(report: &EngineReport, known: &mut BTreeMap<String, u64>) {
-    for worker in report.workers.values() {
-        known.extend(worker.last_event.map(|last| (worker.path.clone(), last)));
-        if let Some(Detail::Engine(nested)) = &worker.report {
-            collect_known(nested, known);
         }
     }
 }
@@ -327,19 +309,6 @@ mod tests {
         assert_eq!(change.gone, ["/a/site/x", "/a/site/y", "/a/z"]);
         let left: Vec<_> = view.rows.keys().map(String::as_str).collect();
         assert_eq!(left, ["/a/site", "/a/site2"]);
-        Ok(())
-    }
-
-    #[test]
-    fn each_worker_of_a_report_is_as_new_as_its_own_last_event()
-    -> Result<(), Box<dyn std::error::Error>> {
-        let (mut early, mut late) = (worker("/a/early", "starting"), worker("/a/late", "running"));
-        (early["last_event"], late["last_event"]) = (json!(99), json!(102));
-        let view = View::new(&report(json!({"early": early, "late": late}))?, str::to_owned);
-
-        assert!(view.knows(&event(102, "/a/late")?) && view.knows(&event(99, "/a/early")?));
-        assert!(!view.knows(&event(101, "/a/early")?), "it came up after it was looked at");
-        assert!(!view.knows(&event(50, "/a/gone")?), "it may be gone");
         Ok(())
     }
 

@@ -23,7 +23,7 @@ pub struct Selection {
     pub depth: Option<u64>,
     /// Only these workers. Default all.
     pub only: Option<Only>,
-    /// Only the workers that have an event with this number or a later one. Default all.
+    /// Only the workers that an event with this number or a later one has changed. Default all.
     pub since: Option<u64>,
     /// Whether the inputs of the workers are left out. Default false.
     pub without_inputs: bool,

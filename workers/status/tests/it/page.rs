@@ -1,6 +1,8 @@
 //! What open pages are told of an agent.
 
-use crankcase_engine::{Change, Outcome, Stop, Stopper, Worker};
+use std::time::Duration;
+
+use crankcase_engine::{Change, Manifold, Name, Outcome, Stop, Stopper, Worker};
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, ControlConfig, Page, PageAddress, PageConfig};
 use serde_json::{Value, json};
@@ -10,6 +12,8 @@ use tokio::net::TcpStream;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::world::{Error, SITE, STORE, TestResult, WAITER, World, guarded};
+
+const LATE: Name<()> = Name::new("late");
 
 /// A page that is served for the agent of a folder.
 struct Served {
@@ -109,6 +113,34 @@ async fn a_page_is_told_the_whole_and_then_what_changes() -> TestResult {
     }
     gone.sort_by_key(Value::to_string);
     assert_eq!(gone, ["/agent/site", "/agent/site/page"]);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_row_changes_when_a_wait_ends_without_a_start_and_nothing_else_happens() -> TestResult {
+    let world = World::start().await?;
+    let late = Manifold::builder().inputs(STORE).run(|_, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    world.engine.install(LATE, late.bounce_delay(Duration::from_millis(700))).await?;
+    world.engine.running(LATE).await?;
+    let served = Served::start(&world.folder).await?;
+    let mut page = served.open().await?;
+    page.until("whole").await?;
+
+    world.engine.apply(Change::new().bounce(LATE).park(STORE)).await?;
+
+    for state in ["delayed", "waiting"] {
+        let row = loop {
+            let line = page.until("rows").await?;
+            let rows = line["rows"].as_array().into_iter().flatten();
+            if let Some(row) = rows.cloned().find(|row| row["path"] == "/agent/late") {
+                break row;
+            }
+        };
+        assert_eq!(row["state"], state, "{row}");
+    }
     world.clean_kill().await
 }
 

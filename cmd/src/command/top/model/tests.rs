@@ -25,16 +25,23 @@ impl Clock {
     }
 }
 
+/// Returns a report that knows the events up to those of its workers, and no later one.
 fn report(workers: &[(&str, &str, u64)]) -> Result<EngineReport, serde_json::Error> {
-    let worker = |(name, state, event): &(&str, &str, u64)| {
+    let worker = |(name, state, _): &(&str, &str, u64)| {
         let worker = json!({"path": format!("/agent/{name}"), "state": state, "generation": 1,
-            "starts": 1, "failures": 0, "is_essential": true, "last_event": event});
+            "starts": 1, "failures": 0, "is_essential": true});
         ((*name).to_owned(), worker)
     };
+    let newest = workers.iter().map(|(_, _, event)| *event).max().unwrap_or_default();
     let workers: serde_json::Map<String, Value> = workers.iter().map(worker).collect();
-    let report = json!({"path": "/agent", "state": "running", "is_healthy": true, "at": "then",
-        "workers": workers});
+    let report = json!({"path": "/agent", "state": "running", "is_healthy": true,
+        "at": at(newest + 1), "workers": workers});
     serde_json::from_value(report)
+}
+
+/// Returns when an event was.
+fn at(sequence: u64) -> String {
+    format!("2026-01-02T03:04:{sequence:02}.678Z")
 }
 
 fn answer(workers: &[(&str, &str, u64)]) -> Result<Result<Answer, String>, serde_json::Error> {
@@ -43,7 +50,7 @@ fn answer(workers: &[(&str, &str, u64)]) -> Result<Result<Answer, String>, serde
 }
 
 fn event((sequence, name, kind): (u64, &str, &str)) -> Result<EventLine, serde_json::Error> {
-    serde_json::from_value(json!({"sequence": sequence, "at": "2026-01-02T03:04:05.678Z",
+    serde_json::from_value(json!({"sequence": sequence, "at": at(sequence),
         "path": format!("/agent/{name}"), "event": {"type": kind}, "text": kind}))
 }
 

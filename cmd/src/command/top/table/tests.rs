@@ -38,14 +38,17 @@ fn shown(table: &Table) -> Vec<&str> {
 
 #[test]
 fn root_causes_come_first_then_what_waits_and_then_the_rest() -> TestResult {
-    let mut again = worker("/agent/again", "running");
+    let mut again = worker("/agent/again", "starting");
     again["failures"] = 2.into();
+    let mut well = worker("/agent/well", "running");
+    well["failures"] = 2.into();
     let mut degraded = worker("/agent/degraded", "starting");
     degraded["degraded"] = "it is late".into();
     let mut around = nested("/agent/around", 1, &[worker("/agent/around/spent", "spent")]);
     around["degraded"] = "spent is not up".into();
     let mut table = Table::default();
     table.replace(&report(&[
+        well,
         again,
         around,
         worker("/agent/a", "running"),
@@ -56,12 +59,13 @@ fn root_causes_come_first_then_what_waits_and_then_the_rest() -> TestResult {
         worker("/agent/e", "parked"),
     ])?);
 
-    let order = ["again", "around/spent", "degraded", "e", "around", "c", "b", "d", "a"];
+    let order = ["again", "around/spent", "degraded", "e", "around", "c", "b", "d", "a", "well"];
     assert_eq!(shown(&table), order);
-    let tally = Tally { all: 9, trouble: 3, off: 1, on_their_way: 3, well: 2 };
+    let tally = Tally { all: 10, trouble: 3, off: 1, on_their_way: 4, well: 2 };
     assert_eq!(table.tally(), tally);
+    assert_eq!(table.rows(9, 1).next().map(|row| row.failures), Some(0), "they are past");
     table.turn();
-    let tree = ["a", "again", "around", "around/spent", "b", "c", "d", "degraded", "e"];
+    let tree = ["a", "again", "around", "around/spent", "b", "c", "d", "degraded", "e", "well"];
     assert_eq!(shown(&table), tree);
     assert_eq!(table.rows(3, 1).next().map(Row::depth), Some(1));
     Ok(())
