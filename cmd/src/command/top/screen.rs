@@ -82,7 +82,7 @@ pub(super) fn draw(model: &Model, buffer: &mut Buffer, view: View) {
         Some(Prompt::Reason(wish, reason)) => footer::ask(wish, (reason, false), lower, &mut paint),
         Some(Prompt::Confirm(wish, reason)) => footer::ask(wish, (reason, true), lower, &mut paint),
         _ => {
-            events(model, lower, &mut paint);
+            events(model, lower, &mut paint, view);
             footer::keys(model, &mut paint);
         }
     }
@@ -244,13 +244,18 @@ fn sheet(sheet: &Sheet, rows: usize, paint: &mut Paint<'_>) {
 }
 
 /// Draws the newest events: of the worker that has the screen, or of all.
-fn events(model: &Model, row: usize, paint: &mut Paint<'_>) {
+fn events(model: &Model, row: usize, paint: &mut Paint<'_>, view: View) {
     let of = model.sheet.as_ref().map(|sheet| &sheet.path);
     paint.rule(row, if of.is_some() { "its events" } else { "events" });
     let is_shown = |event: &&Event| of.is_none_or(|path| event.path == *path);
     let newest: Vec<_> = model.events.iter().rev().filter(is_shown).take(EVENTS).collect();
     for (line, event) in newest.into_iter().rev().enumerate() {
-        paint.write((row + 1 + line, 0), paint.width(), &words::event(event), Style::new());
+        paint.write(
+            (row + 1 + line, 0),
+            paint.width(),
+            &words::event(event, view.wall),
+            Style::new(),
+        );
     }
 }
 

@@ -18,11 +18,15 @@ pub(super) fn age(since: SystemTime, now: SystemTime) -> String {
     }
 }
 
-/// Returns an event on one line.
-pub(super) fn event(event: &Event) -> String {
+/// Returns an event on one line, with its day if that is not today.
+pub(super) fn event(event: &Event, now: SystemTime) -> String {
     let Event { at, path, text, origin, .. } = event;
-    // The time of day: of what is shown, all is of today.
-    let time = at.get(11..19).unwrap_or(at);
+    let today = humantime::format_rfc3339_seconds(now).to_string();
+    let time = match (at.get(..10), at.get(5..10), at.get(11..19)) {
+        (Some(date), Some(day), Some(time)) if !today.starts_with(date) => format!("{day} {time}"),
+        (_, _, Some(time)) => time.to_owned(),
+        _ => at.clone(),
+    };
     let by = origin.as_ref().map(|origin| format!(" ({}: {})", origin.who, origin.why));
     format!("{time} {} {text}{}", shown(path), by.unwrap_or_default())
 }
@@ -92,7 +96,7 @@ mod tests {
     use crankcase_status::wire::Why;
     use serde_json::json;
 
-    use super::{age, cause, chain};
+    use super::{age, cause, chain, event};
 
     #[test]
     fn an_age_has_four_characters() {
@@ -102,6 +106,19 @@ mod tests {
 
         assert_eq!(shown, ["0s", "59s", "1m", "59m", "1h", "47h", "2d", "999d"]);
         assert_eq!(age(then + Duration::from_secs(5), then), "0s");
+    }
+
+    #[test]
+    fn an_event_of_another_day_has_its_day() -> Result<(), Box<dyn std::error::Error>> {
+        let told = serde_json::from_value(json!({"sequence": 1, "at": "2026-01-02T03:04:05.678Z",
+            "path": "/agent/disk", "event": {}, "text": "parked",
+            "origin": {"who": "ada", "why": "loud"}}))?;
+        let at = humantime::parse_rfc3339("2026-01-02T23:00:00Z")?;
+
+        assert_eq!(event(&told, at), "03:04:05 disk parked (ada: loud)");
+        let later = at + Duration::from_hours(2);
+        assert_eq!(event(&told, later), "01-02 03:04:05 disk parked (ada: loud)");
+        Ok(())
     }
 
     #[test]

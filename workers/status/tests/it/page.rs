@@ -134,9 +134,9 @@ async fn a_row_changes_when_a_wait_ends_without_a_start_and_nothing_else_happens
     for state in ["delayed", "waiting"] {
         let row = loop {
             let line = page.until("rows").await?;
-            let rows = line["rows"].as_array().into_iter().flatten();
-            if let Some(row) = rows.cloned().find(|row| row["path"] == "/agent/late") {
-                break row;
+            let mut rows = line["rows"].as_array().into_iter().flatten();
+            if let Some(row) = rows.find(|row| row["path"] == "/agent/late") {
+                break row.clone();
             }
         };
         assert_eq!(row["state"], state, "{row}");
