@@ -1,20 +1,21 @@
 mod answer;
 mod asked;
+mod consent;
 mod tools;
 
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ElicitRequestParams, ElicitationAction,
-    ElicitationSchema, Implementation, JsonObject, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig,
+    CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceExt};
 use rmcp::{ErrorData, ServerHandler};
 
 use self::answer::{Refusal, answer};
 use self::asked::Asked;
+use self::consent::{Consent, Consents, Reply, Wish};
 use self::tools::Tool;
 use super::control::Act;
 use crate::exit;
@@ -51,7 +52,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Allowed::Park => Act::Park,
         Allowed::Unpark => Act::Unpark,
     });
-    let server = Server { global: global.clone(), allowed: allowed.collect() };
+    let consents = Consents::default();
+    let server = Server { global: global.clone(), allowed: allowed.collect(), consents };
     match server.serve(rmcp::transport::stdio()).await {
         Ok(serving) => drop(serving.waiting().await?),
         // The client has left without a word.
@@ -65,6 +67,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 struct Server {
     global: Global,
     allowed: BTreeSet<Act>,
+    consents: Consents,
 }
 
 impl ServerHandler for Server {
@@ -94,8 +97,10 @@ impl ServerHandler for Server {
             let message = format!("there is no tool {:?}", request.name);
             return Err(ErrorData::invalid_params(message, None));
         };
-        let arguments = request.arguments.unwrap_or_default();
-        Ok(answer(self.call(tool, arguments, &context).await).into())
+        Ok(self
+            .call(tool, request, &context)
+            .await
+            .unwrap_or_else(|refusal| answer(Err(refusal)).into()))
     }
 }
 
@@ -103,41 +108,24 @@ impl Server {
     async fn call(
         &self,
         tool: Tool,
-        arguments: JsonObject,
+        request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<serde_json::Value, Refusal> {
-        let mut asked = Asked::new(arguments);
+    ) -> Result<CallToolResponse, Refusal> {
+        let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
+        let mut asked = Asked::new(arguments.unwrap_or_default());
         let client = self.global.connect().await.map_err(Refusal::from)?;
-        match tool {
-            Tool::Change(act) => {
-                let (path, why) = (asked.required("path")?, asked.required("reason")?);
-                asked.finish()?;
-                crate::command::control::check(&why)?;
-                let question = tools::question(&client, act, &path, &why).await?;
-                confirm(context, question).await?;
-                tools::change(&client, act, path, why).await
-            }
-            tool => tools::look(&client, tool, asked).await,
+        let Tool::Change(act) = tool else {
+            return Ok(answer(Ok(tools::look(&client, tool, asked).await?)).into());
+        };
+        let (path, why) = (asked.required("path")?, asked.required("reason")?);
+        asked.finish()?;
+        crate::command::control::check(&why)?;
+        let wish = Wish { act, path, why };
+        let reply = Reply { handle: request_state, answers: input_responses };
+        let question = tools::question(&client, &wish);
+        match self.consents.ask(context, reply, &wish, question).await? {
+            Consent::Given => Ok(answer(Ok(tools::change(&client, wish).await?)).into()),
+            Consent::Asked(question) => Ok(question.into()),
         }
-    }
-}
-
-/// Asks the person at the client. Only an answer from there confirms a change.
-async fn confirm(context: &RequestContext<RoleServer>, message: String) -> Result<(), Refusal> {
-    let schema = ElicitationSchema::new(std::collections::BTreeMap::new());
-    let question = ElicitRequestParams::FormElicitationParams {
-        meta: None,
-        message,
-        requested_schema: schema,
-    };
-    if context.peer.supported_elicitation_modes().is_empty() {
-        return Err(Refusal::usage("this client cannot ask the person, so nothing is changed"));
-    }
-    match context.peer.create_elicitation(question).await {
-        Ok(answer) if answer.action == ElicitationAction::Accept => Ok(()),
-        Ok(_) => Err(Refusal::conflict("the person has not agreed, so nothing was changed")),
-        Err(error) => Err(Refusal::usage(format!(
-            "the person could not be asked, so nothing was changed: {error}"
-        ))),
     }
 }

@@ -20,6 +20,8 @@ struct Client {
     answer: Option<&'static str>,
     /// What the person was asked.
     asked: Vec<String>,
+    /// What each request says of the client, in the versions of the protocol that have no beginning.
+    meta: Option<Value>,
 }
 
 impl Client {
@@ -28,12 +30,7 @@ impl Client {
         arguments: &[&str],
         answer: Option<&'static str>,
     ) -> Result<Self, Error> {
-        let mut program = machine.program(&[&["mcp"], arguments].concat());
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
-        let mut child = program.spawn()?;
-        let stdin = child.stdin.take().ok_or("no stdin")?;
-        let lines = BufReader::new(child.stdout.take().ok_or("no stdout")?).lines();
-        let mut client = Self { child, stdin, lines, next: 0, answer, asked: Vec::new() };
+        let mut client = Self::spawn(machine, arguments, answer)?;
         let capabilities = if answer.is_some() { json!({"elicitation": {}}) } else { json!({}) };
         let hello = client
             .ask(
@@ -47,12 +44,42 @@ impl Client {
         Ok(client)
     }
 
+    fn spawn(
+        machine: &Machine,
+        arguments: &[&str],
+        answer: Option<&'static str>,
+    ) -> Result<Self, Error> {
+        let mut program = machine.program(&[&["mcp"], arguments].concat());
+        program.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut child = program.spawn()?;
+        let stdin = child.stdin.take().ok_or("no stdin")?;
+        let lines = BufReader::new(child.stdout.take().ok_or("no stdout")?).lines();
+        Ok(Self { child, stdin, lines, next: 0, answer, asked: Vec::new(), meta: None })
+    }
+
+    /// Starts a client of the version that has no beginning: each request says all of the client.
+    fn start_stateless(
+        machine: &Machine,
+        arguments: &[&str],
+        capabilities: &Value,
+    ) -> Result<Self, Error> {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        });
+        Ok(Self { meta: Some(meta), ..Self::spawn(machine, arguments, None)? })
+    }
+
     async fn send(&mut self, message: &Value) -> TestResult {
         Ok(self.stdin.write_all(format!("{message}\n").as_bytes()).await?)
     }
 
     /// Sends a request and returns its answer. The person answers what is asked meanwhile.
-    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+    async fn ask(&mut self, method: &str, mut params: Value) -> Result<Value, Error> {
+        if let Some(meta) = &self.meta {
+            params["_meta"] = meta.clone();
+        }
         self.next += 1;
         let id = self.next;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
@@ -101,7 +128,7 @@ async fn an_assistant_sees_the_trouble_and_its_cause() -> TestResult {
     let tools = client.ask("tools/list", json!({})).await?;
     let tools = tools["result"]["tools"].as_array().ok_or("no tools")?;
     let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["trouble", "report", "why", "graph", "events", "changes", "boot"]);
+    assert_eq!(names, ["trouble", "report", "why", "graph", "events", "changes", "boot", "plan"]);
     assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true), "{tools:?}");
 
     let (trouble, _) = client.call("trouble", json!({})).await?;
@@ -122,10 +149,19 @@ async fn an_assistant_sees_the_trouble_and_its_cause() -> TestResult {
         ("changes", json!({}), "changed: create_folder"),
         ("changes", json!({"path": "resources/root"}), "\"event\":\"changed\""),
         ("boot", json!({}), "/agent/resources/root"),
+        ("plan", json!({}), "\"as_declared\":1"),
     ] {
         let (answer, is_error) = client.call(tool, arguments.clone()).await?;
         assert!(!is_error && answer.to_string().contains(found), "{tool} {arguments}: {answer}");
     }
+    let (plan, _) = client.call("plan", json!({})).await?;
+    let left = &plan["data"]["not_as_declared"];
+    assert_eq!(
+        (&left[0]["path"], &plan["data"]["not_looked_at"]),
+        (&json!("/agent/resources/license"), &json!(1))
+    );
+    assert!(left[0]["next_try"].is_string() && left[0]["why"].is_string(), "{plan}");
+    assert_eq!(left[0]["last_event"]["event"], "failed", "{plan}");
     client.close().await?;
     agent.clean_kill(&machine).await
 }
@@ -197,6 +233,57 @@ async fn a_change_is_made_only_if_the_person_agrees() -> TestResult {
     );
     let why = machine.run(&["why", "resources/root"]).await?;
     assert!(why.stdout.contains("to see it"), "{why:?}");
+    client.close().await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_client_that_asks_by_itself_sends_the_answer_with_the_same_call() -> TestResult {
+    let machine = Machine::new(BROKEN)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let allow = ["--allow", "park"];
+    let wish = json!({"path": "resources/root", "reason": "to see it"});
+    let call = |arguments: &Value, handle: &Value, action: &str| {
+        json!({"name": "park", "arguments": arguments, "requestState": handle,
+            "inputResponses": {"agreed": {"action": action, "content": {}}}})
+    };
+
+    let mut mute = Client::start_stateless(&machine, &allow, &json!({}))?;
+    let (refused, is_error) = mute.call("park", wish.clone()).await?;
+    assert!(is_error && refused["code"] == 64, "{refused}");
+    mute.close().await?;
+    let mut client = Client::start_stateless(&machine, &allow, &json!({"elicitation": {}}))?;
+    let (report, is_error) = client.call("report", json!({"path": "resources/root"})).await?;
+    assert!(!is_error, "{report}");
+
+    // A handle counts for one answer, and for what was asked about.
+    let mut handles = Vec::new();
+    for _ in 0..3 {
+        let asked = client.ask("tools/call", json!({"name": "park", "arguments": wish})).await?;
+        let asked = &asked["result"];
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let question = &asked["inputRequests"]["agreed"]["params"]["message"];
+        assert!(question.as_str().is_some_and(|text| text.contains("is running")), "{asked}");
+        handles.push(asked["requestState"].clone());
+    }
+    let other = json!({"path": "resources/license", "reason": "to see it"});
+    for (arguments, handle, action) in [
+        (&wish, &json!("0123456789abcdef"), "accept"),
+        (&wish, &handles[0], "decline"),
+        (&wish, &handles[0], "accept"),
+        (&other, &handles[1], "accept"),
+    ] {
+        let answer = client.ask("tools/call", call(arguments, handle, action)).await?;
+        let refused = &answer["result"]["structuredContent"];
+        assert_eq!(refused["code"], 75, "{handle} {action}: {answer}");
+    }
+    let why = machine.run(&["why", "resources/root"]).await?;
+    assert!(why.stdout.contains("is running"), "{why:?}");
+
+    let done = client.ask("tools/call", call(&wish, &handles[2], "accept")).await?;
+    let done = &done["result"]["structuredContent"];
+    assert_eq!(done["data"]["parked"], "/agent/resources/root", "{done}");
     client.close().await?;
     agent.clean_kill(&machine).await
 }

@@ -15,9 +15,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::answer::Refusal;
 use super::asked::Asked;
+use super::consent::Wish;
 use crate::command::bounced::bounced;
 use crate::command::control::{Act, user};
-use crate::paths::worker_path;
+use crate::paths::{RESOURCES, worker_path};
 
 /// How many events an answer has at most.
 const EVENTS: u64 = 200;
@@ -42,6 +43,7 @@ pub(super) enum Tool {
     Events,
     Changes,
     Boot,
+    Plan,
     Change(Act),
 }
 
@@ -56,6 +58,7 @@ impl Tool {
             Self::Events,
             Self::Changes,
             Self::Boot,
+            Self::Plan,
         ];
         looks.into_iter().chain(allowed.iter().copied().map(Self::Change))
     }
@@ -69,6 +72,7 @@ impl Tool {
             Self::Events => "events",
             Self::Changes => "changes",
             Self::Boot => "boot",
+            Self::Plan => "plan",
             Self::Change(Act::Bounce) => "bounce",
             Self::Change(Act::Park) => "park",
             Self::Change(Act::Unpark) => "unpark",
@@ -107,6 +111,10 @@ impl Tool {
             ),
             Self::Boot => (
                 "How long it took until all that is essential was up, the critical path, and what is not up.",
+                &[],
+            ),
+            Self::Plan => (
+                "What is still to be done of the manifests that the agent runs: the resources that were not as declared when it looked last, with what differed, why it has not mended them, and when it tries again. Nothing is run for it.",
                 &[],
             ),
             Self::Change(Act::Bounce) => (
@@ -194,6 +202,10 @@ pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> Resul
             boot.workers.truncate(20);
             Ok(json!(boot))
         }
+        Tool::Plan => {
+            asked.finish()?;
+            plan(client).await
+        }
         Tool::Change(_) => Err(Refusal::usage("a change is no look")),
     }
 }
@@ -232,10 +244,40 @@ fn collect<'a>(report: &'a EngineReport, rows: &mut Vec<&'a WorkerReport>) {
     }
 }
 
+/// Returns what the agent has found not as declared when it looked last, and has not mended.
+async fn plan(client: &Client) -> Result<Value, Refusal> {
+    let part = Selection { without_inputs: true, without_details: true, ..Selection::default() };
+    let report = engine(client.report_part(Some(&worker_path(RESOURCES)), &part).await?)?;
+    let (mut not_as_declared, mut more) = (Vec::new(), 0);
+    let (mut as_declared, mut held_back, mut not_looked_at) = (0, 0, 0);
+    for worker in report.workers.values() {
+        match worker.state {
+            WorkerState::HeldBack => held_back += 1,
+            _ if worker.has_trouble() && not_as_declared.len() == EXPLAINED => more += 1,
+            _ if worker.has_trouble() => not_as_declared.push(json!({
+                "path": worker.path,
+                "state": worker.state,
+                "why": worker.degraded,
+                "next_try": worker.until,
+                "last_event": last_change(client, &worker.path).await?,
+            })),
+            WorkerState::Running => as_declared += 1,
+            _ => not_looked_at += 1,
+        }
+    }
+    Ok(json!({"not_as_declared": not_as_declared, "more": more, "held_back": held_back,
+        "not_looked_at": not_looked_at, "as_declared": as_declared}))
+}
+
 fn engine(subject: Subject) -> Result<EngineReport, Refusal> {
-    match subject {
-        Subject::Engine(report) => Ok(report),
-        _ => Err(Refusal::conflict("the agent reports what this version does not know")),
+    let nested = match subject {
+        Subject::Engine(report) => return Ok(report),
+        Subject::Worker(worker) => worker.report,
+        _ => None,
+    };
+    match nested {
+        Some(Detail::Engine(report)) => Ok(*report),
+        _ => Err(Refusal::conflict("the agent reports no engine there")),
     }
 }
 
@@ -295,13 +337,9 @@ async fn events(
 }
 
 /// Returns what the person is asked before a change.
-pub(super) async fn question(
-    client: &Client,
-    act: Act,
-    path: &str,
-    why: &str,
-) -> Result<String, Refusal> {
-    let path = worker_path(path);
+pub(super) async fn question(client: &Client, wish: &Wish) -> Result<String, Refusal> {
+    let Wish { act, path, why } = wish;
+    let (act, path) = (*act, worker_path(path));
     let state = client.why(&path).await?;
     let path = state.why.steps.first().map_or(path, |step| step.path.clone());
     let all = (i64::MAX as u64, i64::MAX as u64);
@@ -331,12 +369,8 @@ pub(super) async fn question(
 }
 
 /// Carries out a change that the person has agreed to.
-pub(super) async fn change(
-    client: &Client,
-    act: Act,
-    path: String,
-    why: String,
-) -> Result<Value, Refusal> {
+pub(super) async fn change(client: &Client, wish: Wish) -> Result<Value, Refusal> {
+    let Wish { act, path, why } = wish;
     let request = ControlRequest { path: worker_path(&path), who: user(), why };
     let done = match act {
         Act::Bounce => client.bounce(&request).await,
