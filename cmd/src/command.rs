@@ -3,7 +3,6 @@
 pub(crate) mod apply;
 pub(crate) mod boot;
 pub(crate) mod bootstrap;
-mod bounced;
 pub(crate) mod check;
 pub(crate) mod confirm;
 pub(crate) mod control;
@@ -26,9 +25,9 @@ pub(crate) mod why;
 use std::io::{self, IsTerminal};
 
 use clap::Subcommand;
+use crankcase_status::wire::Act;
 use tracing::Level;
 
-use self::control::Act;
 use crate::global::{Format, Global};
 
 /// A picture is asked for that there is not.

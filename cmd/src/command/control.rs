@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crankcase_status::wire::{ControlRequest, Controlled, MAX_ORIGIN};
+use crankcase_status::wire::{Act, ControlRequest, Controlled, MAX_ORIGIN};
 
 use crate::global::Global;
 use crate::paths::worker_path;
@@ -25,24 +25,12 @@ pub(crate) struct BadReason {
     wrong: &'static str,
 }
 
-/// What is done to the worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Act {
-    Bounce,
-    Park,
-    Unpark,
-}
-
 pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result<u8> {
     // The agent would name the field of the request, which is not what was written.
     check(&args.reason)?;
     let request = ControlRequest { path: worker_path(&args.path), who: user(), why: args.reason };
     let client = global.connect().await?;
-    let controlled = match act {
-        Act::Bounce => client.bounce(&request).await,
-        Act::Park => client.park(&request).await,
-        Act::Unpark => client.unpark(&request).await,
-    }?;
+    let controlled = client.control(act, &request).await?;
     if !global.quiet || global.output.is_data() {
         print::data(global.output, &controlled, write)?;
     }
@@ -50,13 +38,18 @@ pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result
 }
 
 fn write(controlled: &Controlled, out: &mut dyn Write) -> io::Result<()> {
-    let (done, path) = match controlled {
+    let (done, path) = done(controlled);
+    writeln!(out, "{done} {}", print::one_line(path))
+}
+
+/// Returns what was done, in a word, and to which worker.
+pub(crate) fn done(controlled: &Controlled) -> (&'static str, &str) {
+    match controlled {
         Controlled::Bounced(path) => ("bounced", path),
         Controlled::Parked(path) => ("parked", path),
         Controlled::Unparked(path) => ("unparked", path),
-        _ => return writeln!(out, "the agent did what this version does not know"),
-    };
-    writeln!(out, "{done} {}", print::one_line(path))
+        _ => ("the agent did", "what this version does not know"),
+    }
 }
 
 pub(crate) fn check(reason: &str) -> Result<(), BadReason> {

@@ -6,6 +6,7 @@ mod tools;
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
+use crankcase_status::wire::Act;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig,
@@ -17,7 +18,6 @@ use self::answer::{Refusal, answer};
 use self::asked::Asked;
 use self::consent::{Consent, Consents, Reply, Wish};
 use self::tools::Tool;
-use super::control::Act;
 use crate::exit;
 use crate::global::Global;
 

@@ -26,7 +26,8 @@ pub use follower::Follower;
 use crate::boot::Boot;
 use crate::socket;
 use crate::wire::{
-    ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject, WhyAnswer,
+    Act, ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject,
+    WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -179,7 +180,7 @@ impl Client {
     ///
     /// Cancelling stops waiting, not the bounce.
     pub async fn bounce(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
-        self.control("/v1/bounce", request).await
+        self.control(Act::Bounce, request).await
     }
 
     /// Stops a worker and keeps it stopped until it is unparked; returns when it is gone.
@@ -192,7 +193,7 @@ impl Client {
     ///
     /// Cancelling stops waiting, not the park.
     pub async fn park(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
-        self.control("/v1/park", request).await
+        self.control(Act::Park, request).await
     }
 
     /// Lets a parked worker start again; returns when it was told to, if it could be. One that is
@@ -206,7 +207,24 @@ impl Client {
     ///
     /// Cancelling stops waiting, not the unpark.
     pub async fn unpark(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
-        self.control("/v1/unpark", request).await
+        self.control(Act::Unpark, request).await
+    }
+
+    /// Bounces, parks or unparks a worker, like the method of that name.
+    ///
+    /// # Errors
+    ///
+    /// As [`bounce`](Self::bounce).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the act.
+    pub async fn control(
+        &self,
+        act: Act,
+        request: &ControlRequest,
+    ) -> Result<Controlled, ClientError> {
+        self.extension(&format!("/v1/{act}"), request).await
     }
 
     /// Follows the events from now on.
@@ -263,14 +281,6 @@ impl Client {
     ) -> Result<T, ClientError> {
         let body = serde_json::to_vec(request).map_err(ClientError::Answer)?;
         self.ask(Method::POST, target.to_owned(), body).await
-    }
-
-    async fn control(
-        &self,
-        target: &str,
-        request: &ControlRequest,
-    ) -> Result<Controlled, ClientError> {
-        self.extension(target, request).await
     }
 
     async fn get<'a, T: DeserializeOwned>(

@@ -8,12 +8,14 @@
 //! 4. Whoever has not sent a whole request gives way to the one that is held, oldest first. So only
 //!    requests that are being answered can keep others waiting.
 
+mod body;
 mod paced;
 mod peer;
 mod serve;
 mod stream;
 mod unfinished;
 
-pub(crate) use peer::{Peer, closed};
+pub(crate) use body::{Lines, Streamed, Unread, read_body};
+pub(crate) use peer::Peer;
 pub(crate) use serve::{Body, Handler, Limits, respond, serve};
 pub(crate) use stream::Listener;

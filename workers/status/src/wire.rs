@@ -4,6 +4,7 @@
 //! to come: fields and words may be added within a version. The server makes these types from the
 //! engine's own, and the client reads the same ones.
 
+mod act;
 mod from_engine;
 mod origin;
 mod report;
@@ -12,6 +13,7 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
+pub use act::Act;
 pub use origin::Origin;
 pub use report::{
     AttemptsReport, Detail, EngineReport, InputReport, StartReport, Subject, WaitedFor,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
+use crankcase_status::wire::Act;
 use parking_lot::Mutex;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationAction, ElicitationSchema, InputRequest,
@@ -15,7 +16,6 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::Value;
 
 use super::answer::Refusal;
-use crate::command::control::Act;
 
 /// How many questions wait for an answer at most. The oldest ones are forgotten.
 const OPEN: usize = 16;

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_resources::resource_name;
 use crankcase_status::Client;
 use crankcase_status::wire::{
-    ControlRequest, Detail, EngineReport, Event, EventLine, Only, Selection, Subject, WorkerReport,
-    WorkerState,
+    Act, ControlRequest, Detail, EngineReport, Event, EventLine, Only, Selection, Subject,
+    WorkerReport, WorkerState,
 };
 use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
 use serde_json::{Value, json};
@@ -16,8 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answer::Refusal;
 use super::asked::Asked;
 use super::consent::Wish;
-use crate::command::bounced::bounced;
-use crate::command::control::{Act, user};
+use crate::command::control::user;
 use crate::paths::{RESOURCES, worker_path};
 
 /// How many events an answer has at most.
@@ -73,9 +73,7 @@ impl Tool {
             Self::Changes => "changes",
             Self::Boot => "boot",
             Self::Plan => "plan",
-            Self::Change(Act::Bounce) => "bounce",
-            Self::Change(Act::Park) => "park",
-            Self::Change(Act::Unpark) => "unpark",
+            Self::Change(act) => act.as_str(),
         }
     }
 
@@ -343,14 +341,16 @@ pub(super) async fn question(client: &Client, wish: &Wish) -> Result<String, Ref
     let state = client.why(&path).await?;
     let path = state.why.steps.first().map_or(path, |step| step.path.clone());
     let all = (i64::MAX as u64, i64::MAX as u64);
-    let others = bounced(&client.graph_near(&path, all).await?, act, &path);
+    let near = client.graph_near(&path, all).await?;
+    let others = near.bounced(act, &path);
     let inside = client.counts(Some(&path)).await.map_or(0, |counts| counts.total);
     let what = match act {
         Act::Bounce => "stop and start again",
         Act::Park => "stop, and keep stopped,",
         Act::Unpark => "let start again",
     };
-    let first: Vec<_> = others.iter().take(NAMED).map(String::as_str).collect();
+    let first = others.iter().take(NAMED).map(|node| resource_name(&node.name));
+    let first: Vec<_> = first.collect();
     let others = match others.len() {
         0 => "no other worker is stopped or bounced by that".to_owned(),
         count if count <= NAMED => format!("that stops or bounces also {}", first.join(", ")),
@@ -372,10 +372,5 @@ pub(super) async fn question(client: &Client, wish: &Wish) -> Result<String, Ref
 pub(super) async fn change(client: &Client, wish: Wish) -> Result<Value, Refusal> {
     let Wish { act, path, why } = wish;
     let request = ControlRequest { path: worker_path(&path), who: user(), why };
-    let done = match act {
-        Act::Bounce => client.bounce(&request).await,
-        Act::Park => client.park(&request).await,
-        Act::Unpark => client.unpark(&request).await,
-    }?;
-    Ok(json!(done))
+    Ok(json!(client.control(act, &request).await?))
 }

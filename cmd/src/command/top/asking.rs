@@ -8,8 +8,7 @@ use crankcase_status::{Client, ClientError};
 
 use super::question::{Answer, Of, Question, Reports};
 use super::row::{nested, shown};
-use crate::command::bounced::bounced;
-use crate::command::control::{Act, user};
+use crate::command::control::{done, user};
 use crate::command::report::with_tally;
 use crate::print;
 
@@ -35,15 +34,13 @@ async fn answer(client: &Client, question: &Question) -> Result<Answer, ClientEr
         Question::Sheet(of, path) => Ok(Answer::Lines(lines(client, *of, path).await?)),
         Question::Bounced(act, path) => {
             let graphs = client.graph_near(path, (ALL, ALL)).await?;
-            Ok(Answer::Bounced(bounced(&graphs, *act, path)))
+            let bounced = graphs.bounced(*act, path).into_iter();
+            Ok(Answer::Bounced(bounced.map(|node| resource_name(&node.name)).collect()))
         }
         Question::Control(act, path, why) => {
             let request = ControlRequest { path: path.clone(), who: user(), why: why.clone() };
-            let done = match act {
-                Act::Bounce => client.bounce(&request).await.map(|_| "bounced"),
-                Act::Park => client.park(&request).await.map(|_| "parked"),
-                Act::Unpark => client.unpark(&request).await.map(|_| "unparked"),
-            }?;
+            let controlled = client.control(*act, &request).await?;
+            let (done, path) = done(&controlled);
             Ok(Answer::Done(format!("{done} {}", shown(path))))
         }
     }

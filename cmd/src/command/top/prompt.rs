@@ -1,7 +1,7 @@
+use crankcase_status::wire::Act;
 use crankcase_status::wire::MAX_ORIGIN;
 
 use super::keys::Key;
-use crate::command::control::Act;
 
 /// The longest list of workers that would be bounced, before the rest is a number.
 const NAMED: usize = 3;
@@ -82,11 +82,7 @@ impl Prompt {
 impl Wish {
     /// Returns what is to be done, in a word.
     pub(super) fn verb(&self) -> &'static str {
-        match self.act {
-            Act::Bounce => "bounce",
-            Act::Park => "park",
-            Act::Unpark => "unpark",
-        }
+        self.act.as_str()
     }
 
     /// Returns what would be bounced, in words.

@@ -1,7 +1,5 @@
 use crankcase_status::picture::Line;
-use crankcase_status::wire::{EngineReport, Why};
-
-use crate::command::control::Act;
+use crankcase_status::wire::{Act, EngineReport, Why};
 
 /// What a sheet shows of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,15 +1,12 @@
 //! What the page asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Bytes, Frame, Incoming};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -18,16 +15,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{sleep, timeout};
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
 
 use super::config::PageConfig;
 use super::feed::{Feed, Viewer};
 use super::guard::{Gate, random};
 use crate::client::{Client, ClientError};
-use crate::http::{Body, Handler, Peer, closed, respond};
+use crate::http::{Body, Handler, Lines, Peer, Streamed, Unread, read_body, respond};
 use crate::picture::Picture;
-use crate::wire::{ControlRequest, Controlled, Detail, FailureCode, Graphs, Selection, Subject};
+use crate::wire::{Act, ControlRequest, Detail, FailureCode, Graphs, Selection, Subject};
 
 /// The document, in which the marks are replaced by a number that is used once.
 const DOCUMENT: &str = include_str!("page.html");
@@ -58,9 +55,11 @@ pub(super) const MAX_STREAMS: usize = 32;
 /// How many pictures are kept until something changes.
 const MAX_PICTURES: usize = 16;
 
-/// What can be asked for, and what can be changed.
-const LOOKS: [&str; 4] = ["/api/worker", "/api/dependents", "/api/graph", "/api/boot"];
-const CHANGES: [&str; 3] = ["/api/bounce", "/api/park", "/api/unpark"];
+/// What can be asked for.
+const LOOKS: [&str; 4] = ["/api/worker", "/api/bounced", "/api/graph", "/api/boot"];
+
+/// How many of the workers that a change would bounce are named.
+const NAMED: usize = 20;
 
 /// Answers the requests of the pages.
 #[derive(Debug)]
@@ -153,15 +152,15 @@ impl Routes {
                 whole(&peer)?;
                 self.look(path, request.uri().query().unwrap_or_default()).await
             }
-            (&Method::POST, path) if CHANGES.contains(&path) => {
+            (&Method::POST, path) if let Some(act) = act_of(path) => {
                 let wanted = read(request).await?;
                 whole(&peer)?;
-                self.change(path, wanted).await
+                self.change(act, wanted).await
             }
             (_, path)
                 if ["/", "/api/stream"].contains(&path)
                     || LOOKS.contains(&path)
-                    || CHANGES.contains(&path) =>
+                    || act_of(path).is_some() =>
             {
                 let message = format!("{path:?} is not asked with {method}");
                 Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, message))
@@ -175,7 +174,7 @@ impl Routes {
             let message = format!("{MAX_STREAMS} pages are open already");
             Refusal(StatusCode::SERVICE_UNAVAILABLE, message)
         })?;
-        let lines = Lines::new(self.feed.view(), (stop, permit), peer);
+        let lines = Streamed::new(PageLines(self.feed.view()), (stop, permit), peer);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 
@@ -191,7 +190,11 @@ impl Routes {
         let missing = || Refusal(StatusCode::BAD_REQUEST, "which worker?".to_owned());
         match target {
             "/api/worker" => self.worker(path.ok_or_else(missing)?).await,
-            "/api/dependents" => self.dependents(path.ok_or_else(missing)?).await,
+            "/api/bounced" => {
+                let act = all("act").first().and_then(|act| Act::read(act));
+                let wrong = || Refusal(StatusCode::BAD_REQUEST, "which act?".to_owned());
+                self.bounced(act.ok_or_else(wrong)?, path.ok_or_else(missing)?).await
+            }
             picture => {
                 let key = format!("{picture}?{query}");
                 let version = self.feed.version();
@@ -231,11 +234,14 @@ impl Routes {
         Ok(json(StatusCode::OK, &answer))
     }
 
-    /// Answers with how many workers need a worker, directly or through others.
-    async fn dependents(&self, path: &str) -> Result<Response<Body>, Refusal> {
+    /// Answers with what an act would stop or bounce besides: the names of the first, and how many there are.
+    async fn bounced(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
         let all = (i64::MAX as u64, i64::MAX as u64);
         let near = self.client().await?.graph_near(path, all).await?;
-        Ok(json(StatusCode::OK, &json!({"dependents": dependents(&near, path)})))
+        let bounced = near.bounced(act, path);
+        let names = bounced.iter().take(NAMED).map(|node| (self.config.name)(&node.name));
+        let answer = json!({"names": names.collect::<Vec<_>>(), "count": bounced.len()});
+        Ok(json(StatusCode::OK, &answer))
     }
 
     async fn graph(&self, path: Option<&str>, open: Vec<String>) -> Result<String, Refusal> {
@@ -248,7 +254,7 @@ impl Routes {
         Ok(Picture::of(&graphs, self.config.name).readable(&open).to_svg())
     }
 
-    async fn change(&self, path: &str, wanted: ChangeRequest) -> Result<Response<Body>, Refusal> {
+    async fn change(&self, act: Act, wanted: ChangeRequest) -> Result<Response<Body>, Refusal> {
         if !self.config.allows_changes {
             let message = "this page is for looking only; it was started without --allow-changes";
             return Err(Refusal(StatusCode::FORBIDDEN, message.to_owned()));
@@ -256,12 +262,7 @@ impl Routes {
         let client = self.client().await?;
         let request =
             ControlRequest { path: wanted.path, who: self.config.who.clone(), why: wanted.why };
-        let done: Controlled = match path {
-            "/api/bounce" => client.bounce(&request).await,
-            "/api/park" => client.park(&request).await,
-            _ => client.unpark(&request).await,
-        }?;
-        Ok(json(StatusCode::OK, &done))
+        Ok(json(StatusCode::OK, &client.control(act, &request).await?))
     }
 }
 
@@ -279,6 +280,11 @@ impl Pictures {
     }
 }
 
+/// Returns what a request with this path changes.
+fn act_of(path: &str) -> Option<Act> {
+    Act::read(path.strip_prefix("/api/")?)
+}
+
 /// Returns who uses a worker, and how many more there are.
 fn users(graphs: &Graphs, path: &str) -> Value {
     let Some(graph) = graphs.graphs.first() else { return json!({"paths": [], "more": 0}) };
@@ -287,23 +293,6 @@ fn users(graphs: &Graphs, path: &str) -> Value {
     let edges = graph.edges.iter().filter(|edge| node.is_some_and(|node| node.name == edge.input));
     let paths: BTreeSet<&String> = edges.filter_map(|edge| of(&edge.user)).collect();
     json!({"paths": paths, "more": node.map_or(0, |node| node.more_users)})
-}
-
-/// Returns how many workers need a worker, directly or through others.
-fn dependents(graphs: &Graphs, path: &str) -> usize {
-    let Some(graph) = graphs.graphs.first() else { return 0 };
-    let mut users: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for edge in &graph.edges {
-        users.entry(&edge.input).or_default().push(&edge.user);
-    }
-    let first = graph.nodes.iter().find(|node| node.path == path).map(|node| node.name.as_str());
-    let mut next: Vec<&str> = first.into_iter().collect();
-    let mut found = BTreeSet::new();
-    while let Some(name) = next.pop() {
-        let of = users.get(name).into_iter().flatten();
-        next.extend(of.filter(|user| found.insert(**user)));
-    }
-    found.len()
 }
 
 /// Notes that the whole request is there, and that the connection gives way to no other any more.
@@ -316,18 +305,16 @@ fn whole(peer: &Peer) -> Result<(), Refusal> {
 }
 
 async fn read(request: Request<Incoming>) -> Result<ChangeRequest, Refusal> {
-    let malformed = |error: String| Refusal(StatusCode::BAD_REQUEST, error);
-    let body = Limited::new(request.into_body(), MAX_BODY).collect();
-    let late = |_| Refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come".to_owned());
-    let body = timeout(BODY_TIMEOUT, body).await.map_err(late)?;
-    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-        Some(_) => {
+    let body = read_body(request, MAX_BODY, BODY_TIMEOUT).await.map_err(|unread| match unread {
+        Unread::Late => Refusal(StatusCode::REQUEST_TIMEOUT, "the body did not come".to_owned()),
+        Unread::TooLong => {
             let message = format!("the body is longer than {MAX_BODY} bytes");
             Refusal(StatusCode::PAYLOAD_TOO_LARGE, message)
         }
-        None => malformed(error.to_string()),
+        Unread::Broken(error) => Refusal(StatusCode::BAD_REQUEST, error),
     })?;
-    serde_json::from_slice(&body.to_bytes()).map_err(|error| malformed(error.to_string()))
+    serde_json::from_slice(&body)
+        .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))
 }
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response<Body> {
@@ -373,49 +360,16 @@ fn harden(headers: &mut HeaderMap) {
         .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
 }
 
-/// One wait for the next line; it gives the source back.
-type Wait = Pin<Box<dyn Future<Output = (Source, Option<Bytes>)> + Send + Sync>>;
+/// What a page is told, and signs of life in between.
+struct PageLines(Viewer);
 
-struct Source {
-    viewer: Viewer,
-    stop: Stop,
-    peer: Arc<Peer>,
-    _permit: OwnedSemaphorePermit,
-}
-
-/// A body of what a page is told; it ends at the stop, or when the client is gone.
-struct Lines(Wait);
-
-impl Lines {
-    fn new(viewer: Viewer, (stop, permit): (Stop, OwnedSemaphorePermit), peer: Arc<Peer>) -> Self {
-        Self(wait(Source { viewer, stop, peer, _permit: permit }))
-    }
-}
-
-fn wait(mut source: Source) -> Wait {
-    Box::pin(async move {
+impl Lines for PageLines {
+    async fn next(&mut self) -> Option<Bytes> {
         let line = tokio::select! {
             biased;
-            line = source.viewer.next() => line,
-            () = source.stop.wait() => None,
-            () = closed(&source.peer.stream) => None,
-            () = sleep(SIGN_OF_LIFE) => Some(source.viewer.sign_of_life()),
+            line = self.0.next() => line?,
+            () = sleep(SIGN_OF_LIFE) => self.0.sign_of_life(),
         };
-        let line = line.map(|line| Bytes::copy_from_slice(line.as_bytes()));
-        (source, line)
-    })
-}
-
-impl hyper::body::Body for Lines {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Poll::Ready((source, line)) = self.0.as_mut().poll(cx) else { return Poll::Pending };
-        self.0 = wait(source);
-        Poll::Ready(line.map(|line| Ok(Frame::data(line))))
+        Some(Bytes::copy_from_slice(line.as_bytes()))
     }
 }

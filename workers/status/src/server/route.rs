@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
 use crankcase_workers::read_json;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
@@ -18,10 +18,10 @@ use super::answer::{Refusal, json};
 use super::extension::Extension;
 use super::follow::EventLines;
 use super::query::Query;
-use crate::http::{Body, Peer, respond};
+use crate::http::{Body, Peer, Streamed, Unread, read_body, respond};
 use crate::wire::{
-    ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN, Selection,
-    Subject, WhyAnswer, WorkerReport,
+    Act, ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN,
+    Selection, Subject, WhyAnswer, WorkerReport,
 };
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
@@ -33,40 +33,9 @@ const NEAR_STEPS: u64 = 1;
 /// How many users of one worker a graph near a worker has, if that is not asked for.
 const NEAR_USERS: u64 = 20;
 
-/// What is done to a worker.
-#[derive(Debug, Clone, Copy)]
-enum Act {
-    Bounce,
-    Park,
-    Unpark,
-}
-
-impl Act {
-    /// Returns what a request with this target asks for.
-    fn of(target: &str) -> Option<Self> {
-        match target {
-            "/v1/bounce" => Some(Self::Bounce),
-            "/v1/park" => Some(Self::Park),
-            "/v1/unpark" => Some(Self::Unpark),
-            _ => None,
-        }
-    }
-
-    fn change(self, name: Name<()>) -> Change {
-        match self {
-            Self::Bounce => Change::new().bounce(name),
-            Self::Park => Change::new().park(name),
-            Self::Unpark => Change::new().unpark(name),
-        }
-    }
-
-    fn done(self, path: String) -> Controlled {
-        match self {
-            Self::Bounce => Controlled::Bounced(path),
-            Self::Park => Controlled::Parked(path),
-            Self::Unpark => Controlled::Unparked(path),
-        }
-    }
+/// Returns what a request with this target asks for.
+fn act_of(target: &str) -> Option<Act> {
+    Act::read(target.strip_prefix("/v1/")?)
 }
 
 impl Served {
@@ -105,7 +74,7 @@ impl Served {
         let expected = match target {
             _ if extension.is_some() => Method::POST,
             "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
-            _ if Act::of(target).is_some() => Method::POST,
+            _ if act_of(target).is_some() => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
                 return Err(Refusal::new(FailureCode::UnknownRequest, message));
@@ -124,7 +93,7 @@ impl Served {
             let body = self.body(request, extension.max_body()).await?;
             return extended(Arc::clone(extension), body, &peer).await;
         }
-        if let Some(act) = Act::of(target) {
+        if let Some(act) = act_of(target) {
             query.finish()?;
             return self.control(act, request, &peer).await;
         }
@@ -340,7 +309,7 @@ impl Served {
             Some(since) => self.engine.events_since(since),
             None => self.engine.events(),
         };
-        let lines = EventLines::new((&self.life, events), stop, peer, permit);
+        let lines = Streamed::new(EventLines::new(&self.life, events), (stop, permit), peer);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
     }
 
@@ -359,9 +328,14 @@ impl Served {
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
         let who = format!("{} (uid {})", request.who, user_of(peer)?);
-        tracing::info!(?act, path, who, why = request.why, "a change of a worker was asked for");
-        match engine.asked_by(who, request.why).apply(act.change(name)).await {
-            Ok(()) => Ok(json(StatusCode::OK, &act.done(path))),
+        tracing::info!(%act, path, who, why = request.why, "a change of a worker was asked for");
+        let (change, done) = match act {
+            Act::Bounce => (Change::new().bounce(name), Controlled::Bounced(path.clone())),
+            Act::Park => (Change::new().park(name), Controlled::Parked(path.clone())),
+            Act::Unpark => (Change::new().unpark(name), Controlled::Unparked(path.clone())),
+        };
+        match engine.asked_by(who, request.why).apply(change).await {
+            Ok(()) => Ok(json(StatusCode::OK, &done)),
             Err(ChangeError::NotInstalled { .. }) => Err(self.unknown(&path).await),
             Err(error) => Err(Refusal::of_change(&error)),
         }
@@ -376,18 +350,17 @@ impl Served {
 
     /// Reads the body of a request, at most `most` bytes.
     async fn body(&self, request: Request<Incoming>, most: usize) -> Result<Bytes, Refusal> {
-        let body = Limited::new(request.into_body(), most);
         let limit = self.config.read_timeout;
-        let body =
-            timeout(limit, body.collect()).await.map_err(|_| too_slow(&Method::GET, limit))?;
-        let body = body.map_err(|error| match error.downcast::<LengthLimitError>() {
-            Ok(_) => {
+        read_body(request, most, limit).await.map_err(|unread| match unread {
+            Unread::Late => too_slow(&Method::GET, limit),
+            Unread::TooLong => {
                 let message = format!("the body is longer than {most} bytes");
                 Refusal::new(FailureCode::TooLarge, message)
             }
-            Err(error) => Refusal::malformed(format!("the body cannot be read: {error}")),
-        })?;
-        Ok(body.to_bytes())
+            Unread::Broken(error) => {
+                Refusal::malformed(format!("the body cannot be read: {error}"))
+            }
+        })
     }
 }
 

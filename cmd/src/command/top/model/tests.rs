@@ -2,12 +2,11 @@ use std::error::Error;
 use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
-use crankcase_status::wire::{EngineReport, EventLine, Why};
+use crankcase_status::wire::{Act, EngineReport, EventLine, Why};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Model, Next};
-use crate::command::control::Act;
 use crate::command::top::keys::Key;
 use crate::command::top::prompt::Prompt;
 use crate::command::top::question::{Answer, Of, Question, Reports};

@@ -1,7 +1,8 @@
 //! What keys do.
 
+use crankcase_status::wire::Act;
+
 use super::Model;
-use crate::command::control::Act;
 use crate::command::top::keys::Key;
 use crate::command::top::pace::Pace;
 use crate::command::top::prompt::{Prompt, Typed, Wish};

@@ -275,7 +275,7 @@ fn a_wish_is_drawn_with_what_it_would_bounce() -> TestResult {
     }
     let asking = text(&drawn(&mut model, (80, 24), view()?)?);
     let question =
-        Question::Bounced(crate::command::control::Act::Park, "/agent/resources/disk".to_owned());
+        Question::Bounced(crankcase_status::wire::Act::Park, "/agent/resources/disk".to_owned());
     let bounced = ["a", "b\u{1b}[2J", "c", "d", "e"].map(str::to_owned).to_vec();
     model.answered(&question, Ok(Answer::Bounced(bounced)), Instant::now());
     let confirming = text(&drawn(&mut model, (80, 24), view()?)?);

@@ -106,7 +106,7 @@ async function change(name) {
   const path = picked, dialog = $("dialog");
   if (!allowsChanges || !path || detail?.path !== path || detail.error) return;
   $("act").textContent = `${name} ${path}`;
-  $("effect").textContent = name === "unpark" ? "It is started again when its inputs are there." : "…";
+  $("effect").textContent = "…";
   delete $("effect").dataset.known;
   $("reason").value = "";
   dialog.returnValue = "";
@@ -119,10 +119,12 @@ async function change(name) {
     } catch (error) { $("notice").textContent = `${name} ${path}: ${error.message}`; }
   };
   dialog.showModal();
-  if (name === "unpark") return;
   try {
-    const { dependents } = await (await ask("/api/dependents?path=" + encodeURIComponent(path))).json();
-    $("effect").textContent = `${dependents} workers need it, directly or through others.`;
+    const target = `/api/bounced?act=${name}&path=${encodeURIComponent(path)}`;
+    const { names, count } = await (await ask(target)).json();
+    const more = count > names.length ? ` and ${count - names.length} more` : "";
+    const verb = name === "park" ? "stops or bounces" : "bounces";
+    $("effect").textContent = count ? `It ${verb} also ${names.join(", ")}${more}.` : "It concerns no other worker that is up.";
     $("effect").dataset.known = path;
   } catch (error) { $("effect").textContent = String(error.message); }
 }
