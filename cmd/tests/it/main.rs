@@ -4,9 +4,11 @@
 mod agent;
 mod asking;
 mod asking_types;
+mod browser;
 mod confirm;
 mod deep;
 mod deployster;
+mod door;
 mod exits;
 mod external;
 mod facts;

@@ -8,6 +8,7 @@ mod layout;
 mod mermaid;
 mod svg;
 mod text;
+mod wires;
 
 pub use graph::{Edge, Look, Node, Picture, Stroke};
 pub use text::{Line, Span};

@@ -6,6 +6,7 @@
 
 mod act;
 mod from_engine;
+mod graph;
 mod origin;
 mod report;
 mod selection;
@@ -14,6 +15,7 @@ mod state;
 use serde::{Deserialize, Serialize};
 
 pub use act::Act;
+pub use graph::{Graph, GraphEdge, GraphNode, Graphs};
 pub use origin::Origin;
 pub use report::{
     AttemptsReport, Detail, EngineReport, InputReport, StartReport, Subject, WaitedFor,
@@ -157,58 +159,6 @@ pub struct WhyStep {
     /// How long it still waits, in seconds, if it waits for a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_try_in: Option<f64>,
-}
-
-/// The dependency graphs of engines.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Graphs {
-    /// One for each engine, by path.
-    pub graphs: Vec<Graph>,
-}
-
-/// The dependency graph of one engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Graph {
-    /// The engine's path.
-    pub path: String,
-    /// The names.
-    pub nodes: Vec<GraphNode>,
-    /// Who uses whom.
-    pub edges: Vec<GraphEdge>,
-}
-
-/// One name in a graph.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct GraphNode {
-    /// The name.
-    pub name: String,
-    /// The worker's path.
-    pub path: String,
-    /// What its worker is doing.
-    pub state: WorkerState,
-    /// Whether it is degraded.
-    #[serde(default, skip_serializing_if = "report::is_false")]
-    pub is_degraded: bool,
-    /// How many names use it and are not in the graph, because the graph is only a part.
-    #[serde(default, skip_serializing_if = "report::is_zero")]
-    pub more_users: usize,
-}
-
-/// One declared input in a graph.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct GraphEdge {
-    /// Who declares it.
-    pub user: String,
-    /// The name that it refers to.
-    pub input: String,
-    /// `required`, `optional`, `live` or `live required`.
-    pub need: String,
-    /// The type that is asked for.
-    pub output: String,
 }
 
 /// The first line of the stream of events.
