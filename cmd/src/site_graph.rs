@@ -104,7 +104,7 @@ impl SiteGraph {
         };
         let edges = self.edges.iter().map(|it| edge(it, false));
         let edges = edges.chain(self.left_out.iter().map(|it| edge(it, true))).collect();
-        Picture { nodes: self.resources.iter().map(node).collect(), edges, omitted: 0 }
+        Picture { nodes: self.resources.iter().map(node).collect(), edges, ..Picture::default() }
     }
 
     /// Returns what is near a resource: what it needs, directly or through others, and what needs it within

@@ -13,6 +13,9 @@ const READABLE: usize = 150;
 /// The number of boxes that are left of a picture that is cut.
 const BOXES: usize = 60;
 
+/// How many edges for each box are left of a picture that is cut.
+const EDGES: usize = 5;
+
 /// How many users of one node are kept in a picture that is cut.
 const USERS: usize = 5;
 
@@ -20,8 +23,8 @@ impl Picture {
     /// Returns a picture that can be read.
     ///
     /// Four or more equal siblings that are well (of the same inputs, users and words) become one box. If then there are
-    /// more than 150 boxes, at most 60 are kept: what is in trouble, what that needs, and who uses it; of engines in
-    /// which all is well, the inside is left out. In a picture without trouble those that most others use are kept.
+    /// more than 150 boxes, at most 60 are kept, and five times as many edges: what is in trouble, what that needs, and
+    /// who uses it; of engines in which all is well, the inside is left out. In a picture without trouble those that most others use are kept.
     ///
     /// What is named in `open` stays open: an engine by its path, with at most 150 boxes, and equal siblings by the path
     /// of one of them.
@@ -82,6 +85,7 @@ impl Picture {
         let left_out = self.nodes.iter().zip(&keeps).filter(|(_, keeps)| !**keeps);
         self.omitted += left_out.map(|(node, _)| node.stands_for()).sum::<usize>();
         self.keep(&keeps);
+        self.thin(EDGES * self.nodes.len());
         let mut left = boxes.saturating_sub(self.nodes.len());
         let mut engines = self.nodes.iter().filter(|node| node.inner.is_some()).count();
         for node in self.nodes.iter_mut().filter(|node| node.inner.is_some()) {
@@ -99,6 +103,14 @@ impl Picture {
                 left -= inner.count().min(left);
             }
         }
+    }
+
+    /// Keeps at most so many edges: first those that lead to trouble.
+    fn thin(&mut self, most: usize) {
+        self.omitted_edges += self.edges.len().saturating_sub(most);
+        let is_well = |edge: &Edge| !self.nodes[edge.input].is_in_trouble();
+        self.edges.sort_by_cached_key(is_well);
+        self.edges.truncate(most);
     }
 
     /// Returns the nodes that tell most of how things are, at most so many.
@@ -223,7 +235,7 @@ mod tests {
         Picture {
             nodes: (0..count).map(|at| node(&format!("n{at}"), look(at))).collect(),
             edges: (1..count).map(|at| edge(at - 1, at)).collect(),
-            omitted: 0,
+            ..Picture::default()
         }
     }
 
@@ -256,6 +268,25 @@ mod tests {
 
         assert_eq!((cut.count(), cut.omitted), (60, 140));
         assert_eq!(cut.nodes[59].more_users, 1, "who uses the last one is counted in it");
+    }
+
+    #[test]
+    fn edges_have_a_bound_and_those_that_lead_to_trouble_stay() {
+        let mut picture = chain(200, &(0..200).collect::<Vec<_>>());
+        let all = (0..200).flat_map(|input| (input + 1..200).map(move |user| edge(input, user)));
+        picture.edges = all.collect();
+        let mut small = chain(6, &[3]);
+
+        let cut = readable(picture);
+        small.thin(2);
+
+        assert_eq!((cut.nodes.len(), cut.edges.len()), (60, 300));
+        assert_eq!(cut.omitted_edges, 60 * 59 / 2 - 300);
+        assert_eq!((small.edges, small.omitted_edges), (vec![edge(3, 4), edge(0, 1)], 3));
+        let svg = cut.to_svg();
+        let elements = svg.matches('<').count() - svg.matches("</").count();
+        assert!(elements < 1500, "{elements}");
+        assert!(cut.to_text().iter().any(|line| line.to_string() == "... 1470 more lines"));
     }
 
     #[test]

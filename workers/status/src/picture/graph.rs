@@ -20,6 +20,8 @@ pub struct Picture {
     pub edges: Vec<Edge>,
     /// How many nodes were left out.
     pub omitted: usize,
+    /// How many edges between the nodes were left out.
+    pub omitted_edges: usize,
 }
 
 /// One node of a [`Picture`].
@@ -157,7 +159,7 @@ impl Picture {
         // Two inputs of one worker may be of the same name; the stronger need is shown.
         edges.sort_unstable();
         edges.dedup_by_key(|edge| (edge.user, edge.input));
-        Self { nodes: graph.nodes.iter().map(node).collect(), edges, omitted: 0 }
+        Self { nodes: graph.nodes.iter().map(node).collect(), edges, ..Self::default() }
     }
 
     fn beside(mut self, other: Self) -> Self {
@@ -181,6 +183,15 @@ impl Picture {
     pub(super) fn ordering(&self) -> Vec<(usize, usize)> {
         let ordering = self.edges.iter().filter(|edge| !edge.is_left_out);
         ordering.map(|edge| (edge.input, edge.user)).collect()
+    }
+}
+
+impl Picture {
+    /// Returns what is written below it: how much was left out.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+        let counts = [(self.omitted, ""), (self.omitted_edges, " lines")];
+        let some = counts.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, what)| format!("... {count} more{what}"))
     }
 }
 

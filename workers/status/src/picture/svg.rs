@@ -33,8 +33,8 @@ impl Picture {
         placed.write(&mut 0, &mut body);
         body.push_str("</g>\n");
         let mut height = placed.height + 2 * MARGIN;
-        if self.omitted > 0 {
-            body.push_str(&text((MARGIN, height), "", &format!("... {} more", self.omitted)));
+        for note in self.notes() {
+            body.push_str(&text((MARGIN, height), "", &note));
             height += MARGIN;
         }
         document("what needs what", (placed.width + 2 * MARGIN, height), &body)
@@ -353,7 +353,7 @@ mod tests {
         Picture {
             nodes: (0..=users).map(node).collect(),
             edges: (1..=users).map(edge).collect(),
-            omitted: 0,
+            ..Picture::default()
         }
     }
 

@@ -45,9 +45,7 @@ impl Picture {
             canvas.write((row, 0), text, Look::Plain);
             row += 1;
         };
-        if self.omitted > 0 {
-            note(&format!("... {} more", self.omitted));
-        }
+        self.notes().for_each(|text| note(&text));
         for edge in self.edges.iter().filter(|edge| edge.is_left_out) {
             let because = edge.because.as_ref().map(|because| format!(" ({because})"));
             let (user, input) = (&self.nodes[edge.user].name, &self.nodes[edge.input].name);
@@ -221,7 +219,7 @@ mod tests {
         Picture {
             nodes: nodes.iter().map(node).collect(),
             edges: edges.iter().map(edge).collect(),
-            omitted: 0,
+            ..Picture::default()
         }
     }
 
