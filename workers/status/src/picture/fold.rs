@@ -7,7 +7,7 @@ use super::graph::{Edge, Look, Node, Picture, Stroke};
 /// The number of equal siblings from which on they are one box.
 const FOLDED: usize = 4;
 
-/// The number of boxes above which a picture is cut: nobody reads a larger one.
+/// The number of nodes above which a picture is cut: nobody reads a larger one.
 const READABLE: usize = 150;
 
 /// The number of boxes that are left of a picture that is cut.
@@ -22,22 +22,27 @@ const USERS: usize = 5;
 impl Picture {
     /// Returns a picture that can be read.
     ///
-    /// Four or more equal siblings that are well (of the same inputs, users and words) become one box. If then there are
-    /// more than 150 boxes, at most 60 are kept, and five times as many edges: what is in trouble, what that needs, and
+    /// Four or more equal siblings that are well (of the same inputs, users and words) become one box. If there were more
+    /// than 150 nodes, at most 60 boxes are kept, and five times as many edges: what is in trouble, what that needs, and
     /// who uses it; of engines in which all is well, the inside is left out. In a picture without trouble those that most others use are kept.
     ///
-    /// What is named in `open` stays open: an engine by its path, with at most 150 boxes, and equal siblings by the path
-    /// of one of them.
+    /// What is named in `open` stays open, and there may be 150 boxes then: an engine by its path, with at most 150
+    /// boxes of its own, and equal siblings by the path of one of them.
     #[must_use]
     pub fn readable(mut self, open: &BTreeSet<String>) -> Self {
-        self.fold(open);
-        if self.count() > READABLE {
-            self.cut(BOXES, open);
+        let is_large = self.workers() > READABLE;
+        let mut open = open.clone();
+        self.fold(&mut open);
+        // Who opens something wants to see it.
+        let most = if open.is_empty() { BOXES } else { READABLE };
+        if is_large && self.count() > most {
+            self.cut(most, &open);
         }
         self
     }
 
-    fn fold(&mut self, open: &BTreeSet<String>) {
+    /// Makes equal siblings one box, but not those of which one is in `open`; adds their siblings there.
+    fn fold(&mut self, open: &mut BTreeSet<String>) {
         for inner in self.nodes.iter_mut().filter_map(|node| node.inner.as_mut()) {
             inner.fold(open);
         }
@@ -60,9 +65,10 @@ impl Picture {
             }
         }
         let is_open = |at: &usize| open.contains(&self.nodes[*at].path);
-        let groups = equal.into_values();
-        let groups: Vec<_> =
-            groups.filter(|group| group.len() >= FOLDED && !group.iter().any(is_open)).collect();
+        let groups = equal.into_values().filter(|group| group.len() >= FOLDED);
+        let (opened, groups): (Vec<_>, Vec<_>) =
+            groups.partition(|group| group.iter().any(is_open));
+        open.extend(opened.into_iter().flatten().map(|at| self.nodes[at].path.clone()));
         let mut keeps = vec![true; self.nodes.len()];
         for group in groups {
             let start = common_start(group.iter().map(|at| self.nodes[*at].name.as_str()));
@@ -77,7 +83,7 @@ impl Picture {
 
     /// Keeps at most so many boxes.
     fn cut(&mut self, boxes: usize, open: &BTreeSet<String>) {
-        let kept = self.most_telling(boxes);
+        let kept = self.most_telling(boxes, open);
         let keeps: Vec<bool> = (0..self.nodes.len()).map(|at| kept.contains(&at)).collect();
         for edge in self.edges.iter().filter(|edge| keeps[edge.input] && !keeps[edge.user]) {
             self.nodes[edge.input].more_users += self.nodes[edge.user].stands_for();
@@ -113,8 +119,9 @@ impl Picture {
         self.edges.truncate(most);
     }
 
-    /// Returns the nodes that tell most of how things are, at most so many.
-    fn most_telling(&self, most: usize) -> BTreeSet<usize> {
+    /// Returns the nodes that tell most of how things are, at most so many; those in
+    /// `open` first.
+    fn most_telling(&self, most: usize, open: &BTreeSet<String>) -> BTreeSet<usize> {
         let (mut inputs, mut users) =
             (vec![Vec::new(); self.nodes.len()], vec![Vec::new(); self.nodes.len()]);
         for edge in &self.edges {
@@ -122,6 +129,9 @@ impl Picture {
             users[edge.input].push(edge.user);
         }
         let all = 0..self.nodes.len();
+        let is_open = |at: &usize| open.contains(&self.nodes[*at].path);
+        let opened: Vec<usize> = all.clone().filter(is_open).take(most).collect();
+        let most = most - opened.len();
         let mut kept = BTreeSet::new();
         let causes: Vec<_> = all.clone().filter(|at| self.nodes[*at].is_in_trouble()).collect();
         // Without trouble, what is on its way or off tells most.
@@ -133,7 +143,7 @@ impl Picture {
         if next.is_empty() {
             let mut used: Vec<usize> = all.collect();
             used.sort_by_key(|at| std::cmp::Reverse(users[*at].len()));
-            kept.extend(used.into_iter().take(most));
+            kept.extend(used.into_iter().take(most).chain(opened));
             return kept;
         }
         // First what is in trouble, then step by step what it needs, and then who uses it.
@@ -153,6 +163,7 @@ impl Picture {
                 }
             }
         }
+        kept.extend(opened);
         kept
     }
 
@@ -341,6 +352,20 @@ mod tests {
         // Three that use n0 are too few; four alone are one.
         assert_eq!(names, ["n0", "n1", "n2", "n3", "n4", "n… ×4"]);
         assert_eq!(folded.nodes[5].folded.len(), 4);
+    }
+
+    #[test]
+    fn above_150_nodes_60_boxes_are_drawn_and_what_is_opened_stays() {
+        let mut picture = chain(150, &[9]);
+        picture.nodes.extend((0..60).map(|at| node(&format!("home{at}"), Look::Well)));
+        picture.edges.extend((150..210).map(|at| edge(7, at)));
+
+        let closed = readable(picture.clone());
+        let open = picture.clone().readable(&BTreeSet::from(["home3".to_owned()]));
+        let small = readable(chain(150, &[]));
+
+        // The tenth of the chain is in trouble: what it needs, and its user.
+        assert_eq!((closed.nodes.len(), open.nodes.len(), small.nodes.len()), (11, 71, 150));
     }
 
     #[test]
