@@ -141,7 +141,7 @@ impl Picture {
             next.extend(all.clone().filter(|at| !is_at_rest(at)).take(most));
         }
         if next.is_empty() {
-            let mut used: Vec<usize> = all.collect();
+            let mut used: Vec<usize> = all.filter(|at| !opened.contains(at)).collect();
             used.sort_by_key(|at| std::cmp::Reverse(users[*at].len()));
             kept.extend(used.into_iter().take(most).chain(opened));
             return kept;
