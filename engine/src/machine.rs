@@ -429,12 +429,10 @@ impl Machine {
     pub(crate) fn is_settled(&self) -> bool {
         self.busy == 0
             && self.commands.is_empty()
-            && self.spread.is_empty()
+            && !self.is_spreading()
             && self.pending.is_empty()
             && self.urgent.is_empty()
             && self.groups == 0
-            && !self.is_sweep_due
-            && self.sweep.is_none()
     }
 
     pub(crate) fn has_commands(&self) -> bool {
@@ -501,7 +499,17 @@ impl Machine {
     /// Returns whether only its inputs keep a node's worker from being started.
     pub(crate) fn awaits_inputs(&self, id: NodeId) -> bool {
         let node = &self.graph[id];
-        node.could_start() && !node.has_inputs()
+        node.is_ready() && !node.inputs_allow_start()
+    }
+
+    /// Returns whether a node's worker can be started now.
+    pub(crate) fn can_start(&self, id: NodeId) -> bool {
+        self.graph[id].can_start()
+    }
+
+    /// Returns whether a change has not reached all the workers yet that have to stop because of it.
+    pub(crate) fn is_spreading(&self) -> bool {
+        !self.spread.is_empty() || self.is_sweep_due || self.sweep.is_some()
     }
 
     /// Returns how long a worker must be up before its failures are forgotten.

@@ -335,7 +335,7 @@ impl EventLoop {
             let cause = match because {
                 Because::Nothing => EventRef::default(),
                 Because::LastOf(other) => self.registry.slots[other].last_event,
-                Because::Kill => self.outbox.killed(),
+                Because::Kill => self.registry.killed,
             };
             let slot = &mut self.registry.slots[node];
             self.outbox.note(slot.name.as_ref(), (origin, cause), kind());
@@ -349,6 +349,7 @@ impl EventLoop {
             for node in about {
                 self.registry.slots[node].number_events(first);
             }
+            self.registry.killed = self.registry.killed.numbered(first);
         }
     }
 

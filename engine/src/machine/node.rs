@@ -394,11 +394,11 @@ impl Node {
     }
 
     pub(super) fn can_start(&self) -> bool {
-        self.could_start() && self.has_inputs()
+        self.is_ready() && self.inputs_allow_start()
     }
 
-    /// Whether it can be started once its inputs are there.
-    pub(super) fn could_start(&self) -> bool {
+    /// Whether it starts as soon as its inputs allow that.
+    pub(super) fn is_ready(&self) -> bool {
         self.is_installed
             && !self.is_parked
             && self.phase == Phase::Idle
@@ -406,7 +406,7 @@ impl Node {
     }
 
     /// Whether no input keeps it from being started.
-    pub(super) fn has_inputs(&self) -> bool {
+    pub(super) fn inputs_allow_start(&self) -> bool {
         self.unmet == 0 && self.awaited == 0
     }
 

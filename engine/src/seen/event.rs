@@ -158,7 +158,8 @@ pub enum EventKind {
     /// A worker has ended, but something of it is left, such as blocking work. Values that are only
     /// being dropped do not count.
     Lingering,
-    /// Nothing is left of a worker that had ended before, and lingered or was stuck.
+    /// Nothing is left of a worker that had ended before, and lingered or was stuck. Also told when only
+    /// values had to be dropped, if the worker is not started again by itself.
     Gone,
     /// A worker waits before it is started again. There is no such event if it is started at once:
     /// its delay is zero, or an input has changed since its last start.

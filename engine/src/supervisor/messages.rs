@@ -193,10 +193,14 @@ impl EventLoop {
     fn on_gone(&mut self, node: NodeId, generation: Generation) {
         let Some(worker) = self.registry.worker(node, generation) else { return };
         let (lingers, stage) = (worker.lingers, self.registry.machine.view(node).stage);
-        if lingers || stage == StopStage::Stuck {
+        self.registry.machine.gone(node, generation, Duration::from_nanos(self.pace.now));
+        let view = self.registry.machine.view(node);
+        let rests = matches!(view.rest, Rest::Delay | Rest::Backoff);
+        // Otherwise no event would tell that the state is another one now.
+        let is_followed = rests || !view.is_installed || self.registry.machine.can_start(node);
+        if lingers || stage == StopStage::Stuck || !is_followed {
             self.note_because(node, (None, Because::LastOf(node)), || EventKind::Gone);
         }
-        self.registry.machine.gone(node, generation, Duration::from_nanos(self.pace.now));
         self.forget_worker(node, generation, stage);
     }
 

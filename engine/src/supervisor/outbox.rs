@@ -15,13 +15,11 @@ pub(super) struct Outbox {
     events: Vec<Record>,
     /// The nodes whose last event is among the events.
     about: Vec<NodeId>,
-    /// The event of the kill.
-    killed: EventRef,
 }
 
 impl Outbox {
     pub(super) fn new(environment: Arc<Environment>) -> Self {
-        Self { environment, events: Vec::new(), about: Vec::new(), killed: EventRef::default() }
+        Self { environment, events: Vec::new(), about: Vec::new() }
     }
 
     /// Makes room for this many more events if anyone follows them.
@@ -53,16 +51,13 @@ impl Outbox {
     }
 
     /// Makes an event about the engine itself.
-    pub(super) fn note_engine(&mut self, origin: Option<&Arc<Origin>>, kind: EventKind) {
-        if kind == EventKind::Killed {
-            self.killed = EventRef::at(self.events.len());
-        }
+    pub(super) fn note_engine(
+        &mut self,
+        origin: Option<&Arc<Origin>>,
+        kind: EventKind,
+    ) -> EventRef {
         Record::push(&mut self.events, kind, (origin, EventRef::default()), None);
-    }
-
-    /// Returns the event of the kill.
-    pub(super) fn killed(&self) -> EventRef {
-        self.killed
+        EventRef::at(self.events.len() - 1)
     }
 
     /// Hands the events to the log. Returns the number of the first one, and the nodes whose last
@@ -70,7 +65,6 @@ impl Outbox {
     pub(super) fn flush(&mut self, now: Stamp) -> Option<(u64, impl Iterator<Item = NodeId>)> {
         let Environment { log, clock, path, .. } = &*self.environment;
         let first = log.push(clock.wall.at(now), path, &mut self.events)?;
-        self.killed = self.killed.numbered(first);
         Some((first, self.about.drain(..)))
     }
 }

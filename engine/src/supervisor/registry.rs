@@ -13,6 +13,7 @@ use super::slot::{Slot, WorkerSlot};
 use super::waits::Waits;
 use crate::change::{Action, ChangeError};
 use crate::machine::{Generation, Machine, NodeId, Port, StopStage};
+use crate::seen::log::EventRef;
 use crate::vocabulary::chunks::Chunks;
 use crate::vocabulary::family::is_pattern;
 use crate::vocabulary::hash::Map;
@@ -52,6 +53,8 @@ pub(super) struct Registry {
     /// The families that workers follow, by the beginning of their names, and the node of each.
     pub(super) sets: Vec<(Text, NodeId)>,
     pub(super) waits: Waits,
+    /// The event of the engine's kill.
+    pub(super) killed: EventRef,
     ports: Map<TypeId, Port>,
     next_port: u32,
     /// Whether any manifold was ever installed as a part of a nested engine.
@@ -66,6 +69,7 @@ impl Registry {
             slots: Chunks::default(),
             sets: Vec::new(),
             waits: Waits::default(),
+            killed: EventRef::default(),
             ports: Map::default(),
             next_port: 0,
             has_parts: false,

@@ -122,17 +122,27 @@ impl Registry {
     }
 
     /// Returns the last event that has changed what is said of a name in this state. What is said of an
-    /// input changes with the input, without an event of its user.
+    /// input that it waits for changes without an event of its own.
     fn last_event(&self, node: NodeId, state: WorkerState) -> EventRef {
-        let last = |node: NodeId| self.slots[node].last_event;
-        let own = self.slots[node].last_event_of_all();
-        match (state, self.machine.cause(node)) {
-            (WorkerState::Waiting, _) => {
-                let inputs = self.machine.inputs(node);
-                inputs.map(|(edge, _)| last(edge.target)).fold(own, EventRef::later)
+        let own = self.slots[node].last_event_of_all().later(self.last_cause(node, state));
+        if state != WorkerState::Waiting {
+            return own;
+        }
+        let inputs = self.machine.inputs(node).map(|(edge, _)| edge.target);
+        let last = |input: NodeId| {
+            self.slots[input].last_event.later(self.last_cause(input, self.state(input)))
+        };
+        inputs.map(last).fold(own, EventRef::later)
+    }
+
+    /// Returns the event that has put a name into a state for which there is no event of its own.
+    fn last_cause(&self, node: NodeId, state: WorkerState) -> EventRef {
+        match (state, self.machine.cause(node).0) {
+            (WorkerState::Waiting | WorkerState::Closing, Cause::Input(input)) => {
+                self.slots[input].last_event
             }
-            (WorkerState::Closing, (Cause::Input(input), _)) => own.later(last(input)),
-            _ => own,
+            (WorkerState::Closing, Cause::Kill) => self.killed,
+            _ => EventRef::default(),
         }
     }
 

@@ -43,7 +43,7 @@ impl EventLoop {
 
     pub(super) fn kill(&mut self, origin: Option<&Arc<Origin>>) {
         if !self.registry.machine.is_killed() {
-            self.outbox.note_engine(origin, EventKind::Killed);
+            self.registry.killed = self.outbox.note_engine(origin, EventKind::Killed);
             self.ending.killed_until = self
                 .ending
                 .kill_deadline

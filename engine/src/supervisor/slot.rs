@@ -336,7 +336,7 @@ impl Slot {
             return was_degraded.then_some(EventKind::Health { degraded: None });
         };
         let is_same = self.degraded() == Some(&*degraded.reason)
-            && self.held_by() == degraded.held_by.as_deref();
+            && self.held_by().is_some() == degraded.held_by.is_some();
         let extras = self.extras_mut();
         if degraded.attempts > 0 {
             let attempts = Attempts { count: 0, first: now, last: now };

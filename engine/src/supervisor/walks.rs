@@ -14,10 +14,15 @@ impl EventLoop {
         self.walks.push_back(Walk { next: 0, end: self.registry.slots.len(), found });
     }
 
-    /// Continues the walks, and returns whether there is more to do.
+    /// Continues the walks, and returns whether there is more to do. They wait until each change has
+    /// reached all the workers that have to stop because of it: so they show all effects of the events
+    /// that were before them.
     ///
     /// In an engine of at most [`NAMES`] names each walk is over in one turn, and shows one moment.
     pub(super) fn advance_walks(&mut self) -> bool {
+        if self.registry.machine.is_spreading() {
+            return !self.walks.is_empty();
+        }
         if !self.walks.is_empty() {
             // So that the reports have the numbers of all events so far.
             self.hand_over_events();

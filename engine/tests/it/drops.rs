@@ -154,6 +154,34 @@ async fn a_drop_that_blocks_holds_up_a_crash_loop() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_worker_that_was_only_dropping_a_value_tells_when_it_is_gone() -> TestResult {
+    let workers = WorkerRuntime::new(2)?;
+    let engine = test_engine().workers_on(workers.handle()?).build()?;
+    let mut events = EventRecorder::new(&engine);
+    let (release, held) = mpsc::channel::<()>();
+    let holds = Manifold::builder().offers::<(Arc<Heavy>,)>().run_with(
+        Arc::new(Mutex::new(held)),
+        |held, (), up| async move {
+            let heavy = Heavy { held, _counted: Counted::new(&Arc::default()) };
+            up.ready((Arc::new(heavy),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(HEAVY, holds).await?;
+    engine.running(HEAVY).await?;
+
+    let park = engine.park(HEAVY);
+    wait_for_state(&engine, "heavy", WorkerState::Lingering).await?;
+    drop(release);
+    park.await?;
+
+    let gone = events.wait_for_kind("/heavy", |kind| *kind == EventKind::Gone).await?;
+    let heavy = &engine.report().await.workers["heavy"];
+    assert_eq!((heavy.state, heavy.last_event), (WorkerState::Parked, Some(gone.sequence)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test]
 async fn a_drop_that_blocks_holds_up_the_next_run_of_a_nested_engine() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
     let workers = WorkerRuntime::new(2)?;

@@ -206,5 +206,41 @@ async fn a_worker_that_closes_changed_with_what_makes_it_close() -> TestResult {
     }
     script.release();
     bounce.await?;
+
+    engine.running(C).await?;
+    script.ignore_stop();
+    engine.kill();
+    let killed = events.wait_for(|event| event.kind == EventKind::Killed).await?;
+    for name in ["a", "b"] {
+        let (state, last) = last_change(&engine, name).await;
+        assert_eq!((state, last), (WorkerState::Closing, Some(killed.sequence)), "{name}");
+    }
+    script.release();
+    stop_all(&engine).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_waits_since_what_makes_its_input_close() -> TestResult {
+    let (engine, script, failing) = (test_engine().build()?, Script::new(), Script::new());
+    let mut events = EventRecorder::new(&engine);
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    engine.install(B, add_one(A)).await?;
+    engine.install(C, script.manifold(B)).await?;
+    engine.running(C).await?;
+    script.ignore_stop();
+    failing.fail_start(Exit::failed("not yet"));
+    let late = Name::<()>::new("late");
+    engine.install(late, failing.manifold(B)).await?;
+    let waits = |kind: &EventKind| matches!(kind, EventKind::Waiting { .. });
+    events.wait_for_kind("/late", waits).await?;
+    assert_eq!(last_change(&engine, "late").await.0, WorkerState::BackingOff);
+
+    let bounce = engine.bounce(A);
+
+    let bounced = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
+    let (state, last) = last_change(&engine, "late").await;
+    assert_eq!((state, last), (WorkerState::Waiting, Some(bounced.sequence)));
+    script.release();
+    bounce.await?;
     stop_all(&engine).await
 }
