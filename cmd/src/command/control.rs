@@ -38,18 +38,18 @@ pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result
 }
 
 fn write(controlled: &Controlled, out: &mut dyn Write) -> io::Result<()> {
-    let (done, path) = done(controlled);
-    writeln!(out, "{done} {}", print::one_line(path))
+    writeln!(out, "{}", print::one_line(&done(controlled, str::to_owned)))
 }
 
-/// Returns what was done, in a word, and to which worker.
-pub(crate) fn done(controlled: &Controlled) -> (&'static str, &str) {
-    match controlled {
+/// Returns what was done, in words. `shown` writes the path of the worker.
+pub(crate) fn done(controlled: &Controlled, shown: fn(&str) -> String) -> String {
+    let (done, path) = match controlled {
         Controlled::Bounced(path) => ("bounced", path),
         Controlled::Parked(path) => ("parked", path),
         Controlled::Unparked(path) => ("unparked", path),
-        _ => ("the agent did", "what this version does not know"),
-    }
+        _ => return "the agent did what this version does not know".to_owned(),
+    };
+    format!("{done} {}", shown(path))
 }
 
 pub(crate) fn check(reason: &str) -> Result<(), BadReason> {

@@ -1,6 +1,8 @@
 mod answer;
 mod asked;
+mod change;
 mod consent;
+mod looks;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -16,7 +18,8 @@ use rmcp::{ErrorData, ServerHandler};
 
 use self::answer::{Refusal, answer};
 use self::asked::Asked;
-use self::consent::{Consent, Consents, Reply, Wish};
+use self::change::Proposal;
+use self::consent::{Consent, Consents, Reply};
 use self::tools::Tool;
 use crate::exit;
 use crate::global::Global;
@@ -115,16 +118,16 @@ impl Server {
         let mut asked = Asked::new(arguments.unwrap_or_default());
         let client = self.global.connect().await.map_err(Refusal::from)?;
         let Tool::Change(act) = tool else {
-            return Ok(answer(Ok(tools::look(&client, tool, asked).await?)).into());
+            return Ok(answer(Ok(looks::look(&client, tool, asked).await?)).into());
         };
         let (path, why) = (asked.required("path")?, asked.required("reason")?);
         asked.finish()?;
         crate::command::control::check(&why)?;
-        let wish = Wish { act, path, why };
+        let proposal = Proposal { act, path, why };
         let reply = Reply { handle: request_state, answers: input_responses };
-        let question = tools::question(&client, &wish);
-        match self.consents.ask(context, reply, &wish, question).await? {
-            Consent::Given => Ok(answer(Ok(tools::change(&client, wish).await?)).into()),
+        let question = proposal.question(&client).await?;
+        match self.consents.ask(context, reply, &proposal, question).await? {
+            Consent::Given => Ok(answer(Ok(proposal.carry_out(&client).await?)).into()),
             Consent::Asked(question) => Ok(question.into()),
         }
     }

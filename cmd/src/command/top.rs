@@ -8,6 +8,7 @@ mod explained;
 mod frames;
 mod keys;
 mod model;
+mod news;
 mod pace;
 mod paint;
 mod prompt;

@@ -97,8 +97,8 @@ pub struct WorkerReport {
     /// [`Health::attempt_failed`](crate::Health::attempt_failed). `None` if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptsReport>,
-    /// The number of the last event that has changed this report: one about the worker, or about an input
-    /// that it waits for, or about the one that makes it close. See
+    /// The number of the last event that has changed the worker's state, or, while it waits, that of an
+    /// input; or that is about the worker, such as a note. See
     /// [`Event::sequence`](crate::Event::sequence). `None` if nobody followed the events then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_event: Option<u64>,

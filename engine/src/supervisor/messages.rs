@@ -336,11 +336,13 @@ impl EventLoop {
     }
 
     fn on_noted(&mut self, note: Note) {
-        let Note { node, generation, name, text, origin } = note;
+        let Note { node, name, text, origin } = note;
         let (kind, origin) = (EventKind::Noted { text }, Arc::new(origin));
-        match self.registry.worker(node, generation) {
-            Some(_) => self.note_aside(node, Some(&origin), kind),
-            None => self.outbox.note(Some(&name), (Some(&origin), EventRef::default()), kind),
+        // Its slot may belong to another name by now.
+        if self.registry.slots[node].name.as_ref() == Some(&name) {
+            self.note_aside(node, Some(&origin), kind);
+        } else {
+            self.outbox.note(Some(&name), (Some(&origin), EventRef::default()), kind);
         }
     }
 

@@ -79,7 +79,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Returns a clock that begins now. Inside an engine with another clock it never differs from that one.
+    /// Returns a clock that begins now. It agrees with the clock of the engine around, if there is one.
     pub(crate) fn new(around: Option<&Self>) -> Self {
         let began = Instant::now();
         Self { began, wall: around.map_or_else(Wall::now, |around| around.at(began)) }
@@ -107,6 +107,18 @@ pub(crate) fn is_paused() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_of_a_nested_engine_agrees_with_the_one_around() {
+        let outer = Clock::new(None);
+        // As if the system's clock was set in between.
+        let outer = Clock { began: outer.began, wall: SystemTime::UNIX_EPOCH.into() };
+        let inner = Clock::new(Some(&outer));
+
+        let moment = Instant::now() + Duration::from_secs(7);
+
+        assert_eq!(Timestamp::from(inner.at(moment)), Timestamp::from(outer.at(moment)));
+    }
 
     #[test]
     fn a_stamp_is_the_moment_that_it_stands_for() {

@@ -263,13 +263,13 @@ impl Journal {
     ///
     /// A note that comes after the worker's end is an event too, as long as the engine runs.
     pub fn note(&self, text: impl Into<String>, origin: Origin) {
-        let Identity { host, node, generation, name, .. } = self.stop.identity();
+        let Identity { host, node, name, .. } = self.stop.identity();
         if !host.environment().log.is_followed() {
             return;
         }
         let (text, origin) = (text::cut(text.into()), Origin::new(origin.who, origin.why));
-        let (node, generation, name) = (*node, *generation, name.clone());
-        host.send(Message::Noted(Box::new(Note { node, generation, name, text, origin })));
+        let (node, name) = (*node, name.clone());
+        host.send(Message::Noted(Box::new(Note { node, name, text, origin })));
     }
 }
 

@@ -13,7 +13,6 @@ use crate::vocabulary::value::Outputs;
 /// What a worker notes.
 pub(crate) struct Note {
     pub(crate) node: NodeId,
-    pub(crate) generation: Generation,
     pub(crate) name: Text,
     pub(crate) text: String,
     pub(crate) origin: Origin,

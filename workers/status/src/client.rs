@@ -26,8 +26,8 @@ pub use follower::Follower;
 use crate::boot::Boot;
 use crate::socket;
 use crate::wire::{
-    Act, ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Selection, Subject,
-    WhyAnswer,
+    Act, ControlRequest, Controlled, Counts, Failure, FailureCode, Graphs, Preview, Selection,
+    Subject, WhyAnswer,
 };
 
 /// How long an answer may take; longer than an agent takes to say that it takes too long.
@@ -167,6 +167,17 @@ impl Client {
     pub async fn graph_around(&self, path: &str, depth: usize) -> Result<Graphs, ClientError> {
         let most = i64::MAX as u64;
         self.graph_near(path, (most.min(depth as u64), most)).await
+    }
+
+    /// Asks what an act on a worker would do to others.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::UnknownPath`] when no worker has the path, [`ClientError::Refused`] when the
+    /// engine would not do it.
+    pub async fn preview(&self, act: Act, path: &str) -> Result<Preview, ClientError> {
+        let act = [("act", act.to_string())];
+        self.get("/v1/preview", path_of(Some(path)).chain(act)).await
     }
 
     /// Bounces a worker; returns when the old one is gone.

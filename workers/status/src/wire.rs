@@ -14,7 +14,7 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
-pub use act::Act;
+pub use act::{Act, Preview};
 pub use graph::{Graph, GraphEdge, GraphNode, Graphs};
 pub use origin::Origin;
 pub use report::{
@@ -204,4 +204,11 @@ pub struct Event {
     pub cause: Option<u64>,
     /// What happened in words.
     pub text: String,
+}
+
+impl Event {
+    /// Returns the type of what happened, such as `started`; empty if there is none.
+    pub fn kind(&self) -> &str {
+        self.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default()
+    }
 }

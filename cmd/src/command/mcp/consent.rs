@@ -4,37 +4,33 @@
 //! with the question, and the client calls again with what the person has said.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
-use crankcase_status::wire::Act;
 use parking_lot::Mutex;
+use rand::RngExt;
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitationAction, ElicitationSchema, InputRequest,
     InputRequiredResult, InputResponses,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use serde_json::Value;
+use tokio::time::Instant;
 
 use super::answer::Refusal;
+use super::change::{Proposal, Question};
 
-/// How many questions wait for an answer at most. The oldest ones are forgotten.
-const OPEN: usize = 16;
+/// How many questions wait for an answer at most; the oldest ones are forgotten.
+const MOST_ASKED: usize = 16;
+
+/// How long an answer counts.
+const LIFETIME: Duration = Duration::from_secs(600);
 
 /// The name of the question in what the client is sent.
 const QUESTION: &str = "agreed";
 
-/// A change that an assistant wants.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wish {
-    pub(super) act: Act,
-    pub(super) path: String,
-    pub(super) why: String,
-}
-
-/// What a client sends with its second call.
+/// The answer that a client sends with its second call.
 #[derive(Debug, Default)]
 pub(super) struct Reply {
-    /// By which it is known to what question it belongs.
+    /// Says which question is answered.
     pub(super) handle: Option<String>,
     pub(super) answers: Option<InputResponses>,
 }
@@ -47,89 +43,101 @@ pub(super) enum Consent {
     Asked(InputRequiredResult),
 }
 
-/// The questions that were not answered yet.
+/// The questions that were sent to the client and not answered yet.
 #[derive(Debug, Default)]
-pub(super) struct Consents {
-    open: Mutex<Open>,
-    handles: RandomState,
-}
+pub(super) struct Consents(Mutex<VecDeque<Asked>>);
 
-#[derive(Debug, Default)]
-struct Open {
-    /// How many there were.
-    count: u64,
-    wishes: VecDeque<(String, Wish)>,
+#[derive(Debug)]
+struct Asked {
+    handle: String,
+    proposal: Proposal,
+    /// What the person read that the change would do.
+    effect: String,
+    at: Instant,
 }
 
 impl Consents {
-    /// Asks the person. Only an answer of the client itself is consent, and only to the wish that was asked about, once.
+    /// Asks the person, or takes the answer. Only an answer of the client itself is consent: once, to the proposal and
+    /// the effect that were asked about.
     pub(super) async fn ask(
         &self,
         context: &RequestContext<RoleServer>,
         reply: Reply,
-        wish: &Wish,
-        question: impl Future<Output = Result<String, Refusal>>,
+        proposal: &Proposal,
+        question: Question,
     ) -> Result<Consent, Refusal> {
         if !can_ask(context) {
             return Err(Refusal::usage("this client cannot ask the person, so nothing is changed"));
         }
         if let Some(handle) = reply.handle {
-            self.close(&handle, wish)?;
-            let answer = reply.answers.unwrap_or_default().remove(QUESTION).unwrap_or_default();
-            return agreed(&answer["action"]);
+            self.take(&handle, (proposal, &question), Instant::now())?;
+            let mut answers = reply.answers.unwrap_or_default();
+            let answer = answers.remove(QUESTION).unwrap_or_default();
+            return agreed(answer["action"] == "accept");
         }
+        let Question { text, effect } = question;
         let question = ElicitRequestParams::FormElicitationParams {
             meta: None,
-            message: question.await?,
+            message: text,
             requested_schema: ElicitationSchema::new(BTreeMap::new()),
         };
         if context.protocol_version().is_some_and(|version| !version.has_initialize()) {
             let question = InputRequest::Elicitation(ElicitRequest::new(question));
             let questions = [(QUESTION.to_owned(), question)].into();
-            let handle = Some(self.open(wish.clone()));
+            let handle = Some(self.keep(proposal.clone(), effect, Instant::now()));
             return Ok(Consent::Asked(InputRequiredResult::new(Some(questions), handle)));
         }
         match context.peer.create_elicitation(question).await {
-            Ok(answer) => agreed(&serde_json::to_value(answer.action)?),
+            Ok(answer) => agreed(answer.action == ElicitationAction::Accept),
             Err(error) => Err(Refusal::usage(format!(
                 "the person could not be asked, so nothing was changed: {error}"
             ))),
         }
     }
 
-    /// Keeps a wish that is asked about, and returns its handle, which nobody can guess.
-    fn open(&self, wish: Wish) -> String {
-        let mut open = self.open.lock();
-        open.count += 1;
-        let handle = format!("{:016x}", self.handles.hash_one(open.count));
-        if open.wishes.len() == OPEN {
-            open.wishes.pop_front();
+    /// Keeps what is asked, and returns its handle: 128 random bits.
+    fn keep(&self, proposal: Proposal, effect: String, at: Instant) -> String {
+        let handle = format!("{:032x}", rand::rng().random::<u128>());
+        let mut asked = self.0.lock();
+        if asked.len() == MOST_ASKED {
+            asked.pop_front();
         }
-        open.wishes.push_back((handle.clone(), wish));
+        asked.push_back(Asked { handle: handle.clone(), proposal, effect, at });
         handle
     }
 
-    /// Takes the wish of a handle, which has to be this one.
-    fn close(&self, handle: &str, wish: &Wish) -> Result<(), Refusal> {
-        let wishes = &mut self.open.lock().wishes;
-        let place = wishes.iter().position(|(other, _)| other == handle);
-        match place.and_then(|place| wishes.remove(place)) {
-            Some((_, asked)) if asked == *wish => Ok(()),
-            Some(_) => Err(Refusal::conflict(
-                "the person was asked about another change; nothing was done",
-            )),
-            None => Err(Refusal::conflict(
-                "the person was not asked about this, or has answered before; nothing was done",
-            )),
-        }
+    /// Takes what was asked under a handle, and requires that it is this.
+    fn take(
+        &self,
+        handle: &str,
+        (proposal, question): (&Proposal, &Question),
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let asked = {
+            let mut asked = self.0.lock();
+            let place = asked.iter().position(|it| it.handle == handle);
+            place.and_then(|place| asked.remove(place))
+        };
+        let wrong = match asked {
+            None => "no question like that waits for an answer",
+            Some(asked) if asked.proposal != *proposal => {
+                "the person was asked about another change"
+            }
+            Some(asked) if asked.effect != question.effect => {
+                "what it would do has changed since the person was asked"
+            }
+            Some(asked) if now - asked.at > LIFETIME => "the answer came too late",
+            Some(_) => return Ok(()),
+        };
+        Err(Refusal::conflict(format!("{wrong}, so nothing was changed; ask again")))
     }
 }
 
-fn agreed(action: &Value) -> Result<Consent, Refusal> {
-    if *action == serde_json::to_value(ElicitationAction::Accept)? {
-        return Ok(Consent::Given);
+fn agreed(is_agreed: bool) -> Result<Consent, Refusal> {
+    match is_agreed {
+        true => Ok(Consent::Given),
+        false => Err(Refusal::conflict("the person has not agreed, so nothing was changed")),
     }
-    Err(Refusal::conflict("the person has not agreed, so nothing was changed"))
 }
 
 /// Returns whether the client can show a question.
@@ -137,4 +145,56 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let elicitation = context.client_capabilities().and_then(|able| able.elicitation);
     // One that names no way has that of forms.
     elicitation.is_some_and(|ways| ways.form.is_some() || ways.url.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crankcase_status::wire::Act;
+    use tokio::time::Instant;
+
+    use super::{Consents, LIFETIME, MOST_ASKED, Proposal, Question};
+
+    fn proposal() -> Proposal {
+        Proposal { act: Act::Park, path: "a".to_owned(), why: "loud".to_owned() }
+    }
+
+    fn question(effect: &str) -> Question {
+        Question { text: String::new(), effect: effect.to_owned() }
+    }
+
+    #[test]
+    fn consent_is_to_one_proposal_with_one_effect_for_a_while() {
+        let (consents, now) = (Consents::default(), Instant::now());
+        let ask = || consents.keep(proposal(), "stops b".to_owned(), now);
+        let others = [
+            (Proposal { act: Act::Bounce, ..proposal() }, "stops b"),
+            (Proposal { path: "b".to_owned(), ..proposal() }, "stops b"),
+            (Proposal { why: "quiet".to_owned(), ..proposal() }, "stops b"),
+            (proposal(), "stops b and c"),
+        ];
+        for (other, effect) in others {
+            let taken = consents.take(&ask(), (&other, &question(effect)), now);
+            assert!(taken.is_err(), "{other:?} {effect}");
+        }
+        let take = |handle: &str, at| {
+            consents.take(handle, (&proposal(), &question("stops b")), at).is_ok()
+        };
+        let (in_time, late) = (ask(), ask());
+        assert!(take(&in_time, now + LIFETIME));
+        assert!(!take(&in_time, now), "it counts once");
+        assert!(!take(&late, now + LIFETIME + Duration::from_millis(1)));
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_questions_are_forgotten() {
+        let (consents, now) = (Consents::default(), Instant::now());
+        let keep = |_| consents.keep(proposal(), String::new(), now);
+        let handles: Vec<_> = (0..=MOST_ASKED).map(keep).collect();
+        let take = |handle: &str| consents.take(handle, (&proposal(), &question("")), now);
+
+        assert!(take(&handles[0]).is_err());
+        assert!(take(&handles[1]).is_ok());
+    }
 }

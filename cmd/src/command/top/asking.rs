@@ -15,8 +15,8 @@ use crate::print;
 /// How many users of one worker are shown in the graph near it.
 const MOST_USERS: u64 = 20;
 
-/// As many as there are.
-const ALL: u64 = i64::MAX as u64;
+/// How many of the workers that an act would stop are named.
+const NAMED: usize = 3;
 
 /// Asks the agent. Nothing is answered to [`Question::Connect`].
 pub(super) async fn ask(client: &Client, question: &Question) -> Result<Answer, String> {
@@ -32,16 +32,14 @@ async fn answer(client: &Client, question: &Question) -> Result<Answer, ClientEr
         Question::Report(since) => Ok(Answer::Report(reports(client, *since).await?.into())),
         Question::Why(path) => Ok(Answer::Why(client.why(path).await?.why)),
         Question::Sheet(of, path) => Ok(Answer::Lines(lines(client, *of, path).await?)),
-        Question::Bounced(act, path) => {
-            let graphs = client.graph_near(path, (ALL, ALL)).await?;
-            let bounced = graphs.bounced(*act, path).into_iter();
-            Ok(Answer::Bounced(bounced.map(|node| resource_name(&node.name)).collect()))
+        Question::Preview(act, path) => {
+            let preview = client.preview(*act, path).await?;
+            Ok(Answer::Preview(preview.in_words(NAMED, resource_name)))
         }
         Question::Control(act, path, why) => {
             let request = ControlRequest { path: path.clone(), who: user(), why: why.clone() };
             let controlled = client.control(*act, &request).await?;
-            let (done, path) = done(&controlled);
-            Ok(Answer::Done(format!("{done} {}", shown(path))))
+            Ok(Answer::Done(done(&controlled, shown)))
         }
     }
 }

@@ -1,6 +1,6 @@
 mod typing;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem::take;
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 pub(super) use typing::Next;
 
 use super::explained::Explained;
+use super::news::News;
 use super::pace::Pace;
 use super::prompt::Prompt;
 use super::question::{Answer, Question, Reports};
@@ -45,12 +46,8 @@ pub(super) struct Model {
     life: Option<String>,
     /// Whether a whole report is needed.
     needs_whole: bool,
-    /// When the last report was begun: what happened before is in it.
-    reported_at: Option<String>,
-    /// The events that may not be reported yet: their numbers and times, the oldest first.
-    unreported: Vec<(u64, String)>,
-    /// The workers that were uninstalled since.
-    gone: BTreeSet<String>,
+    /// What has happened and may not be in the table.
+    news: News,
     /// Those of the report that is asked for.
     asked_gone: Vec<String>,
     /// What was confirmed and is to be asked.
@@ -86,9 +83,7 @@ impl Model {
             is_hidden: false,
             life: None,
             needs_whole: true,
-            reported_at: None,
-            unreported: Vec::new(),
-            gone: BTreeSet::new(),
+            news: News::default(),
             asked_gone: Vec::new(),
             confirmed: Vec::new(),
             why_asked_after: None,
@@ -106,9 +101,7 @@ impl Model {
         self.lost = None;
         self.needs_whole = true;
         self.events.clear();
-        self.reported_at = None;
-        self.unreported.clear();
-        self.gone.clear();
+        self.news = News::default();
         self.paces = Paces::default();
         if let Some(explained) = &mut self.explained {
             explained.is_stale = true;
@@ -154,21 +147,9 @@ impl Model {
             explained.is_stale |= explained.is_about(path);
         }
         // The agent's own engine has no row.
-        if path.matches('/').count() < 2 || self.is_reported(&event.at) {
-            return;
+        if path.matches('/').count() >= 2 {
+            self.news.note(event);
         }
-        match event.event.get("type").and_then(|it| it.as_str()) {
-            Some("uninstalled" | "removed") => drop(self.gone.insert(path.clone())),
-            // Another worker of the same name: nothing that was in the other one counts.
-            Some("installed") => self.needs_whole |= self.gone.remove(path),
-            _ => {}
-        }
-        self.unreported.push((event.sequence, event.at.clone()));
-    }
-
-    /// Returns whether what happened then is in the last report. Both times are written alike.
-    fn is_reported(&self, at: &str) -> bool {
-        self.reported_at.as_deref().is_some_and(|reported| at < reported)
     }
 
     /// Returns what is to be asked now; each question has to be answered before it is asked again.
@@ -178,10 +159,11 @@ impl Model {
             return if is_ready { vec![self.begin(Question::Connect, now)] } else { Vec::new() };
         }
         let mut questions = take(&mut self.confirmed);
-        if self.paces.report.is_ready(now) && (self.needs_whole || !self.unreported.is_empty()) {
-            let first = take(&mut self.unreported).first().map(|(sequence, _)| *sequence);
+        self.needs_whole |= self.news.needs_whole();
+        let first = self.news.first();
+        if self.paces.report.is_ready(now) && (self.needs_whole || first.is_some()) {
             let since = first.filter(|_| !self.needs_whole);
-            self.asked_gone = take(&mut self.gone).into_iter().collect();
+            self.asked_gone = self.news.ask();
             self.needs_whole = false;
             questions.push(self.begin(Question::Report(since), now));
         }
@@ -200,7 +182,7 @@ impl Model {
         if !self.is_wish_asked
             && let Some(wish) = self.prompt.as_mut().and_then(Prompt::wish)
         {
-            questions.push(Question::Bounced(wish.act, wish.path.clone()));
+            questions.push(Question::Preview(wish.act, wish.path.clone()));
             self.is_wish_asked = true;
         }
         questions
@@ -228,7 +210,7 @@ impl Model {
             Question::Report(_) => Some(&mut self.paces.report),
             Question::Why(_) => Some(&mut self.paces.why),
             Question::Sheet(..) => Some(&mut self.paces.sheet),
-            Question::Bounced(..) | Question::Control(..) => None,
+            Question::Preview(..) | Question::Control(..) => None,
         }
     }
 
@@ -269,12 +251,12 @@ impl Model {
                     sheet.filled(answer);
                 }
             }
-            (Question::Bounced(act, path), answer) => {
+            (Question::Preview(act, path), answer) => {
                 let wish = self.prompt.as_mut().and_then(Prompt::wish);
                 if let Some(wish) = wish.filter(|it| (it.act, &it.path) == (*act, path)) {
-                    wish.bounced = Some(match answer {
-                        Ok(Answer::Bounced(bounced)) => Ok(bounced),
-                        Ok(_) => Ok(Vec::new()),
+                    wish.preview = Some(match answer {
+                        Ok(Answer::Preview(text)) => Ok(text),
+                        Ok(_) => Ok(String::new()),
                         Err(error) => Err(error),
                     });
                 }
@@ -296,10 +278,7 @@ impl Model {
         if let Some(waiting) = &reports.waiting {
             self.table.merge(waiting, &[]);
         }
-        self.reported_at = Some(reports.report.at.clone());
-        let mut unreported = take(&mut self.unreported);
-        unreported.retain(|(_, at)| !self.is_reported(at));
-        self.unreported = unreported;
+        self.news.reported(&reports.report.at, *question == Question::Report(None));
     }
 
     fn explain(&mut self, (path, why): (&str, Result<Why, String>), at: Instant) {

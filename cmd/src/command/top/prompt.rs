@@ -1,10 +1,6 @@
-use crankcase_status::wire::Act;
-use crankcase_status::wire::MAX_ORIGIN;
+use crankcase_status::wire::{Act, MAX_ORIGIN};
 
 use super::keys::Key;
-
-/// The longest list of workers that would be bounced, before the rest is a number.
-const NAMED: usize = 3;
 
 /// What is asked of the person at the keyboard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,8 +20,8 @@ pub(super) struct Wish {
     pub(super) path: String,
     /// How many workers are in it, if it is an engine.
     pub(super) inside: usize,
-    /// The workers that would be bounced with it, or why that is not known; `None` until the agent has said it.
-    pub(super) bounced: Option<Result<Vec<String>, String>>,
+    /// What it would do to others, in words, or why that is not known; `None` until the agent has said it.
+    pub(super) preview: Option<Result<String, String>>,
 }
 
 /// What a key has led to.
@@ -59,8 +55,8 @@ impl Prompt {
                 Typed::On(Self::Confirm(wish, reason))
             }
             Self::Reason(wish, reason) => Typed::On(Self::Reason(wish, edited(reason, key))),
-            // What is bounced is read before it is confirmed.
-            Self::Confirm(wish, reason) if wish.bounced.is_none() => {
+            // What it does is read before it is confirmed.
+            Self::Confirm(wish, reason) if wish.preview.is_none() => {
                 Typed::On(Self::Confirm(wish, reason))
             }
             Self::Confirm(wish, reason) => match key {
@@ -85,22 +81,12 @@ impl Wish {
         self.act.as_str()
     }
 
-    /// Returns what would be bounced, in words.
+    /// Returns what it would do, in words.
     pub(super) fn consequence(&self) -> String {
-        let bounced = match &self.bounced {
-            None => return "asking what would be bounced ...".to_owned(),
-            Some(Err(error)) => return format!("what would be bounced is not known: {error}"),
-            Some(Ok(bounced)) => bounced,
-        };
-        let verb = match self.act {
-            Act::Park => "stops or bounces",
-            Act::Bounce | Act::Unpark => "bounces",
-        };
-        let first: Vec<_> = bounced.iter().take(NAMED).map(String::as_str).collect();
-        let others = match bounced.len() {
-            0 => format!("{verb} no other worker"),
-            count if count <= NAMED => format!("{verb} also {}", first.join(", ")),
-            count => format!("{verb} also {} and {} more", first.join(", "), count - NAMED),
+        let others = match &self.preview {
+            None => return "asking what it would do to others ...".to_owned(),
+            Some(Err(error)) => return format!("what it would do to others is not known: {error}"),
+            Some(Ok(others)) => others.clone(),
         };
         match self.inside {
             0 => others,

@@ -23,8 +23,8 @@ pub(super) enum Question {
     Why(String),
     /// For the lines of a sheet.
     Sheet(Of, String),
-    /// For the workers that would be bounced.
-    Bounced(Act, String),
+    /// For what an act would do to others.
+    Preview(Act, String),
     /// To bounce, park or unpark a worker, for this reason.
     Control(Act, String, String),
 }
@@ -36,7 +36,7 @@ pub(super) enum Answer {
     Why(Why),
     /// The lines of a sheet.
     Lines(Vec<Line>),
-    Bounced(Vec<String>),
+    Preview(String),
     /// What was done, in words.
     Done(String),
 }

@@ -147,8 +147,8 @@ fn cause(worker: &WorkerReport) -> String {
             (Some(name), more) => first_line(&format!("for {name} and {more} more")),
         };
     }
-    let is_up = matches!(worker.state, WorkerState::Running | WorkerState::HeldBack);
-    let is_past = is_up && worker.failures == 0;
+    // Of those that are well or held back it is an error of the past.
+    let is_past = matches!(worker.state, WorkerState::Running | WorkerState::HeldBack);
     let error = worker.error.as_ref().filter(|_| !is_past);
     error.map(|error| first_line(&error.text)).unwrap_or_default()
 }

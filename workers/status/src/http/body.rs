@@ -44,7 +44,8 @@ pub(crate) trait Lines: Send + Sync + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send + Sync;
 }
 
-/// A body of lines. It ends with them, at the stop after those that were there before, or when the client is gone.
+/// A body of lines. It ends when there are no more, at the stop (what is there already is sent first), or when the
+/// client is gone.
 pub(crate) struct Streamed<L>(Wait<L>);
 
 /// One wait for the next line; it gives back what it needs for another one.

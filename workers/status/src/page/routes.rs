@@ -56,7 +56,7 @@ pub(super) const MAX_STREAMS: usize = 32;
 const MAX_PICTURES: usize = 16;
 
 /// What can be asked for.
-const LOOKS: [&str; 4] = ["/api/worker", "/api/bounced", "/api/graph", "/api/boot"];
+const LOOKS: [&str; 4] = ["/api/worker", "/api/preview", "/api/graph", "/api/boot"];
 
 /// How many of the workers that a change would bounce are named.
 const NAMED: usize = 20;
@@ -190,10 +190,10 @@ impl Routes {
         let missing = || Refusal(StatusCode::BAD_REQUEST, "which worker?".to_owned());
         match target {
             "/api/worker" => self.worker(path.ok_or_else(missing)?).await,
-            "/api/bounced" => {
+            "/api/preview" => {
                 let act = all("act").first().and_then(|act| Act::read(act));
                 let wrong = || Refusal(StatusCode::BAD_REQUEST, "which act?".to_owned());
-                self.bounced(act.ok_or_else(wrong)?, path.ok_or_else(missing)?).await
+                self.preview(act.ok_or_else(wrong)?, path.ok_or_else(missing)?).await
             }
             picture => {
                 let key = format!("{picture}?{query}");
@@ -234,14 +234,11 @@ impl Routes {
         Ok(json(StatusCode::OK, &answer))
     }
 
-    /// Answers with what an act would stop or bounce besides: the names of the first, and how many there are.
-    async fn bounced(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
-        let all = (i64::MAX as u64, i64::MAX as u64);
-        let near = self.client().await?.graph_near(path, all).await?;
-        let bounced = near.bounced(act, path);
-        let names = bounced.iter().take(NAMED).map(|node| (self.config.name)(&node.name));
-        let answer = json!({"names": names.collect::<Vec<_>>(), "count": bounced.len()});
-        Ok(json(StatusCode::OK, &answer))
+    /// Answers with what an act would do besides, in words.
+    async fn preview(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
+        let preview = self.client().await?.preview(act, path).await?;
+        let text = preview.in_words(NAMED, self.config.name);
+        Ok(json(StatusCode::OK, &json!({"text": text})))
     }
 
     async fn graph(&self, path: Option<&str>, open: Vec<String>) -> Result<String, Refusal> {

@@ -109,7 +109,8 @@ pub(super) struct View {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     first: Option<u64>,
-    paths: BTreeSet<String>,
+    /// The workers that were uninstalled.
+    uninstalled: BTreeSet<String>,
     events: VecDeque<EventRow>,
     missed: usize,
 }
@@ -117,7 +118,9 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn add(&mut self, event: &Event) {
         self.first.get_or_insert(event.sequence);
-        self.paths.insert(event.path.clone());
+        if matches!(event.kind(), "uninstalled" | "removed") {
+            self.uninstalled.insert(event.path.clone());
+        }
         self.events.push_back(EventRow::of(event));
         if self.events.len() > EVENTS {
             self.events.pop_front();
@@ -133,7 +136,7 @@ impl Batch {
 
 impl EventRow {
     fn of(event: &Event) -> Self {
-        let is_note = event.event.get("type").is_some_and(|kind| kind == "noted");
+        let is_note = event.kind() == "noted";
         let Event { sequence, at, path, text, .. } = event;
         let (at, path) = (at.clone(), path.clone());
         Self { sequence: *sequence, at, path, text: short(text), is_note }
@@ -171,7 +174,7 @@ impl View {
         let mut rows = Vec::new();
         collect(changed, self.name, &mut rows);
         let reported: BTreeSet<String> = rows.iter().map(|row| row.path.clone()).collect();
-        let is_gone = |path: &String| batch.paths.contains(path) && !reported.contains(path);
+        let is_gone = |path: &String| batch.uninstalled.contains(path) && !reported.contains(path);
         let mut gone: Vec<String> =
             self.rows.keys().filter(|path| is_gone(path)).cloned().collect();
         // What was in an engine goes with it.
@@ -259,9 +262,9 @@ mod tests {
         )
     }
 
-    fn event(sequence: u64, path: &str) -> Result<Event, serde_json::Error> {
+    fn event(sequence: u64, path: &str, kind: &str) -> Result<Event, serde_json::Error> {
         serde_json::from_value(
-            json!({"sequence": sequence, "at": "", "path": path, "event": {"type": "up"}, "text": "up"}),
+            json!({"sequence": sequence, "at": "", "path": path, "event": {"type": kind}, "text": kind}),
         )
     }
 
@@ -278,7 +281,7 @@ mod tests {
             .collect();
         let mut view = View::new(&report(many.into())?, str::to_owned);
         let mut batch = Batch::default();
-        batch.add(&event(7, "/a/w3")?);
+        batch.add(&event(7, "/a/w3", "ended")?);
         let mut changed = worker("/a/w3", "backing_off");
         changed["error"] = json!({"text": "x".repeat(1 << 20), "is_panic": false, "at": ""});
 
@@ -295,14 +298,28 @@ mod tests {
     }
 
     #[test]
+    fn a_note_of_a_worker_that_is_not_reported_anew_removes_nothing()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let workers = json!({"x": worker("/a/x", "backing_off")});
+        let mut view = View::new(&report(workers)?, str::to_owned);
+        let mut batch = Batch::default();
+        batch.add(&event(1, "/a/x", "noted")?);
+
+        let change = view.update(&report(json!({}))?, batch);
+
+        assert!(change.gone.is_empty() && view.rows.contains_key("/a/x"), "{change:?}");
+        Ok(())
+    }
+
+    #[test]
     fn what_is_gone_goes_with_all_that_is_in_it() -> Result<(), Box<dyn std::error::Error>> {
         let inner =
             json!({"x": worker("/a/site/x", "running"), "y": worker("/a/site/y", "running")});
         let workers = json!({"site": engine(&inner), "site2": worker("/a/site2", "running"), "z": worker("/a/z", "running")});
         let mut view = View::new(&report(workers)?, str::to_owned);
         let mut batch = Batch::default();
-        batch.add(&event(1, "/a/z")?);
-        batch.add(&event(2, "/a/site")?);
+        batch.add(&event(1, "/a/z", "removed")?);
+        batch.add(&event(2, "/a/site", "stopping")?);
 
         let change = view.update(&report(json!({"site": worker("/a/site", "stopping")}))?, batch);
 
@@ -330,7 +347,7 @@ mod tests {
         let mut view = View::new(&report(json!({}))?, str::to_owned);
         let mut batch = Batch::default();
         for sequence in 0..1000 {
-            batch.add(&event(sequence, "/a/x")?);
+            batch.add(&event(sequence, "/a/x", "failed")?);
         }
 
         assert_eq!(batch.first(), Some(0));

@@ -21,7 +21,7 @@ use super::query::Query;
 use crate::http::{Body, Peer, Streamed, Unread, read_body, respond};
 use crate::wire::{
     Act, ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN,
-    Selection, Subject, WhyAnswer, WorkerReport,
+    Preview, Selection, Subject, WhyAnswer, WorkerReport,
 };
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
@@ -36,6 +36,22 @@ const NEAR_USERS: u64 = 20;
 /// Returns what a request with this target asks for.
 fn act_of(target: &str) -> Option<Act> {
     Act::read(target.strip_prefix("/v1/")?)
+}
+
+fn change_of(act: Act, name: Name<()>) -> Change {
+    match act {
+        Act::Bounce => Change::new().bounce(name),
+        Act::Park => Change::new().park(name),
+        Act::Unpark => Change::new().unpark(name),
+    }
+}
+
+fn done_of(act: Act, path: String) -> Controlled {
+    match act {
+        Act::Bounce => Controlled::Bounced(path),
+        Act::Park => Controlled::Parked(path),
+        Act::Unpark => Controlled::Unparked(path),
+    }
 }
 
 impl Served {
@@ -73,7 +89,8 @@ impl Served {
         let extension = extensions.iter().find(|extension| extension.target() == target);
         let expected = match target {
             _ if extension.is_some() => Method::POST,
-            "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/graph" | "/v1/events" => Method::GET,
+            "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/preview" | "/v1/graph"
+            | "/v1/events" => Method::GET,
             _ if act_of(target).is_some() => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
@@ -129,6 +146,15 @@ impl Served {
                 query.finish()?;
                 let missing = || Refusal::malformed("the parameter \"path\" is missing");
                 self.why(path.ok_or_else(missing)?).await
+            }
+            "/v1/preview" => {
+                let act = query.text("act");
+                query.finish()?;
+                let missing = || Refusal::malformed("the parameter \"path\" is missing");
+                let wrong =
+                    || Refusal::malformed("the parameter \"act\" is bounce, park or unpark");
+                let act = act.as_deref().and_then(Act::read).ok_or_else(wrong)?;
+                self.preview(act, path.ok_or_else(missing)?).await
             }
             _ => {
                 let (steps, most) = (query.number("depth")?, query.number("most")?);
@@ -329,15 +355,32 @@ impl Served {
         let (engine, name) = self.find(&path).await?;
         let who = format!("{} (uid {})", request.who, user_of(peer)?);
         tracing::info!(%act, path, who, why = request.why, "a change of a worker was asked for");
-        let (change, done) = match act {
-            Act::Bounce => (Change::new().bounce(name), Controlled::Bounced(path.clone())),
-            Act::Park => (Change::new().park(name), Controlled::Parked(path.clone())),
-            Act::Unpark => (Change::new().unpark(name), Controlled::Unparked(path.clone())),
-        };
-        match engine.asked_by(who, request.why).apply(change).await {
-            Ok(()) => Ok(json(StatusCode::OK, &done)),
-            Err(ChangeError::NotInstalled { .. }) => Err(self.unknown(&path).await),
-            Err(error) => Err(Refusal::of_change(&error)),
+        match engine.asked_by(who, request.why).apply(change_of(act, name)).await {
+            Ok(()) => Ok(json(StatusCode::OK, &done_of(act, path))),
+            Err(error) => Err(self.unchanged(&path, &error).await),
+        }
+    }
+
+    /// Answers with what an act would do besides.
+    async fn preview(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
+        self.refuse_engine(path)?;
+        let (engine, name) = self.find(path).await?;
+        match engine.preview(change_of(act, name)).await {
+            Ok(mut preview) => {
+                for paths in [&mut preview.bounced, &mut preview.stopped] {
+                    paths.retain(|other| other != path);
+                }
+                Ok(json(StatusCode::OK, &Preview::from(preview)))
+            }
+            Err(error) => Err(self.unchanged(path, &error).await),
+        }
+    }
+
+    /// Refuses with why an engine does not change a worker.
+    async fn unchanged(&self, path: &str, error: &ChangeError) -> Refusal {
+        match error {
+            ChangeError::NotInstalled { .. } => self.unknown(path).await,
+            error => Refusal::of_change(error),
         }
     }
 

@@ -1,6 +1,8 @@
-//! What people do to a worker.
+//! What people do to a worker, and what that would do to others.
 
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// What can be done to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,5 +34,55 @@ impl Act {
 impl fmt::Display for Act {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
+    }
+}
+
+/// What an act on a worker would do to others of its engine, if it were done now.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Preview {
+    /// The paths of the workers that would be stopped and started again.
+    pub bounced: Vec<String>,
+    /// The paths of the workers that would be stopped and could not start again.
+    pub stopped: Vec<String>,
+}
+
+impl Preview {
+    /// Returns it in words, such as `bounces also a, b and 3 more`. Of each list at most so many names are said, as
+    /// `name` writes them.
+    pub fn in_words(&self, most: usize, name: fn(&str) -> String) -> String {
+        let part = |(verb, paths): (&str, &[String])| {
+            let last = |path: &String| name(path.rsplit('/').next().unwrap_or(path));
+            let names: Vec<_> = paths.iter().take(most).map(last).collect();
+            let more = match paths.len() - names.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            (!paths.is_empty()).then(|| format!("{verb} also {}{more}", names.join(", ")))
+        };
+        let parts = [("bounces", &*self.bounced), ("stops", &*self.stopped)].map(part);
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => "bounces no other worker".to_owned(),
+            false => parts.join("; "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Preview;
+
+    #[test]
+    fn a_preview_names_the_first_and_counts_the_others() {
+        let paths = |names: &[&str]| names.iter().map(|name| format!("/agent/{name}")).collect();
+        let words = |bounced: &[&str], stopped: &[&str]| {
+            let preview = Preview { bounced: paths(bounced), stopped: paths(stopped) };
+            preview.in_words(2, str::to_uppercase)
+        };
+
+        assert_eq!(words(&[], &[]), "bounces no other worker");
+        assert_eq!(words(&["a", "b"], &[]), "bounces also A, B");
+        assert_eq!(words(&["a"], &["b", "c", "d"]), "bounces also A; stops also B, C and 1 more");
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     AttemptsReport, Detail, EngineReport, EngineState, Event, EventLine, Graph, GraphEdge,
-    GraphNode, InputReport, Origin, StartReport, WaitedFor, Why, WhyStep, WorkerError,
+    GraphNode, InputReport, Origin, Preview, StartReport, WaitedFor, Why, WhyStep, WorkerError,
     WorkerReport, WorkerState,
 };
 
@@ -53,6 +53,12 @@ impl From<engine::WorkerReport> for WorkerReport {
             report: worker.report.map(Into::into),
             reporter: worker.reporter,
         }
+    }
+}
+
+impl From<engine::Preview> for Preview {
+    fn from(preview: engine::Preview) -> Self {
+        Self { bounced: preview.bounced, stopped: preview.stopped }
     }
 }
 

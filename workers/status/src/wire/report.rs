@@ -86,8 +86,8 @@ pub struct WorkerReport {
     /// The failed attempts at its work since it was last in good health, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptsReport>,
-    /// The number of the last event that has changed this report: one about the worker, or about an input that it waits
-    /// for, or about what makes it close. None if nobody followed the events then.
+    /// The number of the last event that has changed the worker's state, or, while it waits, that of an input; or that is
+    /// about the worker, such as a note. None if nobody followed the events then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_event: Option<u64>,
     /// When its last worker was up, in RFC 3339.

@@ -3,12 +3,12 @@ use std::time::Duration;
 use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Notice, Outcome, Stop, Worker};
 use crankcase_status::ClientError;
 use crankcase_status::wire::{
-    ControlRequest, Controlled, Detail, EngineReport, EventLine, FailureCode, Only, Selection,
-    Subject, WorkerReport, WorkerState,
+    Act, ControlRequest, Controlled, Detail, EngineReport, EventLine, FailureCode, Only, Preview,
+    Selection, Subject, WorkerReport, WorkerState,
 };
 use serde_json::json;
 
-use crate::world::{Error, PAGE, STORE, TestResult, World, guarded};
+use crate::world::{Error, PAGE, STORE, TestResult, World, guarded, send};
 
 fn asking(path: &str) -> ControlRequest {
     ControlRequest { path: path.to_owned(), who: "ada".to_owned(), why: "to see".to_owned() }
@@ -262,5 +262,35 @@ async fn a_report_can_be_asked_for_in_part() -> TestResult {
     assert_eq!((names(&changed), changed.omitted), (vec!["site".to_owned()], 2));
     assert_eq!((counts.total, counts.trouble, counts.states["waiting"]), (3, 0, 1));
     assert_eq!(counts.engines.iter().map(|it| &*it.path).collect::<Vec<_>>(), ["/agent/site"]);
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_preview_is_that_of_the_engine() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let user = Manifold::builder().inputs(STORE).run(|_, up| async move {
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    let name = Name::<()>::new("user");
+    world.engine.install(name.clone(), user).await?;
+    world.engine.running(name).await?;
+
+    let bounce = client.preview(Act::Bounce, "/agent/store").await?;
+    let park = client.preview(Act::Park, "store").await?;
+    let unpark = client.preview(Act::Unpark, "/agent/store").await?;
+
+    let user = vec!["/agent/user".to_owned()];
+    assert_eq!((&bounce.bounced, &bounce.stopped), (&user, &vec![]));
+    assert_eq!((&park.bounced, &park.stopped), (&vec![], &user));
+    assert_eq!(unpark, Preview::default());
+    let unknown = client.preview(Act::Park, "/agent/stor").await;
+    assert!(matches!(&unknown, Err(ClientError::UnknownPath { .. })), "{unknown:?}");
+    let state = client.why("/agent/user").await?;
+    assert!(state.text.contains("is running"), "it was only asked: {}", state.text);
+    let request = "GET /v1/preview?path=store&act=kill HTTP/1.1\r\nhost: agent\r\n\r\n";
+    let wrong = send(&world.socket(), request.as_bytes()).await?;
+    assert!(wrong.contains("bounce, park or unpark"), "{wrong}");
     world.clean_kill().await
 }

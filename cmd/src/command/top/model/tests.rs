@@ -40,7 +40,7 @@ fn report(workers: &[(&str, &str, u64)]) -> Result<EngineReport, serde_json::Err
 
 /// Returns when an event was.
 fn at(sequence: u64) -> String {
-    format!("2026-01-02T03:04:{sequence:02}.678Z")
+    format!("2026-01-02T03:04:05.{sequence:04}Z")
 }
 
 fn answer(workers: &[(&str, &str, u64)]) -> Result<Result<Answer, String>, serde_json::Error> {
@@ -150,6 +150,55 @@ fn a_worker_that_was_uninstalled_leaves_the_table() -> TestResult {
 }
 
 #[test]
+fn a_worker_that_is_gone_leaves_the_table_though_a_report_was_begun_after_that() -> TestResult {
+    let workers =
+        [("a", "running", 3), ("b", "running", 4), ("c", "running", 4), ("d", "running", 4)];
+    let (mut model, mut clock) = model(&workers)?;
+    model.event(event((5, "b", "removed"))?);
+    let question = Question::Report(Some(5));
+    assert_eq!(model.questions(clock.now), from_ref(&question));
+    // One is told before the answer and one after it, and both happened before the report was begun.
+    model.event(event((6, "c", "removed"))?);
+    model.answered(&question, answer(&[("a", "running", 9)])?, clock.now);
+    model.event(event((7, "d", "removed"))?);
+
+    clock.pass(1_000);
+    let question = Question::Report(Some(6));
+    assert!(model.questions(clock.now).contains(&question));
+    model.answered(&question, answer(&[("a", "running", 9)])?, clock.now);
+
+    assert_eq!(states(&model), [("a", "running")]);
+    Ok(())
+}
+
+#[test]
+fn what_happens_in_the_moment_of_a_report_may_not_be_in_it() -> TestResult {
+    let (mut model, clock) = model(&[("a", "running", 3), ("b", "running", 3)])?;
+
+    model.event(event((3, "b", "ended"))?);
+    assert_eq!(model.questions(clock.now), []);
+    model.event(event((4, "b", "ended"))?);
+    assert_eq!(model.questions(clock.now), [Question::Report(Some(4))]);
+    Ok(())
+}
+
+#[test]
+fn more_than_can_be_kept_is_asked_for_as_a_whole() -> TestResult {
+    let (mut model, mut clock) = model(&[("a", "running", 3)])?;
+    model.event(event((4, "a", "ended"))?);
+    let question = Question::Report(Some(4));
+    assert_eq!(model.questions(clock.now), from_ref(&question));
+    for sequence in 5..2_000 {
+        model.event(event((sequence, "a", "failed"))?);
+    }
+    model.answered(&question, answer(&[("a", "running", 4)])?, clock.now);
+
+    clock.pass(1_000);
+    assert!(model.questions(clock.now).contains(&Question::Report(None)));
+    Ok(())
+}
+
+#[test]
 fn a_worker_that_was_installed_again_stays_in_the_table() -> TestResult {
     let mut clock = Clock { now: Instant::now() };
     let mut model = Model::new(false);
@@ -249,7 +298,7 @@ fn a_report_that_fails_is_asked_for_again_but_not_at_once() -> TestResult {
 fn a_wish_needs_its_consequence_and_a_y() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3)])?;
     typed(&mut model, "p");
-    let asked = Question::Bounced(Act::Park, "/agent/a".to_owned());
+    let asked = Question::Preview(Act::Park, "/agent/a".to_owned());
     assert_eq!(model.questions(clock.now), from_ref(&asked));
     assert_eq!(model.questions(clock.now), []);
 
@@ -258,9 +307,9 @@ fn a_wish_needs_its_consequence_and_a_y() -> TestResult {
     model.key(&Key::Enter);
     typed(&mut model, "y");
     assert!(matches!(model.prompt, Some(Prompt::Confirm(..))), "{:?}", model.prompt);
-    model.answered(&asked, Ok(Answer::Bounced(vec!["b".to_owned()])), clock.now);
+    model.answered(&asked, Ok(Answer::Preview("bounces also b".to_owned())), clock.now);
     let consequence = model.prompt.as_mut().and_then(Prompt::wish).map(|wish| wish.consequence());
-    assert_eq!(consequence.as_deref(), Some("stops or bounces also b"));
+    assert_eq!(consequence.as_deref(), Some("bounces also b"));
     assert_eq!(model.questions(clock.now), []);
     typed(&mut model, "y");
 
@@ -277,9 +326,13 @@ fn any_other_key_does_nothing_to_a_worker() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3)])?;
     for key in [Key::Enter, Key::Escape, Key::Character('n'), Key::Pasted("y".to_owned())] {
         typed(&mut model, "b");
-        let asked = Question::Bounced(Act::Bounce, "/agent/a".to_owned());
+        let asked = Question::Preview(Act::Bounce, "/agent/a".to_owned());
         assert_eq!(model.questions(clock.now), from_ref(&asked));
-        model.answered(&asked, Ok(Answer::Bounced(Vec::new())), clock.now);
+        model.answered(
+            &asked,
+            Ok(Answer::Preview("bounces no other worker".to_owned())),
+            clock.now,
+        );
         model.key(&Key::Enter);
         model.key(&Key::Resized);
         assert!(matches!(model.prompt, Some(Prompt::Confirm(..))), "{:?}", model.prompt);

@@ -115,7 +115,7 @@ impl Model {
         let Some(path) = self.subject() else { return };
         let inside = self.table.count_inside(&path);
         self.prompt =
-            Some(Prompt::Reason(Wish { act, path, inside, bounced: None }, String::new()));
+            Some(Prompt::Reason(Wish { act, path, inside, preview: None }, String::new()));
         self.is_wish_asked = false;
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn ask(wish: &Wish, (reason, is_last): (&str, bool), row: usize, pain
     let cursor = if is_last { "" } else { "_" };
     let reason = fit(reason, width - 9, Cut::Start);
     paint.write((row + 3, 0), width, &format!("reason: {reason}{cursor}"), Style::new());
-    let hint = match (is_last, &wish.bounced) {
+    let hint = match (is_last, &wish.preview) {
         (false, _) => "Enter goes on   Esc leaves all as it is",
         (true, None) => "Esc leaves all as it is",
         (true, Some(_)) => "y does it   any other key leaves all as it is",

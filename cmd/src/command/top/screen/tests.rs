@@ -275,16 +275,16 @@ fn a_wish_is_drawn_with_what_it_would_bounce() -> TestResult {
     }
     let asking = text(&drawn(&mut model, (80, 24), view()?)?);
     let question =
-        Question::Bounced(crankcase_status::wire::Act::Park, "/agent/resources/disk".to_owned());
-    let bounced = ["a", "b\u{1b}[2J", "c", "d", "e"].map(str::to_owned).to_vec();
-    model.answered(&question, Ok(Answer::Bounced(bounced)), Instant::now());
+        Question::Preview(crankcase_status::wire::Act::Park, "/agent/resources/disk".to_owned());
+    let preview = "bounces also a, b\u{1b}[2J, c and 2 more".to_owned();
+    model.answered(&question, Ok(Answer::Preview(preview)), Instant::now());
     let confirming = text(&drawn(&mut model, (80, 24), view()?)?);
 
-    assert!(asking.contains("\nasking what would be bounced ...\n"), "{asking}");
+    assert!(asking.contains("\nasking what it would do to others ...\n"), "{asking}");
     assert!(asking.ends_with("\nEsc leaves all as it is\n"), "{asking}");
     let expected = "\
 ── park resources/disk ─────────────────────────────────────────────────────────
-stops or bounces also a, b\\u{1b}[2J, c and 2 more
+bounces also a, b\\u{1b}[2J, c and 2 more
 
 reason: it is [31mloud
 

@@ -101,16 +101,17 @@ function drawDiff(text) {
   return make("pre", {}, ...shown);
 }
 
-// Asks the person before a change, and says what it would stop.
+// Asks the person before a change, and says what it would stop. Yes can be said once that is known.
 async function change(name) {
-  const path = picked, dialog = $("dialog");
+  const path = picked, dialog = $("dialog"), yes = dialog.querySelector("[value=yes]");
   if (!allowsChanges || !path || detail?.path !== path || detail.error) return;
   $("act").textContent = `${name} ${path}`;
   $("effect").textContent = "…";
   delete $("effect").dataset.known;
   $("reason").value = "";
   dialog.returnValue = "";
-  dialog.onclose = async () => {
+  yes.disabled = true;
+  const opened = dialog.onclose = async () => {
     if (dialog.returnValue !== "yes") return;
     const body = JSON.stringify({ path, why: $("reason").value });
     $("notice").textContent = "";
@@ -119,12 +120,14 @@ async function change(name) {
     } catch (error) { $("notice").textContent = `${name} ${path}: ${error.message}`; }
   };
   dialog.showModal();
+  let effect;
   try {
-    const target = `/api/bounced?act=${name}&path=${encodeURIComponent(path)}`;
-    const { names, count } = await (await ask(target)).json();
-    const more = count > names.length ? ` and ${count - names.length} more` : "";
-    const verb = name === "park" ? "stops or bounces" : "bounces";
-    $("effect").textContent = count ? `It ${verb} also ${names.join(", ")}${more}.` : "It concerns no other worker that is up.";
-    $("effect").dataset.known = path;
-  } catch (error) { $("effect").textContent = String(error.message); }
+    const target = `/api/preview?act=${name}&path=${encodeURIComponent(path)}`;
+    effect = "It " + (await (await ask(target)).json()).text + ".";
+  } catch (error) { effect = `What it does to others is not known: ${error.message}`; }
+  // It may be closed by now, and opened for another worker.
+  if (dialog.onclose !== opened) return;
+  $("effect").textContent = effect;
+  $("effect").dataset.known = path;
+  yes.disabled = false;
 }

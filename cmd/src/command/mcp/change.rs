@@ -1,0 +1,62 @@
+//! Changes that an assistant proposes.
+
+use crankcase_resources::resource_name;
+use crankcase_status::Client;
+use crankcase_status::wire::{Act, ControlRequest};
+use serde_json::{Value, json};
+
+use super::answer::Refusal;
+use crate::command::control::user;
+use crate::paths::worker_path;
+use crate::print;
+
+/// How many of the workers that a change would stop are named.
+const NAMED: usize = 20;
+
+/// A change that an assistant wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) act: Act,
+    pub(super) path: String,
+    pub(super) why: String,
+}
+
+/// What the person is asked before a change.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) text: String,
+    /// What would be stopped. Consent to one effect is none to another.
+    pub(super) effect: String,
+}
+
+impl Proposal {
+    /// Returns what the person is asked.
+    pub(super) async fn question(&self, client: &Client) -> Result<Question, Refusal> {
+        let Self { act, path, why } = self;
+        let (act, path) = (*act, worker_path(path));
+        let state = client.why(&path).await?;
+        let path = state.why.steps.first().map_or(path, |step| step.path.clone());
+        let others = client.preview(act, &path).await?.in_words(NAMED, resource_name);
+        let what = match act {
+            Act::Bounce => "stop and start again",
+            Act::Park => "stop, and keep stopped,",
+            Act::Unpark => "let start again",
+        };
+        let inside = match client.counts(Some(&path)).await.map_or(0, |counts| counts.total) {
+            0 => String::new(),
+            inside => format!(" with {inside} workers in it"),
+        };
+        let effect = format!("{what} {path}{inside}? That {others}.");
+        // The facts come first: the reason is the assistant's words, and may say anything.
+        let words = format!("The assistant's reason, in its words: {why:?}");
+        let text = print::one_line(&format!("{effect} Now: {}. {words}", state.text)).into_owned();
+        Ok(Question { text, effect })
+    }
+
+    /// Carries it out, after the person has agreed.
+    pub(super) async fn carry_out(self, client: &Client) -> Result<Value, Refusal> {
+        let Self { act, path, why } = self;
+        let request = ControlRequest { path: worker_path(&path), who: user(), why };
+        Ok(json!(client.control(act, &request).await?))
+    }
+}

@@ -1,0 +1,75 @@
+use std::collections::BTreeMap;
+use std::mem::take;
+
+use crankcase_status::wire::Event;
+
+/// How many moments are kept; if there are more, all is asked for.
+const KEPT: usize = 1000;
+
+/// What has happened and may not be in the table.
+///
+/// The agent writes all times alike and by one clock. What happened before a report was begun is in it, but a report
+/// of what has changed does not name those that are gone.
+#[derive(Debug, Default)]
+pub(super) struct News {
+    /// When the last report of all was begun, and the last one of all or of what has changed.
+    whole_at: Option<String>,
+    reported_at: Option<String>,
+    /// The first event of each moment that may not be reported.
+    moments: BTreeMap<String, u64>,
+    /// The workers that were uninstalled after the last report of all, and when, until that was asked for.
+    gone: BTreeMap<String, (String, u64)>,
+    needs_whole: bool,
+}
+
+impl News {
+    pub(super) fn note(&mut self, event: &Event) {
+        let Event { path, at, sequence, .. } = event;
+        match event.kind() {
+            "uninstalled" | "removed" if !is_before(at, self.whole_at.as_ref()) => {
+                self.gone.entry(path.clone()).or_insert_with(|| (at.clone(), *sequence));
+            }
+            // Another worker of the same name: nothing that was in the other one counts.
+            "installed" => self.needs_whole |= self.gone.remove(path).is_some(),
+            _ => {}
+        }
+        if !is_before(at, self.reported_at.as_ref()) {
+            self.moments.entry(at.clone()).or_insert(*sequence);
+        }
+        if self.moments.len() > KEPT {
+            self.moments.clear();
+            self.needs_whole = true;
+        }
+    }
+
+    /// Returns the number of the first event of which not all may be in the table.
+    pub(super) fn first(&self) -> Option<u64> {
+        let gone = self.gone.values().map(|(_, sequence)| *sequence);
+        self.moments.values().copied().chain(gone).min()
+    }
+
+    /// Returns whether a report of all is needed, and forgets that.
+    pub(super) fn needs_whole(&mut self) -> bool {
+        take(&mut self.needs_whole)
+    }
+
+    /// Takes note that a report is asked for. Returns the workers that are gone.
+    pub(super) fn ask(&mut self) -> Vec<String> {
+        self.moments.clear();
+        take(&mut self.gone).into_keys().collect()
+    }
+
+    /// Takes note of the report that was asked for.
+    pub(super) fn reported(&mut self, at: &str, is_whole: bool) {
+        if is_whole {
+            self.gone.retain(|_, (gone_at, _)| &**gone_at >= at);
+            self.whole_at = Some(at.to_owned());
+        }
+        self.moments.retain(|moment, _| &**moment >= at);
+        self.reported_at = Some(at.to_owned());
+    }
+}
+
+fn is_before(at: &str, reported: Option<&String>) -> bool {
+    reported.is_some_and(|reported| at < reported.as_str())
+}
