@@ -496,15 +496,15 @@ impl Machine {
         self.graph[id].users.iter().map(|user| (user.node, user.input as usize))
     }
 
-    /// Returns whether only its inputs keep a node's worker from being started.
+    /// Returns whether a node's worker waits for its inputs and nothing else. After a kill, nothing is
+    /// started whatever its inputs do.
     pub(crate) fn awaits_inputs(&self, id: NodeId) -> bool {
-        let node = &self.graph[id];
-        node.is_ready() && !node.inputs_allow_start()
+        self.graph[id].is_ready() && !self.can_start(id)
     }
 
     /// Returns whether a node's worker can be started now.
     pub(crate) fn can_start(&self, id: NodeId) -> bool {
-        self.graph[id].can_start()
+        !self.is_killed && self.graph[id].can_start()
     }
 
     /// Returns whether a change has not reached all the workers yet that have to stop because of it.

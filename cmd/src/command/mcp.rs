@@ -125,8 +125,7 @@ impl Server {
         crate::command::control::check(&why)?;
         let proposal = Proposal { act, path, why };
         let reply = Reply { handle: request_state, answers: input_responses };
-        let question = proposal.question(&client).await?;
-        match self.consents.ask(context, reply, &proposal, question).await? {
+        match self.consents.ask((context, &client), reply, &proposal).await? {
             Consent::Given => Ok(answer(Ok(proposal.carry_out(&client).await?)).into()),
             Consent::Asked(question) => Ok(question.into()),
         }

@@ -121,7 +121,7 @@ async fn a_repair_is_seen_with_its_diff_and_a_worker_is_parked_in_ones_name() ->
     browser.run("document.activeElement.blur(); document.body.focus()").await?;
     within(browser.client.find(Locator::Css("body"))).await??.send_keys("p").await?;
     let effect = browser.text("dialog[open] #effect[data-known]").await?;
-    assert!(effect == "It bounces no other worker.", "{effect}");
+    assert!(effect == "It bounces no other worker of its engine.", "{effect}");
     within(browser.client.find(Locator::Css("#reason"))).await??.send_keys(reason).await?;
     browser.click("dialog[open] button[value=yes]").await?;
     browser.text("[data-row='/agent/resources/page'].off").await?;

@@ -2,7 +2,7 @@
 
 use crankcase_resources::resource_name;
 use crankcase_status::Client;
-use crankcase_status::wire::{Act, ControlRequest};
+use crankcase_status::wire::{Act, ControlRequest, Preview};
 use serde_json::{Value, json};
 
 use super::answer::Refusal;
@@ -25,8 +25,8 @@ pub(super) struct Proposal {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) text: String,
-    /// What would be stopped. Consent to one effect is none to another.
-    pub(super) effect: String,
+    /// What it would do. Consent to one effect is none to another.
+    pub(super) effect: Preview,
 }
 
 impl Proposal {
@@ -36,20 +36,17 @@ impl Proposal {
         let (act, path) = (*act, worker_path(path));
         let state = client.why(&path).await?;
         let path = state.why.steps.first().map_or(path, |step| step.path.clone());
-        let others = client.preview(act, &path).await?.in_words(NAMED, resource_name);
+        let effect = client.preview(act, &path).await?;
         let what = match act {
             Act::Bounce => "stop and start again",
             Act::Park => "stop, and keep stopped,",
             Act::Unpark => "let start again",
         };
-        let inside = match client.counts(Some(&path)).await.map_or(0, |counts| counts.total) {
-            0 => String::new(),
-            inside => format!(" with {inside} workers in it"),
-        };
-        let effect = format!("{what} {path}{inside}? That {others}.");
+        let others = effect.in_words(NAMED, resource_name);
         // The facts come first: the reason is the assistant's words, and may say anything.
         let words = format!("The assistant's reason, in its words: {why:?}");
-        let text = print::one_line(&format!("{effect} Now: {}. {words}", state.text)).into_owned();
+        let text = format!("{what} {path}? That {others}. Now: {}. {words}", state.text);
+        let text = print::one_line(&text).into_owned();
         Ok(Question { text, effect })
     }
 

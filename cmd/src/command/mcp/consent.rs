@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use crankcase_status::Client;
+use crankcase_status::wire::Preview;
 use parking_lot::Mutex;
 use rand::RngExt;
 use rmcp::model::{
@@ -23,6 +25,8 @@ const MOST_ASKED: usize = 16;
 
 /// How long an answer counts.
 const LIFETIME: Duration = Duration::from_secs(600);
+
+const OTHER_EFFECT: &str = "what it would do has changed since the person was asked";
 
 /// The name of the question in what the client is sent.
 const QUESTION: &str = "agreed";
@@ -52,30 +56,32 @@ struct Asked {
     handle: String,
     proposal: Proposal,
     /// What the person read that the change would do.
-    effect: String,
+    effect: Preview,
     at: Instant,
 }
 
 impl Consents {
-    /// Asks the person, or takes the answer. Only an answer of the client itself is consent: once, to the proposal and
-    /// the effect that were asked about.
+    /// Asks the person, or takes the answer. Only an answer of the client itself is consent: once, within ten minutes, to
+    /// the proposal and the effect that were asked about.
     pub(super) async fn ask(
         &self,
-        context: &RequestContext<RoleServer>,
+        (context, client): (&RequestContext<RoleServer>, &Client),
         reply: Reply,
         proposal: &Proposal,
-        question: Question,
     ) -> Result<Consent, Refusal> {
         if !can_ask(context) {
             return Err(Refusal::usage("this client cannot ask the person, so nothing is changed"));
         }
+        let Question { text, effect } = proposal.question(client).await?;
         if let Some(handle) = reply.handle {
-            self.take(&handle, (proposal, &question), Instant::now())?;
+            self.take(&handle, (proposal, &effect), Instant::now())?;
             let mut answers = reply.answers.unwrap_or_default();
             let answer = answers.remove(QUESTION).unwrap_or_default();
-            return agreed(answer["action"] == "accept");
+            return match answer["action"] == "accept" {
+                true => Ok(Consent::Given),
+                false => Err(not_agreed()),
+            };
         }
-        let Question { text, effect } = question;
         let question = ElicitRequestParams::FormElicitationParams {
             meta: None,
             message: text,
@@ -87,16 +93,23 @@ impl Consents {
             let handle = Some(self.keep(proposal.clone(), effect, Instant::now()));
             return Ok(Consent::Asked(InputRequiredResult::new(Some(questions), handle)));
         }
-        match context.peer.create_elicitation(question).await {
-            Ok(answer) => agreed(answer.action == ElicitationAction::Accept),
-            Err(error) => Err(Refusal::usage(format!(
-                "the person could not be asked, so nothing was changed: {error}"
-            ))),
+        let asked = context.peer.create_elicitation_with_timeout(question, Some(LIFETIME)).await;
+        let answer = asked.map_err(|error| {
+            let message = "the person could not be asked, so nothing was changed";
+            Refusal::usage(format!("{message}: {error}"))
+        })?;
+        if answer.action != ElicitationAction::Accept {
+            return Err(not_agreed());
+        }
+        // It may have taken minutes to answer.
+        match proposal.question(client).await?.effect == effect {
+            true => Ok(Consent::Given),
+            false => Err(wrong(OTHER_EFFECT)),
         }
     }
 
     /// Keeps what is asked, and returns its handle: 128 random bits.
-    fn keep(&self, proposal: Proposal, effect: String, at: Instant) -> String {
+    fn keep(&self, proposal: Proposal, effect: Preview, at: Instant) -> String {
         let handle = format!("{:032x}", rand::rng().random::<u128>());
         let mut asked = self.0.lock();
         if asked.len() == MOST_ASKED {
@@ -110,7 +123,7 @@ impl Consents {
     fn take(
         &self,
         handle: &str,
-        (proposal, question): (&Proposal, &Question),
+        (proposal, effect): (&Proposal, &Preview),
         now: Instant,
     ) -> Result<(), Refusal> {
         let asked = {
@@ -118,26 +131,25 @@ impl Consents {
             let place = asked.iter().position(|it| it.handle == handle);
             place.and_then(|place| asked.remove(place))
         };
-        let wrong = match asked {
+        let text = match asked {
             None => "no question like that waits for an answer",
             Some(asked) if asked.proposal != *proposal => {
                 "the person was asked about another change"
             }
-            Some(asked) if asked.effect != question.effect => {
-                "what it would do has changed since the person was asked"
-            }
+            Some(asked) if asked.effect != *effect => OTHER_EFFECT,
             Some(asked) if now - asked.at > LIFETIME => "the answer came too late",
             Some(_) => return Ok(()),
         };
-        Err(Refusal::conflict(format!("{wrong}, so nothing was changed; ask again")))
+        Err(wrong(text))
     }
 }
 
-fn agreed(is_agreed: bool) -> Result<Consent, Refusal> {
-    match is_agreed {
-        true => Ok(Consent::Given),
-        false => Err(Refusal::conflict("the person has not agreed, so nothing was changed")),
-    }
+fn wrong(text: &str) -> Refusal {
+    Refusal::conflict(format!("{text}, so nothing was changed; ask again"))
+}
+
+fn not_agreed() -> Refusal {
+    Refusal::conflict("the person has not agreed, so nothing was changed")
 }
 
 /// Returns whether the client can show a question.
@@ -151,48 +163,49 @@ fn can_ask(context: &RequestContext<RoleServer>) -> bool {
 mod tests {
     use std::time::Duration;
 
-    use crankcase_status::wire::Act;
+    use crankcase_status::wire::{Act, Preview};
+    use serde_json::json;
     use tokio::time::Instant;
 
-    use super::{Consents, LIFETIME, MOST_ASKED, Proposal, Question};
+    use super::{Consents, LIFETIME, MOST_ASKED, Proposal};
 
     fn proposal() -> Proposal {
         Proposal { act: Act::Park, path: "a".to_owned(), why: "loud".to_owned() }
     }
 
-    fn question(effect: &str) -> Question {
-        Question { text: String::new(), effect: effect.to_owned() }
+    fn stops(paths: &[&str]) -> Result<Preview, serde_json::Error> {
+        serde_json::from_value(json!({"bounced": [], "stopped": paths}))
     }
 
     #[test]
-    fn consent_is_to_one_proposal_with_one_effect_for_a_while() {
+    fn consent_is_to_one_proposal_with_one_effect_for_a_while() -> Result<(), serde_json::Error> {
         let (consents, now) = (Consents::default(), Instant::now());
-        let ask = || consents.keep(proposal(), "stops b".to_owned(), now);
+        let effect = stops(&["b"])?;
+        let ask = || consents.keep(proposal(), effect.clone(), now);
         let others = [
-            (Proposal { act: Act::Bounce, ..proposal() }, "stops b"),
-            (Proposal { path: "b".to_owned(), ..proposal() }, "stops b"),
-            (Proposal { why: "quiet".to_owned(), ..proposal() }, "stops b"),
-            (proposal(), "stops b and c"),
+            (Proposal { act: Act::Bounce, ..proposal() }, &effect),
+            (Proposal { path: "b".to_owned(), ..proposal() }, &effect),
+            (Proposal { why: "quiet".to_owned(), ..proposal() }, &effect),
+            (proposal(), &stops(&["b", "c"])?),
         ];
         for (other, effect) in others {
-            let taken = consents.take(&ask(), (&other, &question(effect)), now);
-            assert!(taken.is_err(), "{other:?} {effect}");
+            let taken = consents.take(&ask(), (&other, effect), now);
+            assert!(taken.is_err(), "{other:?} {effect:?}");
         }
-        let take = |handle: &str, at| {
-            consents.take(handle, (&proposal(), &question("stops b")), at).is_ok()
-        };
+        let take = |handle: &str, at| consents.take(handle, (&proposal(), &effect), at).is_ok();
         let (in_time, late) = (ask(), ask());
         assert!(take(&in_time, now + LIFETIME));
         assert!(!take(&in_time, now), "it counts once");
         assert!(!take(&late, now + LIFETIME + Duration::from_millis(1)));
+        Ok(())
     }
 
     #[test]
     fn the_oldest_of_too_many_questions_are_forgotten() {
         let (consents, now) = (Consents::default(), Instant::now());
-        let keep = |_| consents.keep(proposal(), String::new(), now);
+        let keep = |_| consents.keep(proposal(), Preview::default(), now);
         let handles: Vec<_> = (0..=MOST_ASKED).map(keep).collect();
-        let take = |handle: &str| consents.take(handle, (&proposal(), &question("")), now);
+        let take = |handle: &str| consents.take(handle, (&proposal(), &Preview::default()), now);
 
         assert!(take(&handles[0]).is_err());
         assert!(take(&handles[1]).is_ok());

@@ -271,14 +271,15 @@ impl Model {
         let gone = take(&mut self.asked_gone);
         if *question == Question::Report(None) {
             self.is_cut = reports.is_cut;
+            self.news.all_reported(&reports.report.at);
             self.table.replace(&reports.report);
         } else {
+            self.news.reported(&reports.report.at);
             self.table.merge(&reports.report, &gone);
         }
         if let Some(waiting) = &reports.waiting {
             self.table.merge(waiting, &[]);
         }
-        self.news.reported(&reports.report.at, *question == Question::Report(None));
     }
 
     fn explain(&mut self, (path, why): (&str, Result<Why, String>), at: Instant) {

@@ -27,7 +27,8 @@ impl News {
         let Event { path, at, sequence, .. } = event;
         match event.kind() {
             "uninstalled" | "removed" if !is_before(at, self.whole_at.as_ref()) => {
-                self.gone.entry(path.clone()).or_insert_with(|| (at.clone(), *sequence));
+                // The later one counts: a report may have been begun between the two.
+                self.gone.insert(path.clone(), (at.clone(), *sequence));
             }
             // Another worker of the same name: nothing that was in the other one counts.
             "installed" => self.needs_whole |= self.gone.remove(path).is_some(),
@@ -59,12 +60,15 @@ impl News {
         take(&mut self.gone).into_keys().collect()
     }
 
-    /// Takes note of the report that was asked for.
-    pub(super) fn reported(&mut self, at: &str, is_whole: bool) {
-        if is_whole {
-            self.gone.retain(|_, (gone_at, _)| &**gone_at >= at);
-            self.whole_at = Some(at.to_owned());
-        }
+    /// Takes note of a report of all.
+    pub(super) fn all_reported(&mut self, at: &str) {
+        self.gone.retain(|_, (gone_at, _)| &**gone_at >= at);
+        self.whole_at = Some(at.to_owned());
+        self.reported(at);
+    }
+
+    /// Takes note of a report of what has changed.
+    pub(super) fn reported(&mut self, at: &str) {
         self.moments.retain(|moment, _| &**moment >= at);
         self.reported_at = Some(at.to_owned());
     }

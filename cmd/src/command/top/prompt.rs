@@ -18,8 +18,6 @@ pub(super) enum Prompt {
 pub(super) struct Wish {
     pub(super) act: Act,
     pub(super) path: String,
-    /// How many workers are in it, if it is an engine.
-    pub(super) inside: usize,
     /// What it would do to others, in words, or why that is not known; `None` until the agent has said it.
     pub(super) preview: Option<Result<String, String>>,
 }
@@ -83,14 +81,10 @@ impl Wish {
 
     /// Returns what it would do, in words.
     pub(super) fn consequence(&self) -> String {
-        let others = match &self.preview {
-            None => return "asking what it would do to others ...".to_owned(),
-            Some(Err(error)) => return format!("what it would do to others is not known: {error}"),
-            Some(Ok(others)) => others.clone(),
-        };
-        match self.inside {
-            0 => others,
-            inside => format!("is an engine with {inside} workers; {others}"),
+        match &self.preview {
+            None => "asking what it would do to others ...".to_owned(),
+            Some(Err(error)) => format!("what it would do to others is not known: {error}"),
+            Some(Ok(text)) => text.clone(),
         }
     }
 }

@@ -102,11 +102,6 @@ impl Table {
         inside.into_iter()
     }
 
-    /// Returns how many workers are in an engine.
-    pub(super) fn count_inside(&self, engine: &str) -> usize {
-        self.keys_inside(&key(engine)).count()
-    }
-
     /// Returns the row of a worker.
     pub(super) fn row(&self, path: &str) -> Option<&Row> {
         self.rows.get(&key(path))

@@ -177,14 +177,20 @@ impl View {
         let is_gone = |path: &String| batch.uninstalled.contains(path) && !reported.contains(path);
         let mut gone: Vec<String> =
             self.rows.keys().filter(|path| is_gone(path)).cloned().collect();
-        // What was in an engine goes with it.
-        let ended = rows.iter().filter(|row| !row.is_engine).map(|row| &row.path).chain(&gone);
+        // What was in an engine goes with it, also if another one has its place now.
         let is_old_engine = |path: &&String| self.rows.get(*path).is_some_and(|row| row.is_engine);
+        let is_other = |row: &&Row| {
+            let generation = self.rows.get(&row.path).map(|kept| kept.generation);
+            let is_same = row.is_engine && generation == Some(row.generation);
+            !is_same || batch.uninstalled.contains(&row.path)
+        };
+        let ended = rows.iter().filter(is_other).map(|row| &row.path).chain(&gone);
         let ended: Vec<String> =
             ended.filter(is_old_engine).map(|path| format!("{path}/")).collect();
         for below in &ended {
             let inner = self.rows.range(below.clone()..).map(|(path, _)| path);
-            gone.extend(inner.take_while(|path| path.starts_with(below)).cloned());
+            let inner = inner.take_while(|path| path.starts_with(below));
+            gone.extend(inner.filter(|path| !reported.contains(*path)).cloned());
         }
         gone.sort();
         gone.dedup();
@@ -326,6 +332,29 @@ mod tests {
         assert_eq!(change.gone, ["/a/site/x", "/a/site/y", "/a/z"]);
         let left: Vec<_> = view.rows.keys().map(String::as_str).collect();
         assert_eq!(left, ["/a/site", "/a/site2"]);
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_in_an_engine_goes_when_another_one_has_its_place()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let inner =
+            json!({"x": worker("/a/site/x", "running"), "y": worker("/a/site/y", "running")});
+        let workers = json!({"site": engine(&inner)});
+        let mut next = engine(&json!({"x": worker("/a/site/x", "starting")}));
+        next["generation"] = json!(2);
+        for (site, kind) in [
+            (next.clone(), "ended"),
+            (engine(&json!({"x": worker("/a/site/x", "starting")})), "removed"),
+        ] {
+            let mut view = View::new(&report(workers.clone())?, str::to_owned);
+            let mut batch = Batch::default();
+            batch.add(&event(1, "/a/site", kind)?);
+
+            let change = view.update(&report(json!({"site": site}))?, batch);
+
+            assert_eq!(change.gone, ["/a/site/y"], "{kind}");
+        }
         Ok(())
     }
 

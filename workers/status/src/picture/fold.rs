@@ -97,8 +97,9 @@ impl Picture {
         for node in self.nodes.iter_mut().filter(|node| node.inner.is_some()) {
             let share = left / engines;
             engines -= 1;
+            let is_open = node.is_open(open);
             let Some(inner) = &mut node.inner else { continue };
-            if open.contains(&node.path) {
+            if is_open {
                 if inner.count() > READABLE {
                     inner.cut(READABLE, open);
                 }
@@ -129,7 +130,7 @@ impl Picture {
             users[edge.input].push(edge.user);
         }
         let all = 0..self.nodes.len();
-        let is_open = |at: &usize| open.contains(&self.nodes[*at].path);
+        let is_open = |at: &usize| self.nodes[*at].is_open(open);
         let opened: Vec<usize> = all.clone().filter(is_open).take(most).collect();
         let most = most - opened.len();
         let mut kept = BTreeSet::new();
@@ -206,6 +207,12 @@ type Near = (usize, (Stroke, bool));
 impl Node {
     fn is_in_trouble(&self) -> bool {
         self.look == Look::Trouble || self.inner.as_ref().is_some_and(Picture::has_trouble)
+    }
+
+    /// Whether it, or anything in it, was opened.
+    fn is_open(&self, open: &BTreeSet<String>) -> bool {
+        let mut inside = self.inner.iter().flat_map(|inner| &inner.nodes);
+        open.contains(&self.path) || inside.any(|node| node.is_open(open))
     }
 
     fn stands_for(&self) -> usize {
@@ -366,6 +373,16 @@ mod tests {
 
         // The tenth of the chain is in trouble: what it needs, and its user.
         assert_eq!((closed.nodes.len(), open.nodes.len(), small.nodes.len()), (11, 71, 150));
+        // In an engine that is well, too.
+        let mut site = chain(1, &[]);
+        site.nodes[0].path = "site".to_owned();
+        let mut homes = chain(1, &[]);
+        homes.nodes.extend((1..300).map(|at| node(&format!("home{at}"), Look::Well)));
+        homes.edges = (1..300).map(|at| edge(0, at)).collect();
+        site.nodes[0].inner = Some(homes);
+        let open = site.readable(&BTreeSet::from(["home3".to_owned()]));
+        let inner = open.nodes[0].inner.as_ref().map(|inner| inner.nodes.len());
+        assert_eq!(inner, Some(150));
     }
 
     #[test]

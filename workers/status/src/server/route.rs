@@ -370,10 +370,18 @@ impl Served {
                 for paths in [&mut preview.bounced, &mut preview.stopped] {
                     paths.retain(|other| other != path);
                 }
-                Ok(json(StatusCode::OK, &Preview::from(preview)))
+                let inside = self.count_inside(path).await;
+                Ok(json(StatusCode::OK, &Preview { inside, ..preview.into() }))
             }
             Err(error) => Err(self.unchanged(path, &error).await),
         }
+    }
+
+    /// Returns how many workers are in the engine at a path; 0 if none is there.
+    async fn count_inside(&self, path: &str) -> usize {
+        let Some(engine) = self.engine.engine_at(path) else { return 0 };
+        let nodes = engine.graph().await.map_or_else(Vec::new, |graph| graph.nodes);
+        nodes.iter().filter(|node| node.state != WorkerState::Absent).count()
     }
 
     /// Refuses with why an engine does not change a worker.

@@ -45,10 +45,13 @@ pub struct Preview {
     pub bounced: Vec<String>,
     /// The paths of the workers that would be stopped and could not start again.
     pub stopped: Vec<String>,
+    /// How many workers are in the one that it is about, if that is an engine.
+    #[serde(default)]
+    pub inside: usize,
 }
 
 impl Preview {
-    /// Returns it in words, such as `bounces also a, b and 3 more`. Of each list at most so many names are said, as
+    /// Returns it in words, such as `bounces also a, b and 3 more`. What it does in other engines is not in it. Of each list at most so many names are said, as
     /// `name` writes them.
     pub fn in_words(&self, most: usize, name: fn(&str) -> String) -> String {
         let part = |(verb, paths): (&str, &[String])| {
@@ -61,11 +64,14 @@ impl Preview {
             (!paths.is_empty()).then(|| format!("{verb} also {}{more}", names.join(", ")))
         };
         let parts = [("bounces", &*self.bounced), ("stops", &*self.stopped)].map(part);
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => "bounces no other worker".to_owned(),
-            false => parts.join("; "),
+        let mut parts: Vec<_> = parts.into_iter().flatten().collect();
+        if parts.is_empty() {
+            parts.push("bounces no other worker of its engine".to_owned());
         }
+        if self.inside > 0 {
+            parts.insert(0, format!("concerns the {} workers in it", self.inside));
+        }
+        parts.join("; ")
     }
 }
 
@@ -77,11 +83,14 @@ mod tests {
     fn a_preview_names_the_first_and_counts_the_others() {
         let paths = |names: &[&str]| names.iter().map(|name| format!("/agent/{name}")).collect();
         let words = |bounced: &[&str], stopped: &[&str]| {
-            let preview = Preview { bounced: paths(bounced), stopped: paths(stopped) };
+            let preview = Preview { bounced: paths(bounced), stopped: paths(stopped), inside: 0 };
             preview.in_words(2, str::to_uppercase)
         };
 
-        assert_eq!(words(&[], &[]), "bounces no other worker");
+        assert_eq!(words(&[], &[]), "bounces no other worker of its engine");
+        let engine = Preview { inside: 7, ..Preview::default() };
+        let told = "concerns the 7 workers in it; bounces no other worker of its engine";
+        assert_eq!(engine.in_words(2, str::to_owned), told);
         assert_eq!(words(&["a", "b"], &[]), "bounces also A, B");
         assert_eq!(words(&["a"], &["b", "c", "d"]), "bounces also A; stops also B, C and 1 more");
     }

@@ -58,7 +58,7 @@ impl From<engine::WorkerReport> for WorkerReport {
 
 impl From<engine::Preview> for Preview {
     fn from(preview: engine::Preview) -> Self {
-        Self { bounced: preview.bounced, stopped: preview.stopped }
+        Self { bounced: preview.bounced, stopped: preview.stopped, inside: 0 }
     }
 }
 

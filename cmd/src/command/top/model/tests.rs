@@ -172,6 +172,26 @@ fn a_worker_that_is_gone_leaves_the_table_though_a_report_was_begun_after_that()
 }
 
 #[test]
+fn a_worker_that_was_reported_while_it_was_being_uninstalled_leaves_the_table() -> TestResult {
+    let mut clock = Clock { now: Instant::now() };
+    let mut model = Model::new(false);
+    model.connected("life");
+    assert_eq!(model.questions(clock.now), [Question::Report(None)]);
+    model.event(event((2, "b", "uninstalled"))?);
+    model.event(event((9, "b", "removed"))?);
+    let workers = [("a", "running", 1), ("b", "stopping", 5)];
+    model.answered(&Question::Report(None), answer(&workers)?, clock.now);
+
+    clock.pass(1_000);
+    let question = Question::Report(Some(9));
+    assert!(model.questions(clock.now).contains(&question));
+    model.answered(&question, answer(&[("a", "running", 9)])?, clock.now);
+
+    assert_eq!(states(&model), [("a", "running")]);
+    Ok(())
+}
+
+#[test]
 fn what_happens_in_the_moment_of_a_report_may_not_be_in_it() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3), ("b", "running", 3)])?;
 

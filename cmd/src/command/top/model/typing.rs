@@ -113,9 +113,7 @@ impl Model {
             return;
         }
         let Some(path) = self.subject() else { return };
-        let inside = self.table.count_inside(&path);
-        self.prompt =
-            Some(Prompt::Reason(Wish { act, path, inside, preview: None }, String::new()));
+        self.prompt = Some(Prompt::Reason(Wish { act, path, preview: None }, String::new()));
         self.is_wish_asked = false;
     }
 }

@@ -120,14 +120,16 @@ async function change(name) {
     } catch (error) { $("notice").textContent = `${name} ${path}: ${error.message}`; }
   };
   dialog.showModal();
-  let effect;
+  // It may be closed when the answer comes, and opened for another worker.
+  const isOpen = () => dialog.onclose === opened;
   try {
     const target = `/api/preview?act=${name}&path=${encodeURIComponent(path)}`;
-    effect = "It " + (await (await ask(target)).json()).text + ".";
-  } catch (error) { effect = `What it does to others is not known: ${error.message}`; }
-  // It may be closed by now, and opened for another worker.
-  if (dialog.onclose !== opened) return;
-  $("effect").textContent = effect;
-  $("effect").dataset.known = path;
-  yes.disabled = false;
+    const { text } = await (await ask(target)).json();
+    if (!isOpen()) return;
+    $("effect").textContent = `It ${text}.`;
+    $("effect").dataset.known = path;
+    yes.disabled = false;
+  } catch (error) {
+    if (isOpen()) $("effect").textContent = `What it does to others is not known: ${error.message}`;
+  }
 }
