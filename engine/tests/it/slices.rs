@@ -7,9 +7,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crankcase_engine::manifold::Up;
 use crankcase_engine::{
-    Change, ChangeError, Engine, EventKind, Events, Exit, Manifold, Name, Nested, Notice,
-    WorkerState,
+    Change, ChangeError, Engine, EventKind, Events, Exit, Manifold, Name, Nested, Notice, Outcome,
+    WorkerReport, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, test_engine};
 
@@ -228,6 +229,41 @@ async fn what_takes_the_place_of_a_part_stays_when_the_engine_takes_itself_out()
     let report = engine.report().await;
     let left = report.workers.into_keys().filter(|name| !name.starts_with('n'));
     assert_eq!(left.collect::<Vec<_>>(), ["b"]);
+    Ok(clean_kill(engine).await?)
+}
+
+async fn idle(up: Up<()>) -> Outcome {
+    up.ready(()).wait().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_report_that_is_asked_for_while_a_change_spreads_shows_all_that_it_stops() -> TestResult {
+    let engine = test_engine().event_capacity(8 * MANY).build()?;
+    engine.install(A, Script::new().offering((1_u32,), ())).await?;
+    // The change reaches those last that the report comes to first.
+    let mut chain = Change::new();
+    for index in 0..MANY {
+        let name = Name::<()>::parse(&format!("n{index}"))?;
+        let link = Manifold::builder();
+        let link = match index + 1 {
+            MANY => link.inputs(A).run(|_, up| idle(up)),
+            next => link.inputs(Name::<()>::parse(&format!("n{next}"))?).run(|(), up| idle(up)),
+        };
+        chain = chain.install(name, link);
+    }
+    engine.apply(chain).await?;
+    engine.settled().await?;
+    let mut events = EventRecorder::new(&engine);
+
+    let (bounce, report) = (engine.bounce(A), engine.report());
+    let (bounced, report) = tokio::join!(bounce, report);
+
+    bounced?;
+    let event = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
+    let is_old = |worker: &&WorkerReport| worker.last_event < Some(event.sequence);
+    let old = report.workers.values().filter(is_old).count();
+    assert_eq!((report.workers.len(), old), (MANY + 1, 0));
     Ok(clean_kill(engine).await?)
 }
 
