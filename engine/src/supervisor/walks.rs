@@ -20,13 +20,14 @@ impl EventLoop {
     ///
     /// In an engine of at most [`NAMES`] names each walk is over in one turn, and shows one moment.
     pub(super) fn advance_walks(&mut self) -> bool {
+        if self.walks.is_empty() {
+            return false;
+        }
         if self.registry.machine.is_spreading() {
-            return !self.walks.is_empty();
+            return true;
         }
-        if !self.walks.is_empty() {
-            // So that the reports have the numbers of all events so far.
-            self.hand_over_events();
-        }
+        // So that the reports have the numbers of all events so far.
+        self.hand_over_events();
         let mut left = NAMES;
         while left > 0
             && let Some(mut walk) = self.walks.pop_front()

@@ -188,15 +188,21 @@ async fn a_worker_that_waits_changes_with_its_inputs() -> TestResult {
     Ok(clean_kill(engine).await?)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_worker_that_closes_changed_with_what_makes_it_close() -> TestResult {
-    let (engine, script) = (test_engine().build()?, Script::new());
-    let mut events = EventRecorder::new(&engine);
+/// Runs a chain of three, whose last one is a script's and does not stop when it is told to.
+async fn run_chain(engine: &Engine, script: &Script) -> TestResult {
     engine.install(A, Script::new().offering((1_u32,), ())).await?;
     engine.install(B, add_one(A)).await?;
     engine.install(C, script.manifold(B)).await?;
     engine.running(C).await?;
     script.ignore_stop();
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_closes_changed_with_what_makes_it_close() -> TestResult {
+    let (engine, script) = (test_engine().build()?, Script::new());
+    let mut events = EventRecorder::new(&engine);
+    run_chain(&engine, &script).await?;
 
     let bounce = engine.bounce(A);
     let bounced = events.wait_for_kind("/a", |kind| *kind == EventKind::Bounced).await?;
@@ -223,11 +229,7 @@ async fn a_worker_that_closes_changed_with_what_makes_it_close() -> TestResult {
 async fn a_worker_waits_since_what_makes_its_input_close() -> TestResult {
     let (engine, script, failing) = (test_engine().build()?, Script::new(), Script::new());
     let mut events = EventRecorder::new(&engine);
-    engine.install(A, Script::new().offering((1_u32,), ())).await?;
-    engine.install(B, add_one(A)).await?;
-    engine.install(C, script.manifold(B)).await?;
-    engine.running(C).await?;
-    script.ignore_stop();
+    run_chain(&engine, &script).await?;
     failing.fail_start(Exit::failed("not yet"));
     let late = Name::<()>::new("late");
     engine.install(late, failing.manifold(B)).await?;

@@ -1,6 +1,7 @@
 //! The worker that answers on the control socket.
 
 mod answer;
+mod control;
 mod extension;
 mod follow;
 mod query;
@@ -108,7 +109,7 @@ impl ControlConfig {
 /// | `GET /v1/report[?path=][&depth=][&only=][&since=][&inputs=][&details=]` | the report of an engine or a worker, or a [part](crate::wire::Selection) of it |
 /// | `GET /v1/counts[?path=]` | how many workers of an engine are in which state |
 /// | `GET /v1/why?path=` | the chain from a worker to the root cause |
-/// | `GET /v1/preview?path=&act=` | what `bounce`, `park` or `unpark` would do besides |
+/// | `GET /v1/preview?path=&act=` | what `bounce`, `park` or `unpark` would do to other workers |
 /// | `GET /v1/graph[?path=[&depth=][&most=]]` | the graphs of all engines, of one, or near a worker |
 /// | `GET /v1/events[?since=[&life=]]` | the life of the agent, then a line for each event, and for those that were missed |
 /// | `POST /v1/bounce` | a bounce, with who asks and why |

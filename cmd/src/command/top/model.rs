@@ -148,7 +148,7 @@ impl Model {
         }
         // The agent's own engine has no row.
         if path.matches('/').count() >= 2 {
-            self.news.note(event);
+            self.needs_whole |= self.news.note(event);
         }
     }
 
@@ -159,7 +159,6 @@ impl Model {
             return if is_ready { vec![self.begin(Question::Connect, now)] } else { Vec::new() };
         }
         let mut questions = take(&mut self.confirmed);
-        self.needs_whole |= self.news.needs_whole();
         let first = self.news.first();
         if self.paces.report.is_ready(now) && (self.needs_whole || first.is_some()) {
             let since = first.filter(|_| !self.needs_whole);

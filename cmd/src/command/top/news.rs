@@ -19,19 +19,20 @@ pub(super) struct News {
     moments: BTreeMap<String, u64>,
     /// The workers that were uninstalled after the last report of all, and when, until that was asked for.
     gone: BTreeMap<String, (String, u64)>,
-    needs_whole: bool,
 }
 
 impl News {
-    pub(super) fn note(&mut self, event: &Event) {
+    /// Takes note of an event. Returns whether a report of all is needed because of it.
+    pub(super) fn note(&mut self, event: &Event) -> bool {
         let Event { path, at, sequence, .. } = event;
+        let mut needs_whole = false;
         match event.kind() {
             "uninstalled" | "removed" if !is_before(at, self.whole_at.as_ref()) => {
                 // The later one counts: a report may have been begun between the two.
                 self.gone.insert(path.clone(), (at.clone(), *sequence));
             }
             // Another worker of the same name: nothing that was in the other one counts.
-            "installed" => self.needs_whole |= self.gone.remove(path).is_some(),
+            "installed" => needs_whole = self.gone.remove(path).is_some(),
             _ => {}
         }
         if !is_before(at, self.reported_at.as_ref()) {
@@ -39,19 +40,15 @@ impl News {
         }
         if self.moments.len() > KEPT {
             self.moments.clear();
-            self.needs_whole = true;
+            needs_whole = true;
         }
+        needs_whole
     }
 
-    /// Returns the number of the first event of which not all may be in the table.
+    /// Returns the number of the first event that the table may not show yet.
     pub(super) fn first(&self) -> Option<u64> {
         let gone = self.gone.values().map(|(_, sequence)| *sequence);
         self.moments.values().copied().chain(gone).min()
-    }
-
-    /// Returns whether a report of all is needed, and forgets that.
-    pub(super) fn needs_whole(&mut self) -> bool {
-        take(&mut self.needs_whole)
     }
 
     /// Takes note that a report is asked for. Returns the workers that are gone.

@@ -234,7 +234,7 @@ impl Routes {
         Ok(json(StatusCode::OK, &answer))
     }
 
-    /// Answers with what an act would do besides, in words.
+    /// Answers with what an act would do to other workers, in words.
     async fn preview(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
         let preview = self.client().await?.preview(act, path).await?;
         let text = preview.in_words(NAMED, self.config.name);

@@ -41,7 +41,7 @@ impl Picture {
         self
     }
 
-    /// Makes equal siblings one box, but not those of which one is in `open`; adds their siblings there.
+    /// Makes one box of equal siblings. If one of them is in `open`, they stay apart, and all of them are added to `open`.
     fn fold(&mut self, open: &mut BTreeSet<String>) {
         for inner in self.nodes.iter_mut().filter_map(|node| node.inner.as_mut()) {
             inner.fold(open);

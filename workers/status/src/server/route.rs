@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Change, ChangeError, Engine, Name, Stop, WhyStep, WorkerState};
+use crankcase_engine::{Engine, Name, Stop, WhyStep, WorkerState};
 use crankcase_workers::read_json;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
@@ -15,13 +15,14 @@ use tokio::time::timeout;
 
 use super::Served;
 use super::answer::{Refusal, json};
+use super::control::act_of;
 use super::extension::Extension;
 use super::follow::EventLines;
 use super::query::Query;
 use crate::http::{Body, Peer, Streamed, Unread, read_body, respond};
 use crate::wire::{
-    Act, ControlRequest, Controlled, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN,
-    Preview, Selection, Subject, WhyAnswer, WorkerReport,
+    Act, ControlRequest, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN, Selection, Subject,
+    WhyAnswer, WorkerReport,
 };
 
 /// In how many nested engines a name is looked for that is not where it was asked for.
@@ -32,27 +33,6 @@ const NEAR_STEPS: u64 = 1;
 
 /// How many users of one worker a graph near a worker has, if that is not asked for.
 const NEAR_USERS: u64 = 20;
-
-/// Returns what a request with this target asks for.
-fn act_of(target: &str) -> Option<Act> {
-    Act::read(target.strip_prefix("/v1/")?)
-}
-
-fn change_of(act: Act, name: Name<()>) -> Change {
-    match act {
-        Act::Bounce => Change::new().bounce(name),
-        Act::Park => Change::new().park(name),
-        Act::Unpark => Change::new().unpark(name),
-    }
-}
-
-fn done_of(act: Act, path: String) -> Controlled {
-    match act {
-        Act::Bounce => Controlled::Bounced(path),
-        Act::Park => Controlled::Parked(path),
-        Act::Unpark => Controlled::Unparked(path),
-    }
-}
 
 impl Served {
     /// Answers a request, one way or another.
@@ -112,7 +92,12 @@ impl Served {
         }
         if let Some(act) = act_of(target) {
             query.finish()?;
-            return self.control(act, request, &peer).await;
+            let request: ControlRequest = self.read(request).await?;
+            whole(&peer)?;
+            for (field, text) in [("who", &request.who), ("why", &request.why)] {
+                check_text(field, text)?;
+            }
+            return self.control(act, request, user_of(&peer)?).await;
         }
         self.look(target, query, peer, stop).await
     }
@@ -171,7 +156,7 @@ impl Served {
         }
     }
 
-    fn absolute(&self, path: &str) -> String {
+    pub(super) fn absolute(&self, path: &str) -> String {
         match path.trim_end_matches('/') {
             "" => self.engine.path().to_owned(),
             path => self.engine.path_of(path).into_owned(),
@@ -179,7 +164,7 @@ impl Served {
     }
 
     /// Refuses the path of the engine that is reported, where only one of its workers will do.
-    fn refuse_engine(&self, path: &str) -> Result<(), Refusal> {
+    pub(super) fn refuse_engine(&self, path: &str) -> Result<(), Refusal> {
         if path != self.engine.path() {
             return Ok(());
         }
@@ -190,7 +175,7 @@ impl Served {
     }
 
     /// Finds the engine of a worker, and its name there; refuses with what is wrong on the way.
-    async fn find(&self, path: &str) -> Result<(Engine, Name<()>), Refusal> {
+    pub(super) async fn find(&self, path: &str) -> Result<(Engine, Name<()>), Refusal> {
         match self.engine.find(path) {
             Some(found) => Ok(found),
             None => Err(self.unknown(path).await),
@@ -198,7 +183,7 @@ impl Served {
     }
 
     /// Refuses a path that leads to no worker, and says what is wrong with it.
-    async fn unknown(&self, path: &str) -> Refusal {
+    pub(super) async fn unknown(&self, path: &str) -> Refusal {
         let Some(why) = self.engine.why(path).await else { return Refusal::unknown_path(path) };
         let Some(step) = why.steps.first() else { return Refusal::unknown_path(path) };
         match step.state {
@@ -337,59 +322,6 @@ impl Served {
         };
         let lines = Streamed::new(EventLines::new(&self.life, events), (stop, permit), peer);
         Ok(respond(StatusCode::OK, "application/x-ndjson", lines.boxed()))
-    }
-
-    async fn control(
-        &self,
-        act: Act,
-        request: Request<Incoming>,
-        peer: &Peer,
-    ) -> Result<Response<Body>, Refusal> {
-        let request: ControlRequest = self.read(request).await?;
-        whole(peer)?;
-        for (field, text) in [("who", &request.who), ("why", &request.why)] {
-            check_text(field, text)?;
-        }
-        let path = self.absolute(&request.path);
-        self.refuse_engine(&path)?;
-        let (engine, name) = self.find(&path).await?;
-        let who = format!("{} (uid {})", request.who, user_of(peer)?);
-        tracing::info!(%act, path, who, why = request.why, "a change of a worker was asked for");
-        match engine.asked_by(who, request.why).apply(change_of(act, name)).await {
-            Ok(()) => Ok(json(StatusCode::OK, &done_of(act, path))),
-            Err(error) => Err(self.unchanged(&path, &error).await),
-        }
-    }
-
-    /// Answers with what an act would do besides.
-    async fn preview(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
-        self.refuse_engine(path)?;
-        let (engine, name) = self.find(path).await?;
-        match engine.preview(change_of(act, name)).await {
-            Ok(mut preview) => {
-                for paths in [&mut preview.bounced, &mut preview.stopped] {
-                    paths.retain(|other| other != path);
-                }
-                let inside = self.count_inside(path).await;
-                Ok(json(StatusCode::OK, &Preview { inside, ..preview.into() }))
-            }
-            Err(error) => Err(self.unchanged(path, &error).await),
-        }
-    }
-
-    /// Returns how many workers are in the engine at a path; 0 if none is there.
-    async fn count_inside(&self, path: &str) -> usize {
-        let Some(engine) = self.engine.engine_at(path) else { return 0 };
-        let nodes = engine.graph().await.map_or_else(Vec::new, |graph| graph.nodes);
-        nodes.iter().filter(|node| node.state != WorkerState::Absent).count()
-    }
-
-    /// Refuses with why an engine does not change a worker.
-    async fn unchanged(&self, path: &str, error: &ChangeError) -> Refusal {
-        match error {
-            ChangeError::NotInstalled { .. } => self.unknown(path).await,
-            error => Refusal::of_change(error),
-        }
     }
 
     /// Reads the body of a request.

@@ -21,7 +21,7 @@ pub struct Graph {
     pub path: String,
     /// The names.
     pub nodes: Vec<GraphNode>,
-    /// Who uses whom.
+    /// The inputs of each name.
     pub edges: Vec<GraphEdge>,
 }
 
