@@ -17,7 +17,6 @@
 //!    list of workers left behind are not sliced either.
 
 pub(crate) mod applied;
-pub(crate) mod ask;
 pub(crate) mod call;
 mod check;
 mod circles;
@@ -41,6 +40,7 @@ mod report;
 mod sets;
 mod shutdown;
 mod slot;
+pub(crate) mod snapshot;
 mod state;
 mod timers;
 pub(crate) mod tree;

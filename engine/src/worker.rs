@@ -12,6 +12,7 @@ pub(crate) mod message;
 pub(crate) mod metrics;
 pub(crate) mod observe;
 pub(crate) mod publish;
+pub(crate) mod reporter;
 pub(crate) mod selections;
 pub(crate) mod stop;
 pub(crate) mod task;

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::input::{Given, Inputs};
 use super::{Body, Definition, Manifold};
-use crate::seen::report::{self, Detail, Reporter};
+use crate::seen::report::{self, Detail, ReportFn};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::context::{Context, Health};
@@ -179,7 +179,7 @@ offers!(A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7);
 pub struct Up<O> {
     ctx: Context,
     follower: Follower,
-    reporter: Option<Reporter>,
+    reporter: Option<ReportFn>,
     is_ready: bool,
     offers: PhantomData<fn(O)>,
 }

@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 
 use super::input::{Given, Inputs};
 use super::{Body, Definition, Kinds, Manifold};
-use crate::seen::report::{self, Detail, Reporter};
+use crate::seen::report::{self, Detail, ReportFn};
 use crate::vocabulary::exit::Exit;
 use crate::vocabulary::value::{Kind, Value};
 use crate::worker::Worker;
@@ -167,7 +167,7 @@ impl<I, S, W> fmt::Debug for StagedBuilder<I, S, W> {
     }
 }
 
-type MakeReporter<W> = Box<dyn Fn(&W) -> Reporter + Send + Sync>;
+type MakeReporter<W> = Box<dyn Fn(&W) -> ReportFn + Send + Sync>;
 type Output<W> = Box<dyn Fn(&W, &Identity, &mut Changes) -> Value + Send + Sync>;
 
 /// The body of a staged worker's manifold. Most have at most one output.

@@ -410,7 +410,7 @@ fn write_notes(f: &mut fmt::Formatter<'_>, worker: &WorkerReport) -> fmt::Result
 }
 
 /// Returns a worker's own report when called.
-pub(crate) type Reporter =
+pub(crate) type ReportFn =
     Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Detail> + Send>> + Send + Sync>;
 
 /// What a worker reports of itself.
@@ -425,7 +425,7 @@ pub enum Detail {
 }
 
 /// Returns a reporter that calls this function.
-pub(crate) fn reporter<P, F, D>(report: P) -> Reporter
+pub(crate) fn reporter<P, F, D>(report: P) -> ReportFn
 where
     P: Fn() -> F + Send + Sync + 'static,
     F: Future<Output = D> + Send + 'static,

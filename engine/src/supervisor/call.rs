@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::ask::Snapshot;
 use super::job::Job;
 use super::reply::Reply;
+use super::snapshot::Snapshot;
 use crate::change::{ChangeError, Ops, Preview};
 use crate::machine::{Generation, NodeId};
 use crate::seen::event::Origin;

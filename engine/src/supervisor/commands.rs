@@ -92,7 +92,7 @@ impl EventLoop {
             stopper,
             task,
             outputs: Outputs::None,
-            ask: None,
+            reporter: None,
             uptime: Uptime::None,
             is_plain,
             is_obsolete: false,

@@ -4,7 +4,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ask::Ask;
 use super::slot::{LastError, Uptime};
 use super::waits::{Wait, What};
 use super::{Because, EventLoop};
@@ -13,12 +12,13 @@ use crate::machine::{
 };
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::EventRef;
-use crate::seen::report::Reporter;
+use crate::seen::report::ReportFn;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::finish::Finish;
 use crate::worker::latest::{Latest, Published};
 use crate::worker::message::{Message, Note};
+use crate::worker::reporter::Reporter;
 
 /// The least time for dropping what a worker offered. So even a worker without a grace is not stuck
 /// during the short time that its drop takes.
@@ -59,7 +59,7 @@ impl EventLoop {
         node: NodeId,
         generation: Generation,
         outputs: Outputs,
-        reporter: Option<Reporter>,
+        reporter: Option<ReportFn>,
     ) {
         let view = self.registry.machine.view(node);
         let is_told = view.stage > StopStage::Free;
@@ -69,7 +69,7 @@ impl EventLoop {
             return self.discard_of(node, generation, (outputs, reporter));
         };
         if let Some(reporter) = reporter {
-            worker.ask = Some(Ask::new(reporter, worker.stopper.clone()));
+            worker.reporter = Some(Reporter::of(reporter, Some(worker.stopper.clone())));
         }
         worker.outputs = outputs;
         // A worker that was told to stop offers nothing any more.
@@ -112,8 +112,8 @@ impl EventLoop {
         if let Some(worker) = &mut slot.worker {
             worker.uptime = Uptime::None;
             worker.lingers = lingers;
-            if let Some(ask) = worker.ask.take() {
-                self.discard_of(node, generation, ask.withdraw());
+            if let Some(reporter) = worker.reporter.take() {
+                self.discard_of(node, generation, reporter.withdraw());
             }
         }
         self.withdraw(node);
@@ -324,12 +324,13 @@ impl EventLoop {
         }
     }
 
-    fn on_reports(&mut self, node: NodeId, generation: Generation, reporter: Reporter) {
+    fn on_reports(&mut self, node: NodeId, generation: Generation, reporter: ReportFn) {
         let has_ended = self.registry.machine.view(node).phase == Phase::Lingering;
         let Some(worker) = self.registry.worker(node, generation).filter(|_| !has_ended) else {
             return self.discard_of(node, generation, reporter);
         };
-        let before = worker.ask.replace(Ask::new(reporter, worker.stopper.clone()));
+        let reporter = Reporter::of(reporter, Some(worker.stopper.clone()));
+        let before = worker.reporter.replace(reporter);
         if let Some(before) = before {
             self.discard_of(node, generation, before.withdraw());
         }

@@ -3,10 +3,10 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::ask::{Asking, Snapshot};
 use super::last_report::{LastWorker, Summary};
 use super::registry::Registry;
 use super::slot::{FirstStart, LastStart, Slot, Uptime, WorkerSlot};
+use super::snapshot::{Asking, Snapshot};
 use super::state::state_of;
 use super::worker_summary::{RareSummary, WorkerSummary};
 use crate::machine::{Cause, Edge, Need, NodeId, Phase, StopStage, View};
@@ -53,12 +53,12 @@ impl Registry {
             report.left_behind.push(worker.path.clone());
         }
         let name = slot.name().as_str().to_owned();
-        if let Some(ask) = slot.worker.as_ref().and_then(|worker| worker.ask.clone()) {
+        if let Some(reporter) = slot.worker.as_ref().and_then(|worker| worker.reporter.clone()) {
             let settings = slot.manifold.as_ref().and_then(|m| m.settings.as_ref());
             let own = settings.and_then(|settings| settings.report_deadline);
             let deadline = own.unwrap_or(self.environment.policy.report_deadline);
             let runtime = self.environment.runtime_of(settings.map(|settings| &**settings)).clone();
-            asks.push(Asking { name: name.clone(), ask, deadline, runtime });
+            asks.push(Asking { name: name.clone(), reporter, deadline, runtime });
         }
         report.workers.insert(name, worker);
     }

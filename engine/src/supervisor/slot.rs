@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::ask::Ask;
 use crate::machine::{Cause, Generation, NodeId, Port};
 use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
@@ -25,6 +24,7 @@ use crate::vocabulary::ticks::TICK;
 use crate::vocabulary::value::{Kind, Outputs, Value};
 use crate::worker::host::Environment;
 use crate::worker::launch::Declaration;
+use crate::worker::reporter::Reporter;
 use crate::worker::stop::Stopper;
 use crate::worker::stop::cell::Degraded;
 
@@ -124,7 +124,7 @@ pub(super) struct WorkerSlot {
     pub(super) stopper: Stopper,
     pub(super) task: Option<AbortHandle>,
     pub(super) outputs: Outputs,
-    pub(super) ask: Option<Arc<Ask>>,
+    pub(super) reporter: Option<Arc<Reporter>>,
     pub(super) uptime: Uptime,
     /// Whether dropping its outputs runs no foreign code and frees little memory. Set at the start,
     /// because the manifold may be replaced later.

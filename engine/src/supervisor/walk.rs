@@ -1,7 +1,7 @@
 //! The state of a walk over all names.
 
-use super::ask::Snapshot;
 use super::reply::Reply;
+use super::snapshot::Snapshot;
 use crate::seen::graph::Graph;
 
 /// A walk over all names: how far it has come, and what it has found.

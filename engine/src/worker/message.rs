@@ -6,7 +6,7 @@ use super::finish::Finish;
 use super::latest::Latest;
 use crate::machine::{Generation, NodeId};
 use crate::seen::event::Origin;
-use crate::seen::report::Reporter;
+use crate::seen::report::ReportFn;
 use crate::vocabulary::name::Text;
 use crate::vocabulary::value::Outputs;
 
@@ -25,7 +25,7 @@ pub(crate) enum Message {
         node: NodeId,
         generation: Generation,
         outputs: Outputs,
-        reporter: Option<Reporter>,
+        reporter: Option<ReportFn>,
     },
     Ended {
         node: NodeId,
@@ -52,7 +52,7 @@ pub(crate) enum Message {
     Reports {
         node: NodeId,
         generation: Generation,
-        reporter: Reporter,
+        reporter: ReportFn,
     },
     /// A worker notes what it has done. The name is that of the worker, whose node may be another's by now.
     Noted(Box<Note>),

@@ -24,7 +24,7 @@ use super::message::Message;
 use super::publish::{Changes, Handoff};
 use super::stop::Stop;
 use super::wrap::{WrapPoint, Wrapped};
-use crate::seen::report::Reporter;
+use crate::seen::report::ReportFn;
 use crate::vocabulary::exit::{Exit, Outcome, Panicked};
 use crate::vocabulary::value::Outputs;
 
@@ -35,7 +35,7 @@ pub(crate) const NEVER_UP: &str =
 /// The outputs and the reporter of a worker that is up.
 pub(crate) struct Offered {
     pub(crate) outputs: Outputs,
-    pub(crate) reporter: Option<Reporter>,
+    pub(crate) reporter: Option<ReportFn>,
 }
 
 impl Offered {

@@ -161,6 +161,43 @@ async fn engines_that_give_no_report_are_looked_into_within_one_deadline() -> Te
 }
 
 #[tokio::test(start_paused = true)]
+async fn reports_at_the_same_time_have_the_report_of_a_nested_engine_all() -> TestResult {
+    let engine = test_engine().build()?;
+    let start = |(), ctx: Context| async move {
+        let nested = test_engine().build_nested(&ctx)?;
+        for (name, delay) in [(PAGE, 0), (DISK, 600)] {
+            let reporter = move || async move {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
+                serde_json::json!(7)
+            };
+            let page = Manifold::builder().start(|(), _ctx| async { Ok(Idle) });
+            let page = page.output(|_| 1_u32).report(move |_| reporter).build();
+            nested.install(name, page).await?;
+        }
+        Ok::<NestedEngine, Exit>(nested)
+    };
+    let site = Manifold::builder().start(start).output(|engine| Engine::clone(engine));
+    engine.install(SITE, site.report(|engine| engine.reporter()).build()).await?;
+    let nested = engine.output(SITE).await?;
+    nested.running(PAGE).await?;
+    nested.running(DISK).await?;
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        engine.report().await
+    };
+
+    let (first, second) = tokio::join!(engine.report(), later);
+
+    let first = &serde_json::to_value(first)?["workers"]["site"]["report"]["workers"];
+    assert_eq!((&first["page"]["report"], &first["disk"]["report"]), (&7.into(), &7.into()));
+    // The nested engine was asked again after 600 ms, and the second caller waits until 1,010 ms.
+    let second = &serde_json::to_value(second)?["workers"]["site"]["report"]["workers"];
+    assert_eq!(second["page"]["report"], 7);
+    assert_eq!(second["disk"]["reporter"], "no answer within 369ms");
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_engines_workers_stop_before_it_counts_as_stopped() -> TestResult {
     let (engine, journal) = (test_engine().build()?, Journal::new());
     let page = Script::new().recorded_in(&journal);

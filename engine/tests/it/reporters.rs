@@ -1,15 +1,20 @@
 //! Workers that report of themselves, in time or not.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use crankcase_engine::{Detail, Manifold, Name};
+use crankcase_engine::owner::{NoReport, Reporter};
+use crankcase_engine::{Detail, Manifold, Name, Report};
 use crankcase_testing::{clean_kill, test_engine};
+use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::Notify;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::threads::SHORT;
@@ -90,6 +95,190 @@ async fn a_reporter_is_asked_again_after_it_has_answered() -> TestResult {
     Ok(clean_kill(engine).await?)
 }
 
+/// Returns a manifold whose reporter tells of each call, and answers after `delay` with what `state`
+/// was at the call.
+fn reporting(
+    state: &Arc<AtomicU32>,
+    called: mpsc::UnboundedSender<()>,
+    delay: Duration,
+) -> Manifold {
+    let state = Arc::clone(state);
+    let reporter = move || {
+        let seen = state.load(Ordering::Relaxed);
+        let _ = called.send(());
+        async move {
+            tokio::time::sleep(delay).await;
+            json!(seen)
+        }
+    };
+    Manifold::builder()
+        .start(|(), _ctx| async { Ok(Idle) })
+        .output(|_| 1_u32)
+        .report(move |_| reporter.clone())
+        .build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn reports_that_are_asked_for_meanwhile_share_the_next_answer() -> TestResult {
+    let engine = test_engine().build()?;
+    let (state, (called, mut calls)) = (Arc::new(AtomicU32::new(1)), mpsc::unbounded_channel());
+    engine.install(A, reporting(&state, called, Duration::from_millis(100))).await?;
+    engine.running(A).await?;
+
+    let meanwhile = async {
+        calls.recv().await;
+        state.store(2, Ordering::Relaxed);
+        tokio::join!(engine.report(), engine.report())
+    };
+    let (first, (second, third)) = tokio::join!(engine.report(), meanwhile);
+
+    let own = |report: Report| report.workers["a"].report.clone();
+    assert_eq!(own(first), Some(json!(1).into()));
+    assert_eq!((own(second), own(third)), (Some(json!(2).into()), Some(json!(2).into())));
+    calls.recv().await.ok_or("it was not asked again")?;
+    assert!(calls.is_empty());
+    Ok(clean_kill(engine).await?)
+}
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Returns a reporter that never answers.
+fn silent() -> Arc<Reporter> {
+    Reporter::new(std::future::pending::<serde_json::Value>, None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_caller_waits_for_a_reporter_that_was_withdrawn() -> TestResult {
+    let reporter = silent();
+    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let first = ask();
+    tokio::task::yield_now().await;
+    let queued = ask();
+    let began = Instant::now();
+
+    drop(reporter.withdraw());
+
+    for answer in [first, queued, ask()] {
+        assert!(matches!(answer.await, Err(NoReport::Gone)));
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_asks_when_an_answer_is_late_is_refused() -> TestResult {
+    let reporter = silent();
+    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let first = ask();
+    tokio::time::advance(LIMIT - Duration::from_millis(1)).await;
+    let mut second = pin!(ask());
+    assert!(poll_once(second.as_mut()).is_pending());
+    tokio::time::advance(Duration::from_millis(1)).await;
+
+    assert!(matches!(ask().await, Err(NoReport::Late)));
+    assert!(poll_once(second.as_mut()).is_pending());
+    drop(first);
+    Ok(())
+}
+
+#[test]
+fn no_caller_waits_for_a_runtime_that_is_gone() -> TestResult {
+    let reporter = silent();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let handle = runtime.handle().clone();
+    drop(runtime);
+
+    for _ in 0..2 {
+        assert!(matches!(block_on(reporter.ask(LIMIT, &handle)), Err(NoReport::Gone)));
+    }
+    Ok(())
+}
+
+/// Asks again when it is woken, and then panics.
+struct AskAgain {
+    reporter: Arc<Reporter>,
+    runtime: Handle,
+    asked: Mutex<Option<Answer>>,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Detail, NoReport>> + Send>>;
+
+impl Wake for AskAgain {
+    fn wake(self: Arc<Self>) {
+        *self.asked.lock() = Some(Box::pin(self.reporter.ask(LIMIT, &self.runtime)));
+        panic!("a waker that panics");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waker_that_asks_again_and_panics_takes_no_answer_away() -> TestResult {
+    let reporter = Reporter::new(|| std::future::ready(json!(1)), None);
+    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let (mut first, mut second) = (pin!(ask()), pin!(ask()));
+    let again = Arc::new(AskAgain {
+        reporter: Arc::clone(&reporter),
+        runtime: Handle::current(),
+        asked: Mutex::default(),
+    });
+    let waker = Waker::from(Arc::clone(&again));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(poll_once(second.as_mut()).is_pending());
+
+    assert_eq!(second.await?, json!(1).into());
+
+    let asked = again.asked.lock().take().ok_or("the waker was not woken")?;
+    assert_eq!(asked.await?, json!(1).into());
+    assert_eq!(first.await?, json!(1).into());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_on_several_threads_are_all_answered_by_one_call_at_a_time() -> TestResult {
+    let (calls, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (now, seen) = (Arc::clone(&calls), Arc::clone(&most));
+    let report = move || {
+        let (now, seen) = (Arc::clone(&now), Arc::clone(&seen));
+        async move {
+            seen.fetch_max(now.fetch_add(1, Ordering::AcqRel) + 1, Ordering::AcqRel);
+            tokio::task::yield_now().await;
+            now.fetch_sub(1, Ordering::AcqRel);
+            json!(1)
+        }
+    };
+    let reporter = Reporter::new(report, None);
+    let mut callers = JoinSet::new();
+    for _ in 0..4 {
+        let reporter = Arc::clone(&reporter);
+        callers.spawn(async move {
+            for _ in 0..10_000 {
+                reporter.ask(Duration::from_secs(3600), &Handle::current()).await?;
+            }
+            Ok::<_, NoReport>(())
+        });
+    }
+    while let Some(asked) = callers.join_next().await {
+        asked??;
+    }
+    assert_eq!(most.load(Ordering::Acquire), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_reporters_with_different_deadlines_are_waited_for_at_the_same_time() -> TestResult {
+    let engine = test_engine().build()?;
+    let late = || reporting_after(Duration::from_secs(60));
+    engine.install(A, late().report_deadline(Duration::from_millis(600))).await?;
+    engine.install(B, late().report_deadline(Duration::from_millis(700))).await?;
+    engine.running(A).await?;
+    engine.running(B).await?;
+    let began = Instant::now();
+
+    engine.report().await;
+
+    assert_eq!(began.elapsed(), Duration::from_millis(700));
+    Ok(clean_kill(engine).await?)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_workers_own_report_is_in_the_report() -> TestResult {
     let engine = test_engine().build()?;
@@ -143,6 +332,10 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
+}
+
+fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// Runs a future on this thread, which has no runtime.

@@ -37,7 +37,6 @@ mod error;
 mod handle;
 mod names;
 mod report;
-mod reporter;
 mod restart;
 mod spec;
 mod stay;

@@ -185,8 +185,9 @@ impl RunnerHandle {
 
     /// Returns what the workers are doing, with their own reports.
     ///
-    /// It waits for those at most as long as the report deadline of the runner's policy; one that
-    /// owes an answer to an earlier call is asked for no other.
+    /// It waits for those at most as long as the report deadline of the runner's policy. Calls at the
+    /// same time share the answers. A worker whose answer is late is not asked again before it has
+    /// answered.
     ///
     /// # Panics
     ///
@@ -203,20 +204,18 @@ impl RunnerHandle {
         let within = self.shared.policy().report_deadline;
         let deadline = after(Instant::now(), within);
         // All are asked before one is waited for.
-        let asked: Vec<_> = stays.iter().map(|stay| stay.ask()).collect();
+        let ask = |stay: &Arc<Stay>| {
+            let (reporter, runtime) = stay.reporter()?;
+            Some(reporter.ask(within, runtime))
+        };
+        let asked: Vec<_> = stays.iter().map(ask).collect();
         for (stay, asked) in stays.iter().zip(asked) {
-            let (Some(asked), Some(worker)) = (asked, report.workers.get_mut(stay.name())) else {
-                continue;
-            };
-            let Some(answer) = asked else {
-                worker.reporter = Some("has not answered an earlier request".to_owned());
+            let (Some(answer), Some(worker)) = (asked, report.workers.get_mut(stay.name())) else {
                 continue;
             };
             match timeout_at(deadline, answer).await {
-                Ok(Ok(Ok(detail))) => worker.report = Some(detail),
-                Ok(Ok(Err(panicked))) => worker.reporter = Some(panicked.to_string()),
-                // The worker has ended meanwhile, and its report with it.
-                Ok(Err(_)) => {}
+                Ok(Ok(detail)) => worker.report = Some(detail),
+                Ok(Err(error)) => worker.reporter = Some(error.to_string()),
                 Err(_) => worker.reporter = Some(format!("no answer within {within:?}")),
             }
         }

@@ -1,12 +1,11 @@
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crankcase_engine::owner::Reporter;
 use crankcase_engine::{Backoff, ConfigError, Detail, Exit, Intensity, Policy, Stop, Worker};
 
 use super::body::Recipe;
-use super::reporter::Reporter;
 use super::restart::Restart;
 use super::stay::Stay;
 
@@ -197,18 +196,14 @@ impl ChildContext {
     /// Takes the worker's own report from an asynchronous function, until the worker has ended.
     ///
     /// One that does not answer within the report deadline of the runner's policy is named, and is
-    /// asked no second time while it owes an answer.
+    /// not asked again before it has answered.
     pub fn report<P, F, D>(&self, reporter: P)
     where
         P: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        let report = move || -> Pin<Box<dyn Future<Output = Detail> + Send>> {
-            let answer = reporter();
-            Box::pin(async move { answer.await.into() })
-        };
-        self.stay.set_reporter(self.generation, Reporter::new(Box::new(report)));
+        self.stay.set_reporter(self.generation, Reporter::new(reporter, None));
     }
 }
 

@@ -3,12 +3,11 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use crankcase_engine::owner;
+use crankcase_engine::owner::{self, Reporter};
 use crankcase_engine::{Exit, Name, Policy, Stop};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 pub(super) use self::presence::Presence;
@@ -20,7 +19,6 @@ use self::verdict::{Next, Verdict, seen, spread, unasked, verdict};
 use self::waiting::tell_change;
 use super::names::Digest;
 use super::report::{RunnerChild, RunnerChildError};
-use super::reporter::{Answer, Reporter};
 use super::restart::Restart;
 use super::spec::{ChildContext, ChildSpec};
 use super::table::Shared;
@@ -166,7 +164,7 @@ impl Stay {
         tell_change(state);
         // What a user made may panic when it is dropped; others are still to be told.
         drop(caught(|| drop(held)));
-        reporter.into_iter().for_each(Reporter::give_up);
+        let_go(reporter);
     }
 
     /// A worker's start has come to its end.
@@ -178,8 +176,7 @@ impl Stay {
         tell_change(state);
     }
 
-    pub(super) fn set_reporter(&self, generation: u32, reporter: Reporter) {
-        let reporter = Arc::new(reporter);
+    pub(super) fn set_reporter(&self, generation: u32, reporter: Arc<Reporter>) {
         let mut state = self.state.lock();
         // One that comes after its worker's end would be asked in its place, or kept for ever.
         let is_live = matches!(state.phase, Phase::Starting | Phase::Running);
@@ -189,13 +186,13 @@ impl Stay {
             Some(reporter)
         };
         drop(state);
-        old.into_iter().for_each(Reporter::give_up);
+        let_go(old);
     }
 
-    /// Asks its worker for its own report, if it has one; nothing if it owes an earlier answer.
-    pub(super) fn ask(&self) -> Option<Option<oneshot::Receiver<Answer>>> {
+    /// Returns the reporter of its worker, if it has one, and the runtime to ask it on.
+    pub(super) fn reporter(&self) -> Option<(Arc<Reporter>, &Handle)> {
         let reporter = self.state.lock().reporter.clone()?;
-        Some(reporter.ask(&self.runtime))
+        Some((reporter, &self.runtime))
     }
 
     pub(super) fn report(&self) -> RunnerChild {
@@ -282,7 +279,7 @@ impl Stay {
         tell_change(state);
         // An error that panics when it is dropped was a failure all the same.
         drop(caught(|| drop(left)));
-        reporter.into_iter().for_each(Reporter::give_up);
+        let_go(reporter);
         if let Some(failed) = failed {
             self.log(&failed, is_told, failures, wait);
         }
@@ -317,6 +314,11 @@ impl Stay {
             self.wake_keeper();
         }
     }
+}
+
+/// Lets go of the reporter of a worker that is gone. What a user made may panic when it is dropped.
+fn let_go(reporter: Option<Arc<Reporter>>) {
+    drop(caught(|| drop(reporter.map(|reporter| reporter.withdraw()))));
 }
 
 /// What a stay's task does between two workers.

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use crankcase_engine::owner::Reporter;
 use crankcase_engine::{Intensity, Policy, Stopper, WorkerState};
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -14,7 +15,6 @@ use super::verdict::Ending;
 use crate::moment::after;
 use crate::runner::body::Recipe;
 use crate::runner::report::RunnerChildError;
-use crate::runner::reporter::Reporter;
 
 /// What a stay is doing.
 ///

@@ -45,6 +45,27 @@ async fn a_report_has_the_workers_own_reports() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reports_at_the_same_time_have_the_workers_own_reports_all() -> TestResult {
+    let (runner, workers) = run()?;
+    let slow = |ctx: ChildContext| async move {
+        ctx.report(|| async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            serde_json::json!({ "beats": 7 })
+        });
+        Ok(Idle)
+    };
+    workers.start("a", ChildSpec::permanent(slow)).await?;
+    workers.running("a").await?;
+
+    let (first, second) = tokio::join!(workers.report(), workers.report());
+
+    for report in [first, second] {
+        assert_eq!(serde_json::to_value(report)?["workers"]["a"]["report"]["beats"], 7);
+    }
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reporter_that_owes_an_answer_is_asked_no_second_time() -> TestResult {
     let (runner, workers) = run()?;
     let asked = Arc::<AtomicUsize>::default();
