@@ -203,7 +203,7 @@ impl ChildContext {
         F: Future<Output = D> + Send + 'static,
         D: Into<Detail>,
     {
-        self.stay.set_reporter(self.generation, Reporter::new(reporter, None));
+        self.stay.set_reporter(self.generation, |stopper| Reporter::new(reporter, stopper));
     }
 }
 

@@ -4,7 +4,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use crankcase_engine::owner::{self, Reporter};
-use crankcase_engine::{Exit, Name, Policy, Stop};
+use crankcase_engine::{Exit, Name, Policy, Stop, Stopper};
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;
@@ -160,11 +160,9 @@ impl Stay {
         state.ending.get_or_insert(ending);
         // Who follows it for longer does not hold the task, nor what it never ran, nor its past.
         let held = (state.keeper.take(), state.recipe.take(), state.past.take());
-        let reporter = state.reporter.take();
         tell_change(state);
         // What a user made may panic when it is dropped; others are still to be told.
         drop(caught(|| drop(held)));
-        let_go(reporter);
     }
 
     /// A worker's start has come to its end.
@@ -176,17 +174,31 @@ impl Stay {
         tell_change(state);
     }
 
-    pub(super) fn set_reporter(&self, generation: u32, reporter: Arc<Reporter>) {
+    /// Sets the reporter of its worker. The worker is not gone while the reporter owes an answer.
+    pub(super) fn set_reporter(
+        &self,
+        generation: u32,
+        reporter: impl FnOnce(Option<Stopper>) -> Arc<Reporter>,
+    ) {
         let mut state = self.state.lock();
-        // One that comes after its worker's end would be asked in its place, or kept for ever.
-        let is_live = matches!(state.phase, Phase::Starting | Phase::Running);
-        let old = if is_live && state.generation == generation {
+        let reporter = reporter(state.stopper.clone());
+        // After the worker's end, nothing would withdraw it.
+        let old = if state.takes_reporter && state.generation == generation {
             state.reporter.replace(reporter)
         } else {
             Some(reporter)
         };
         drop(state);
         let_go(old);
+    }
+
+    /// Withdraws the reporter of its worker, which has ended. The worker is not gone before.
+    fn withdraw_reporter(&self) {
+        let mut state = self.state.lock();
+        state.takes_reporter = false;
+        let reporter = state.reporter.take();
+        drop(state);
+        let_go(reporter);
     }
 
     /// Returns the reporter of its worker, if it has one, and the runtime to ask it on.
@@ -228,6 +240,7 @@ impl Stay {
         state.enter(Phase::Starting);
         state.generation = state.generation.saturating_add(1);
         state.stopper = Some(stopper);
+        state.takes_reporter = true;
         state.told = None;
         state.is_bounced = false;
         Some(ChildContext { stay: Arc::clone(self), generation: state.generation, stop })
@@ -242,7 +255,6 @@ impl Stay {
         }
         let mut state = self.state.lock();
         state.stopper = None;
-        let reporter = state.reporter.take();
         let is_told = state.is_doomed || state.is_bounced;
         let verdict = if state.is_doomed {
             Verdict::Leave
@@ -279,7 +291,6 @@ impl Stay {
         tell_change(state);
         // An error that panics when it is dropped was a failure all the same.
         drop(caught(|| drop(left)));
-        let_go(reporter);
         if let Some(failed) = failed {
             self.log(&failed, is_told, failures, wait);
         }
@@ -316,7 +327,7 @@ impl Stay {
     }
 }
 
-/// Lets go of the reporter of a worker that is gone. What a user made may panic when it is dropped.
+/// Withdraws a reporter. What a user made may panic when it is dropped.
 fn let_go(reporter: Option<Arc<Reporter>>) {
     drop(caught(|| drop(reporter.map(|reporter| reporter.withdraw()))));
 }

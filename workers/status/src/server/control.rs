@@ -30,7 +30,7 @@ fn done_of(act: Act, path: String) -> Controlled {
 }
 
 impl Served {
-    /// Does what is asked for, in the name of who asks.
+    /// Carries out a change of a worker. Events name the person who asked for it.
     pub(super) async fn control(
         &self,
         act: Act,

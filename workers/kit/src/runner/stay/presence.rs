@@ -152,6 +152,7 @@ impl Presence {
             end = End::Outcome(Err(exit));
         }
         self.span = None;
+        self.stay.withdraw_reporter();
         let stay = Arc::clone(&self.stay);
         match &self.stop {
             Some(stop) => owner::once_gone(stop, move || stay.on_gone()),
@@ -216,6 +217,7 @@ impl Drop for Presence {
         if matches!(self.step, Step::Left) {
             return;
         }
+        self.stay.withdraw_reporter();
         let (shared, stay) = (Arc::clone(&self.shared), Arc::clone(&self.stay));
         let leave = move || shared.leave(&stay, Ending::Dropped);
         match self.stop.take() {

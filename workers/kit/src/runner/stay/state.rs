@@ -40,6 +40,8 @@ pub(super) struct State {
     /// Since when its worker is up.
     pub(super) since: Option<Instant>,
     pub(super) reporter: Option<Arc<Reporter>>,
+    /// Its worker may set a reporter: it has not ended.
+    pub(super) takes_reporter: bool,
     /// Tells those who wait that the state has changed, once anybody does.
     pub(super) waiting: Option<Arc<Notify>>,
     /// What most never have.
@@ -104,6 +106,7 @@ impl State {
             told: None,
             since: None,
             reporter: None,
+            takes_reporter: false,
             waiting: None,
             past: None,
             ending: None,

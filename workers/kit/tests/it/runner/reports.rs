@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{ChildContext, ChildSpec, Runner, RunnerConfig};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::{Idle, policy, run};
@@ -123,6 +123,49 @@ async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
     workers.stop("a").await?;
 
     guarded(answers.closed()).await;
+    Ok(clean_kill(runner).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_is_not_gone_before_its_reporter_is() -> TestResult {
+    let runner = Runner::new(RunnerConfig::default().policy(policy()))?;
+    let workers = runner.handle();
+    let runner = Bare::run(runner);
+    let begun = Arc::new(Notify::new());
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (began, held) = (Arc::clone(&begun), Arc::new(parking_lot::Mutex::new(held)));
+    let blocking = move |ctx: ChildContext| {
+        let (began, held) = (Arc::clone(&began), Arc::clone(&held));
+        async move {
+            ctx.report(move || {
+                began.notify_one();
+                // Until the sender is dropped.
+                let _released = held.lock().recv();
+                std::future::ready(serde_json::Value::Null)
+            });
+            Ok(Idle)
+        }
+    };
+    workers.start("a", ChildSpec::permanent(blocking)).await?;
+    workers.running("a").await?;
+    let stopping = async {
+        begun.notified().await;
+        let mut stop = Box::pin(workers.stop("a"));
+        // The other thread is blocked by the reporter, so each turn runs all that is ready.
+        for _ in 0..1_000 {
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Err("it was gone"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        drop(release);
+        Ok(stop.await)
+    };
+
+    let (_report, stopped) = guarded(async { tokio::join!(workers.report(), stopping) }).await;
+
+    stopped??;
     Ok(clean_kill(runner).await?)
 }
 
