@@ -9,7 +9,7 @@ use crate::vocabulary::exit::Panicked;
 use crate::worker::stop::{Stop, Stopper};
 
 pub use crate::engine::nested::NestedEngine;
-pub use crate::worker::reporter::{NoReport, Reporter};
+pub use crate::worker::reporter::{Reporter, ReporterError};
 pub use crate::worker::stop::cell::Linger;
 
 /// Runs `at_end` when nothing of the worker lingers. If nothing lingers now, runs it at once.

@@ -41,17 +41,18 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: Vec<Asking>, limit:
     // All are asked before one is waited for.
     let mut asked: BTreeMap<Duration, Vec<_>> = BTreeMap::new();
     for Asking { name, reporter, deadline, runtime } in asks {
-        let deadline = deadline.min(limit);
-        asked.entry(deadline).or_default().push((name, reporter.ask(deadline, &runtime)));
+        let limit = deadline.min(limit);
+        let answer = reporter.ask(limit, deadline, &runtime);
+        asked.entry(limit).or_default().push((name, answer));
     }
     // All deadlines begin now. The caller may have no runtime, so they are tasks on the engine's own.
-    let waits = asked.into_iter().map(|(deadline, answers)| {
+    let waits = asked.into_iter().map(|(limit, answers)| {
         let mut over = JoinSet::new();
-        over.spawn_on(async move { sleep(deadline).await }, driver);
-        (deadline, over, answers)
+        over.spawn_on(async move { sleep(limit).await }, driver);
+        (limit, over, answers)
     });
     // The shortest deadline comes first, so no wait is longer than its own deadline.
-    for (deadline, mut over, answers) in waits.collect::<Vec<_>>() {
+    for (limit, mut over, answers) in waits.collect::<Vec<_>>() {
         for (name, answer) in answers {
             // After the deadline the set is empty, and an empty set has no wait.
             tokio::select! {
@@ -61,12 +62,17 @@ async fn ask_all(driver: &Handle, report: &mut Report, asks: Vec<Asking>, limit:
                     Err(error) => set_reporter(report, &name, text::written(&error)),
                 },
                 _ = over.join_next() => {
-                    let limit = humantime::format_duration(deadline);
-                    set_reporter(report, &name, format!("no answer within {limit}"));
+                    set_reporter(report, &name, no_answer(limit));
                 }
             }
         }
     }
+}
+
+/// Returns the text for a reporter that did not answer, with whole milliseconds.
+fn no_answer(limit: Duration) -> String {
+    let millis = limit.as_micros().div_ceil(1000).try_into().unwrap_or(u64::MAX);
+    format!("no answer within {}", humantime::format_duration(Duration::from_millis(millis)))
 }
 
 fn set_reporter(report: &mut Report, name: &str, text: String) {

@@ -68,15 +68,15 @@ impl EventLoop {
         let Some(worker) = self.registry.worker(node, generation).filter(|_| can_be) else {
             return self.discard_of(node, generation, (outputs, reporter));
         };
-        if let Some(reporter) = reporter {
-            worker.reporter = Some(Reporter::of(reporter, Some(worker.stopper.clone())));
-        }
         worker.outputs = outputs;
         // A worker that was told to stop offers nothing any more.
         if is_told {
             self.withdraw(node);
         } else {
             worker.uptime = Uptime::Now;
+        }
+        if let Some(reporter) = reporter {
+            self.set_reporter(node, generation, reporter);
         }
         let slot = &mut self.registry.slots[node];
         slot.note_up(self.pace.now);
@@ -326,7 +326,14 @@ impl EventLoop {
 
     fn on_reports(&mut self, node: NodeId, generation: Generation, reporter: ReportFn) {
         let has_ended = self.registry.machine.view(node).phase == Phase::Lingering;
-        let Some(worker) = self.registry.worker(node, generation).filter(|_| !has_ended) else {
+        if has_ended {
+            return self.discard_of(node, generation, reporter);
+        }
+        self.set_reporter(node, generation, reporter);
+    }
+
+    fn set_reporter(&mut self, node: NodeId, generation: Generation, reporter: ReportFn) {
+        let Some(worker) = self.registry.worker(node, generation) else {
             return self.discard_of(node, generation, reporter);
         };
         let reporter = Reporter::of(reporter, Some(worker.stopper.clone()));

@@ -3,15 +3,15 @@
 //! Invariants:
 //! 1. A reporter runs in a task of its own. If it blocks, it delays neither the loop nor another
 //!    reporter.
-//! 2. It owes at most one answer. A caller that asks meanwhile gets the next answer: so no answer is
-//!    older than the question.
-//! 3. A caller that asks when the answer is late is refused at once.
+//! 2. It owes at most one answer. A caller that asks meanwhile gets the next answer, because the
+//!    present one may be older than the question.
+//! 3. A caller that asks when the answer is late is refused at once. So is the reporter itself.
 //! 4. After [`Reporter::withdraw`] it is not asked again, and what it owes is dropped.
-//! 5. No foreign code runs under the lock, and none of a caller's in the loop.
+//! 5. No foreign code runs under the lock.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ use crate::worker::stop::cell::Linger;
 /// Why a reporter gave no report.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum NoReport {
-    /// It was not asked: an earlier answer is late.
+pub enum ReporterError {
+    /// It did not come to ask the reporter: an earlier answer is late.
     #[error("has not answered an earlier request")]
     Late,
     /// It was withdrawn, or its runtime is gone.
@@ -44,13 +44,13 @@ pub enum NoReport {
 }
 
 tokio::task_local! {
-    /// How long the current reporter may take to answer.
-    static LIMIT: Duration;
+    /// The current reporter, and how long it may take to answer.
+    static CURRENT: (Weak<Reporter>, Duration);
 }
 
 /// Returns how long the current reporter may take to answer, if the caller is one.
 pub(crate) fn limit() -> Option<Duration> {
-    LIMIT.try_with(|limit| *limit).ok()
+    CURRENT.try_with(|(_, limit)| *limit).ok()
 }
 
 /// A worker's reporter. Its owner asks it, and withdraws it after the worker's end.
@@ -89,14 +89,16 @@ impl Reporter {
         Arc::new(Self { stopper, state: Mutex::new(state) })
     }
 
-    /// Asks for a report. It is asked for by this call, and the future waits for the answer.
+    /// Asks for a report at once, and returns the future of the answer.
     ///
     /// The reporter runs on `runtime`. If it is answering other callers, this caller gets the next
-    /// answer. An answer is late after `limit`: the caller should not wait longer.
+    /// answer. The caller waits for `limit`; the future itself has no deadline. The answer is late if
+    /// the reporter takes longer than `deadline`.
     ///
     /// # Errors
     ///
-    /// If an earlier answer is late, the reporter is withdrawn, its runtime is gone, or it panics.
+    /// If an earlier answer is late, the reporter asks itself, it is withdrawn, its runtime is gone,
+    /// or it panics.
     ///
     /// # Cancel safety
     ///
@@ -104,30 +106,34 @@ impl Reporter {
     pub fn ask(
         self: &Arc<Self>,
         limit: Duration,
+        deadline: Duration,
         runtime: &Handle,
-    ) -> impl Future<Output = Result<Detail, NoReport>> + Send + use<> {
+    ) -> impl Future<Output = Result<Detail, ReporterError>> + Send + use<> {
         let (sender, answer) = oneshot::channel();
         let until = Instant::now() + limit.min(LONG);
-        let asked = self.enqueue(Waiter { sender: Some(sender), until }, runtime);
+        let waiter = Waiter { sender: Some(sender), until, deadline: deadline.min(LONG) };
+        let asked = self.enqueue(waiter, runtime);
         async move {
             asked?;
-            answer.await.unwrap_or(Err(NoReport::Gone))
+            answer.await.unwrap_or(Err(ReporterError::Gone))
         }
     }
 
-    fn enqueue(self: &Arc<Self>, waiter: Waiter, runtime: &Handle) -> Result<(), NoReport> {
+    fn enqueue(self: &Arc<Self>, waiter: Waiter, runtime: &Handle) -> Result<(), ReporterError> {
+        let asks_itself = CURRENT.try_with(|(reporter, _)| reporter.as_ptr() == Arc::as_ptr(self));
         let mut state = self.state.lock();
-        let Some(report) = state.report.clone() else { return Err(NoReport::Gone) };
+        let Some(report) = state.report.clone() else { return Err(ReporterError::Gone) };
         if let Some(due) = state.due {
-            if Instant::now() >= due {
-                return Err(NoReport::Late);
+            // Callers that have left take no memory. Their wakers have left with them, so no foreign
+            // code runs here.
+            state.next.retain(|waiter| !waiter.has_left());
+            if asks_itself == Ok(true) || Instant::now() >= due {
+                return Err(ReporterError::Late);
             }
-            // At most one waiter for each caller that still waits.
-            state.next.retain(Waiter::is_waiting);
             state.next.push(waiter);
             return Ok(());
         }
-        state.due = Some(waiter.until);
+        state.due = Some(Instant::now() + waiter.deadline);
         state.next.push(waiter);
         state.tasks += 1;
         let number = state.tasks;
@@ -172,16 +178,19 @@ impl fmt::Debug for Reporter {
 /// A caller that waits for an answer.
 struct Waiter {
     /// `None` once the answer was sent.
-    sender: Option<oneshot::Sender<Result<Detail, NoReport>>>,
+    sender: Option<oneshot::Sender<Result<Detail, ReporterError>>>,
+    /// How long the caller waits.
     until: Instant,
+    /// How long the reporter may take.
+    deadline: Duration,
 }
 
 impl Waiter {
-    fn is_waiting(&self) -> bool {
-        self.sender.as_ref().is_some_and(|sender| !sender.is_closed())
+    fn has_left(&self) -> bool {
+        self.sender.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    fn answer(mut self, answer: Result<Detail, NoReport>) {
+    fn answer(mut self, answer: Result<Detail, ReporterError>) {
         if let Some(sender) = self.sender.take() {
             // If the answer is too late, nobody receives it.
             wake(|| drop(sender.send(answer)));
@@ -198,7 +207,7 @@ impl Drop for Waiter {
 /// The answer that a reporter owes. The function is dropped first, and the guard of its worker last.
 struct Owing {
     report: ReportFn,
-    /// `None` once it owes no answer. Then another task may have begun.
+    /// `None` once nobody waits for an answer. From then on another task may owe one.
     reporter: Option<Arc<Reporter>>,
     _linger: Option<Linger>,
 }
@@ -208,17 +217,19 @@ impl Owing {
     /// there are no callers.
     fn next(&mut self) -> Option<(Vec<Waiter>, Duration)> {
         let mut state = self.reporter.as_ref()?.state.lock();
-        state.next.retain(Waiter::is_waiting);
-        let next = std::mem::take(&mut state.next);
-        state.due = next.iter().map(|waiter| waiter.until).min();
-        let due = state.due;
+        let now = Instant::now();
+        let all = std::mem::take(&mut state.next).into_iter().filter(|waiter| !waiter.has_left());
+        let (next, late): (Vec<_>, Vec<_>) = all.partition(|waiter| waiter.until > now);
+        state.due = next.iter().map(|waiter| now + waiter.deadline).max();
         drop(state);
-        if due.is_none() {
-            self.reporter = None;
+        for waiter in late {
+            waiter.answer(Err(ReporterError::Late));
         }
-        // Whole milliseconds, because reports show it.
-        let left = due?.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
-        Some((next, Duration::from_millis(left.try_into().unwrap_or(u64::MAX))))
+        let Some(until) = next.iter().map(|waiter| waiter.until).min() else {
+            self.reporter = None;
+            return None;
+        };
+        Some((next, until - now))
     }
 }
 
@@ -238,7 +249,8 @@ impl Drop for Owing {
 async fn answer_all(mut owing: Owing) {
     let mut batch = owing.next();
     while let Some((mut waiters, limit)) = batch {
-        let answer = call(&owing.report, limit).await.map_err(NoReport::from);
+        let reporter = owing.reporter.as_ref().map(Arc::downgrade).unwrap_or_default();
+        let answer = call(&owing.report, (reporter, limit)).await.map_err(ReporterError::from);
         // This comes first: the receiver of the answer may ask again at once.
         batch = owing.next();
         // The report of a nested engine may be large, so the last caller gets no copy.
@@ -257,16 +269,17 @@ async fn answer_all(mut owing: Owing) {
 }
 
 /// Calls the reporter. Its code may panic in the call, in each poll, and when its future is dropped.
-async fn call(report: &ReportFn, limit: Duration) -> Result<Detail, Panicked> {
-    let called = catch_unwind(AssertUnwindSafe(|| LIMIT.sync_scope(limit, || report())));
-    let mut future = called.map_err(Panicked::from_payload)?;
-    let polled = std::future::poll_fn(|cx| {
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+async fn call(report: &ReportFn, current: (Weak<Reporter>, Duration)) -> Result<Detail, Panicked> {
+    let mut future = None;
+    let answer = std::future::poll_fn(|cx| {
+        let poll = || future.get_or_insert_with(|| report()).as_mut().poll(cx);
+        let polled = || CURRENT.sync_scope(current.clone(), poll);
+        match catch_unwind(AssertUnwindSafe(polled)) {
             Ok(poll) => poll.map(Ok),
             Err(payload) => Poll::Ready(Err(Panicked::from_payload(payload))),
         }
     });
-    let answer = polled.await;
+    let answer = answer.await;
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(future)));
     dropped.map_err(Panicked::from_payload).and(answer)
 }

@@ -161,7 +161,8 @@ async fn engines_that_give_no_report_are_looked_into_within_one_deadline() -> Te
 }
 
 #[tokio::test(start_paused = true)]
-async fn reports_at_the_same_time_have_the_report_of_a_nested_engine_all() -> TestResult {
+async fn a_second_report_at_the_same_time_has_what_a_nested_engine_can_answer_in_time() -> TestResult
+{
     let engine = test_engine().build()?;
     let start = |(), ctx: Context| async move {
         let nested = test_engine().build_nested(&ctx)?;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use crankcase_engine::owner::{NoReport, Reporter};
+use crankcase_engine::owner::{Reporter, ReporterError};
 use crankcase_engine::{Detail, Manifold, Name, Report};
 use crankcase_testing::{clean_kill, test_engine};
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::threads::SHORT;
 use crate::{A, B, Idle, TestResult};
@@ -150,7 +150,7 @@ fn silent() -> Arc<Reporter> {
 #[tokio::test(start_paused = true)]
 async fn no_caller_waits_for_a_reporter_that_was_withdrawn() -> TestResult {
     let reporter = silent();
-    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let ask = || reporter.ask(LIMIT, LIMIT, &Handle::current());
     let first = ask();
     tokio::task::yield_now().await;
     let queued = ask();
@@ -159,7 +159,7 @@ async fn no_caller_waits_for_a_reporter_that_was_withdrawn() -> TestResult {
     drop(reporter.withdraw());
 
     for answer in [first, queued, ask()] {
-        assert!(matches!(answer.await, Err(NoReport::Gone)));
+        assert!(matches!(answer.await, Err(ReporterError::Gone)));
     }
     assert_eq!(began.elapsed(), Duration::ZERO);
     Ok(())
@@ -168,17 +168,108 @@ async fn no_caller_waits_for_a_reporter_that_was_withdrawn() -> TestResult {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_asks_when_an_answer_is_late_is_refused() -> TestResult {
     let reporter = silent();
-    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let ask = || reporter.ask(LIMIT, LIMIT, &Handle::current());
     let first = ask();
+    tokio::task::yield_now().await;
     tokio::time::advance(LIMIT - Duration::from_millis(1)).await;
     let mut second = pin!(ask());
     assert!(poll_once(second.as_mut()).is_pending());
     tokio::time::advance(Duration::from_millis(1)).await;
 
-    assert!(matches!(ask().await, Err(NoReport::Late)));
+    assert!(matches!(ask().await, Err(ReporterError::Late)));
     assert!(poll_once(second.as_mut()).is_pending());
     drop(first);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_with_little_time_makes_no_answer_late_for_others() -> TestResult {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        json!(1)
+    };
+    let reporter = Reporter::new(slow, None);
+    let ask = || timeout(LIMIT, reporter.ask(LIMIT, LIMIT, &Handle::current()));
+    let after = async |millis| {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        ask().await
+    };
+
+    // The second call is from 600 ms to 1,200 ms, too long for the second caller.
+    let (first, second, third) = tokio::join!(ask(), after(10), after(1_050));
+
+    assert_eq!(first??, json!(1).into());
+    assert!(second.is_err());
+    assert_eq!(third??, json!(1).into());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_answer_is_made_for_callers_that_have_left() -> TestResult {
+    let calls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&calls);
+    let report = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        async {
+            tokio::task::yield_now().await;
+            json!(1)
+        }
+    };
+    let reporter = Reporter::new(report, None);
+    let ask = || reporter.ask(LIMIT, LIMIT, &Handle::current());
+    let first = ask();
+    tokio::task::yield_now().await;
+    drop(ask());
+
+    first.await?;
+    tokio::task::yield_now().await;
+
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_asks_itself_is_refused() -> TestResult {
+    let engine = test_engine().build()?;
+    let asking = engine.clone();
+    let reporter = move || {
+        let asking = asking.clone();
+        async move { json!(asking.report().await.workers["a"].reporter) }
+    };
+    let manifold = Manifold::builder().start(|(), _ctx| async { Ok(Idle) });
+    let manifold = manifold.output(|_| 1_u32).report(move |_| reporter.clone());
+    engine.install(A, manifold.build()).await?;
+    engine.running(A).await?;
+
+    let report = engine.report().await;
+
+    let expected = json!("has not answered an earlier request");
+    assert_eq!(report.workers["a"].report, Some(expected.into()));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reporter_that_was_replaced_when_the_worker_came_up_keeps_it_from_nothing() -> TestResult
+{
+    let engine = test_engine().build()?;
+    let go = Arc::new(Notify::new());
+    let came = Arc::clone(&go);
+    let start = move |(), ctx: crankcase_engine::Context| {
+        let came = Arc::clone(&came);
+        async move {
+            ctx.report(std::future::pending::<serde_json::Value>);
+            came.notified().await;
+            Ok(Idle)
+        }
+    };
+    let manifold = Manifold::builder().start(start).output(|_| 1_u32);
+    engine.install(A, manifold.report(|_| async || json!(2)).build()).await?;
+    assert_eq!(engine.report().await.workers["a"].report, None);
+    go.notify_one();
+    engine.running(A).await?;
+
+    assert_eq!(engine.report().await.workers["a"].report, Some(json!(2).into()));
+    Ok(clean_kill(engine).await?)
 }
 
 #[test]
@@ -189,7 +280,7 @@ fn no_caller_waits_for_a_runtime_that_is_gone() -> TestResult {
     drop(runtime);
 
     for _ in 0..2 {
-        assert!(matches!(block_on(reporter.ask(LIMIT, &handle)), Err(NoReport::Gone)));
+        assert!(matches!(block_on(reporter.ask(LIMIT, LIMIT, &handle)), Err(ReporterError::Gone)));
     }
     Ok(())
 }
@@ -201,11 +292,11 @@ struct AskAgain {
     asked: Mutex<Option<Answer>>,
 }
 
-type Answer = Pin<Box<dyn Future<Output = Result<Detail, NoReport>> + Send>>;
+type Answer = Pin<Box<dyn Future<Output = Result<Detail, ReporterError>> + Send>>;
 
 impl Wake for AskAgain {
     fn wake(self: Arc<Self>) {
-        *self.asked.lock() = Some(Box::pin(self.reporter.ask(LIMIT, &self.runtime)));
+        *self.asked.lock() = Some(Box::pin(self.reporter.ask(LIMIT, LIMIT, &self.runtime)));
         panic!("a waker that panics");
     }
 }
@@ -213,7 +304,7 @@ impl Wake for AskAgain {
 #[tokio::test(start_paused = true)]
 async fn a_waker_that_asks_again_and_panics_takes_no_answer_away() -> TestResult {
     let reporter = Reporter::new(|| std::future::ready(json!(1)), None);
-    let ask = || reporter.ask(LIMIT, &Handle::current());
+    let ask = || reporter.ask(LIMIT, LIMIT, &Handle::current());
     let (mut first, mut second) = (pin!(ask()), pin!(ask()));
     let again = Arc::new(AskAgain {
         reporter: Arc::clone(&reporter),
@@ -251,9 +342,10 @@ async fn callers_on_several_threads_are_all_answered_by_one_call_at_a_time() -> 
         let reporter = Arc::clone(&reporter);
         callers.spawn(async move {
             for _ in 0..10_000 {
-                reporter.ask(Duration::from_secs(3600), &Handle::current()).await?;
+                let limit = Duration::from_secs(3600);
+                reporter.ask(limit, limit, &Handle::current()).await?;
             }
-            Ok::<_, NoReport>(())
+            Ok::<_, ReporterError>(())
         });
     }
     while let Some(asked) = callers.join_next().await {

@@ -206,7 +206,7 @@ impl RunnerHandle {
         // All are asked before one is waited for.
         let ask = |stay: &Arc<Stay>| {
             let (reporter, runtime) = stay.reporter()?;
-            Some(reporter.ask(within, runtime))
+            Some(reporter.ask(within, within, runtime))
         };
         let asked: Vec<_> = stays.iter().map(ask).collect();
         for (stay, asked) in stays.iter().zip(asked) {

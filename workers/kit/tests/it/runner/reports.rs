@@ -7,6 +7,7 @@ use std::time::Duration;
 use crankcase_testing::{Bare, clean_kill};
 use crankcase_workers::{ChildContext, ChildSpec, Runner, RunnerConfig};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::{Idle, policy, run};
@@ -45,19 +46,31 @@ async fn a_report_has_the_workers_own_reports() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reports_at_the_same_time_have_the_workers_own_reports_all() -> TestResult {
+async fn a_report_that_is_asked_for_meanwhile_has_the_next_answer() -> TestResult {
     let (runner, workers) = run()?;
-    let slow = |ctx: ChildContext| async move {
-        ctx.report(|| async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            serde_json::json!({ "beats": 7 })
-        });
-        Ok(Idle)
+    let begun = Arc::new(Notify::new());
+    let began = Arc::clone(&begun);
+    let slow = move |ctx: ChildContext| {
+        let began = Arc::clone(&began);
+        async move {
+            ctx.report(move || {
+                began.notify_one();
+                async {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    serde_json::json!({ "beats": 7 })
+                }
+            });
+            Ok(Idle)
+        }
     };
     workers.start("a", ChildSpec::permanent(slow)).await?;
     workers.running("a").await?;
+    let meanwhile = async {
+        begun.notified().await;
+        workers.report().await
+    };
 
-    let (first, second) = tokio::join!(workers.report(), workers.report());
+    let (first, second) = tokio::join!(workers.report(), meanwhile);
 
     for report in [first, second] {
         assert_eq!(serde_json::to_value(report)?["workers"]["a"]["report"]["beats"], 7);
@@ -99,6 +112,16 @@ async fn a_reporter_that_owes_an_answer_is_asked_no_second_time() -> TestResult 
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
+    owed_until_the_end(true).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_owed_is_dropped_with_the_runner() -> TestResult {
+    owed_until_the_end(false).await
+}
+
+/// Asks for an answer that never comes, and has its worker end: alone, or with the runner.
+async fn owed_until_the_end(is_stopped: bool) -> TestResult {
     let (runner, workers) = run()?;
     let answers = Arc::new(watch::Sender::new(()));
     let owed = Arc::clone(&answers);
@@ -120,10 +143,13 @@ async fn an_answer_that_is_owed_is_dropped_with_its_worker() -> TestResult {
     workers.running("a").await?;
     workers.report().await;
 
-    workers.stop("a").await?;
+    if is_stopped {
+        workers.stop("a").await?;
+    }
+    drop(runner);
 
     guarded(answers.closed()).await;
-    Ok(clean_kill(runner).await?)
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -148,10 +174,10 @@ async fn a_worker_is_not_gone_before_its_reporter_is() -> TestResult {
     };
     workers.start("a", ChildSpec::permanent(blocking)).await?;
     workers.running("a").await?;
-    let stopping = async {
-        begun.notified().await;
-        let mut stop = Box::pin(workers.stop("a"));
-        // The other thread is blocked by the reporter, so each turn runs all that is ready.
+    let stopping = workers.clone();
+    let stopping = async move {
+        let mut stop = Box::pin(stopping.stop("a"));
+        // The other thread is blocked by the reporter, so each turn of this task runs all that is ready.
         for _ in 0..1_000 {
             tokio::select! {
                 biased;
@@ -163,9 +189,16 @@ async fn a_worker_is_not_gone_before_its_reporter_is() -> TestResult {
         Ok(stop.await)
     };
 
-    let (_report, stopped) = guarded(async { tokio::join!(workers.report(), stopping) }).await;
+    let mut tasks = JoinSet::new();
+    let begin = async {
+        begun.notified().await;
+        // From here, because the blocked thread would keep a task that it has woken.
+        tasks.spawn(stopping);
+    };
+    let _report = guarded(async { tokio::join!(workers.report(), begin) }).await;
 
-    stopped??;
+    let stopped = guarded(tasks.join_next()).await.ok_or("there is no task")?;
+    stopped???;
     Ok(clean_kill(runner).await?)
 }
 
