@@ -32,7 +32,7 @@ use crate::worker::stop::cell::Linger;
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReporterError {
-    /// It did not come to ask the reporter: an earlier answer is late.
+    /// Its earlier answer is late, or it has asked itself.
     #[error("has not answered an earlier request")]
     Late,
     /// It was withdrawn, or its runtime is gone.
@@ -179,7 +179,7 @@ impl fmt::Debug for Reporter {
 struct Waiter {
     /// `None` once the answer was sent.
     sender: Option<oneshot::Sender<Result<Detail, ReporterError>>>,
-    /// How long the caller waits.
+    /// When the caller stops waiting.
     until: Instant,
     /// How long the reporter may take.
     deadline: Duration,
