@@ -2,5 +2,5 @@
 
 #[test]
 fn mistakes_are_compile_errors_that_name_their_cause() {
-    trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+    trybuild::TestCases::new().compile_fail("ui/*.rs");
 }

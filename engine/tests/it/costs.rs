@@ -49,7 +49,7 @@ fn ratio(cell: &str) -> Result<f64, Box<dyn std::error::Error>> {
 
 #[test]
 fn the_costs_on_the_page_are_those_of_the_last_benchmarks() -> TestResult {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let page = fs::read_to_string(docs.join("coming-from-tokio.md"))?;
     let benchmarks = fs::read_to_string(docs.join("benchmarks.md"))?;
     let figures = benchmarks.split_once("## Figures").ok_or("no figures")?.1;

@@ -7,7 +7,7 @@ use crate::TestResult;
 
 /// The folder of the whole workspace.
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// A block of code or output in the page.
