@@ -1,6 +1,5 @@
 //! Manifolds around facts, and the extension of the control socket that changes facts.
 
-#[cfg(feature = "manifest")]
 use crankcase_engine::input::Selected;
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
 use crankcase_facts::{Facts, Pointer, Snapshot, Tree};
