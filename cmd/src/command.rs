@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod graph;
 pub(crate) mod history;
 mod interrupts;
+#[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod page;
 pub(crate) mod plan;
@@ -68,6 +69,7 @@ pub(crate) enum Command {
     ///
     /// It has tools that look: trouble, report, why, graph, events, changes and boot. It opens no port, runs no
     /// commands, reads no files, and shows no facts.
+    #[cfg(feature = "mcp")]
     Mcp(mcp::Args),
     /// Serve a page on which the running agent is seen live, and print its address
     ///
@@ -134,6 +136,7 @@ impl Command {
             Self::Report(args) => runtime::ask(report::run(global, args)),
             Self::Why(args) => runtime::ask(why::run(global, args)),
             Self::Boot(args) => runtime::ask(boot::run(global, args)),
+            #[cfg(feature = "mcp")]
             Self::Mcp(args) => runtime::ask(mcp::run(global, args)),
             Self::Page(args) => runtime::ask(page::run(global, args)),
             Self::Types(args) => types::run(global, args),
