@@ -25,16 +25,13 @@ pub(crate) mod why;
 
 use std::io::{self, IsTerminal};
 
+use anyhow::bail;
 use clap::Subcommand;
 use crankcase_status::wire::Act;
 use tracing::Level;
 
+use crate::exit::{ExitError, USAGE};
 use crate::global::{Format, Global};
-
-/// A picture is asked for that there is not.
-#[derive(Debug, thiserror::Error)]
-#[error("only graph and boot have --output svg")]
-pub(crate) struct NoPicture;
 
 /// What is to be done.
 #[derive(Debug, Subcommand)]
@@ -125,7 +122,7 @@ impl Command {
     /// Runs the command; returns the exit code.
     pub(crate) fn run(self, global: &Global) -> anyhow::Result<u8> {
         if global.output == Format::Svg && !matches!(self, Self::Boot(_) | Self::Graph(_)) {
-            return Err(NoPicture.into());
+            bail!(ExitError::new(USAGE, "only graph and boot have --output svg"));
         }
         match self {
             Self::Run(args) => run::run(global, &args),

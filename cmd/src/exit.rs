@@ -1,4 +1,4 @@
-//! The exit codes, the same for every command.
+//! The exit codes, the same for every command, and the error that brings its own.
 
 /// All is done.
 pub(crate) const DONE: u8 = 0;
@@ -23,3 +23,17 @@ pub(crate) const NO_AGENT: u8 = 69;
 
 /// Something else stands against it.
 pub(crate) const CONFLICT: u8 = 75;
+
+/// An error of a command, with its exit code. `failure` knows the exit codes of the libraries' errors.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct ExitError {
+    pub(crate) code: u8,
+    text: String,
+}
+
+impl ExitError {
+    pub(crate) fn new(code: u8, text: &str) -> Self {
+        Self { code, text: text.to_owned() }
+    }
+}

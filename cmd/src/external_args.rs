@@ -11,6 +11,7 @@ use crankcase_kinds::with_facts;
 use crankcase_resources::{Culprit, KindSource, Kinds, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
 
+use crate::exit::{ExitError, FAILED, INVALID};
 use crate::global::Global;
 
 /// Where the options stand in the help.
@@ -54,22 +55,6 @@ enum When {
     Never,
 }
 
-/// A type was to be tried that is none of a program.
-#[derive(Debug, thiserror::Error)]
-#[error("\"{name}\" is no external type: it names no image and no program")]
-pub(crate) struct NoExternalType {
-    pub(crate) name: String,
-}
-
-/// A type cannot be asked how it works.
-#[derive(Debug, thiserror::Error)]
-#[error("{}", wrong.join("\n"))]
-pub(crate) struct CannotAsk {
-    wrong: Vec<String>,
-    /// Whether the machine lacks what it needs.
-    pub(crate) is_of_machine: bool,
-}
-
 impl ExternalArgs {
     /// Asks a type how it works. Returns the built-in kinds with it, and its name; nothing if it is none of
     /// a program.
@@ -80,9 +65,7 @@ impl ExternalArgs {
     ) -> anyhow::Result<Option<(Kinds, String)>> {
         let folder = std::env::current_dir().context("there is no working directory")?;
         let source = Arc::new(self.source((None, global.verbose > 0), false));
-        let named = source
-            .name(name, &folder)
-            .map_err(|wrong| CannotAsk { wrong: vec![wrong], is_of_machine: false })?;
+        let named = source.name(name, &folder).map_err(|wrong| ExitError::new(INVALID, &wrong))?;
         let Some(name) = named else { return Ok(None) };
         let mut kinds = with_facts().from_source(source);
         let wanted = WantedKind::new(&name, "sample", folder);
@@ -91,8 +74,9 @@ impl ExternalArgs {
             return Ok(Some((kinds, name)));
         }
         let is_of_machine = errors.iter().all(|(at, _)| matches!(at, Culprit::Machine(_)));
-        let wrong = errors.into_iter().map(|(_, error)| error).collect();
-        Err(CannotAsk { wrong, is_of_machine }.into())
+        let wrong: Vec<_> = errors.into_iter().map(|(_, error)| error).collect();
+        let code = if is_of_machine { FAILED } else { INVALID };
+        Err(ExitError::new(code, &wrong.join("\n")).into())
     }
 
     /// Returns the folder of Deployster's kind, if one is named.

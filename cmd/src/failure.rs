@@ -10,20 +10,11 @@ use crankcase_resources::SelectionError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 
-use crate::command::NoPicture;
-use crate::command::boot::OnlyWhole;
-use crate::command::bootstrap::{IsAnother, IsReadTwice};
-use crate::command::confirm::NoTerminal;
-use crate::command::control::BadReason;
-use crate::command::run::BeyondLoopback;
-use crate::command::top::NotDrawn;
-use crate::exit::{CONFLICT, DONE, FAILED, INVALID, NO_AGENT, USAGE};
-use crate::external_args::{CannotAsk, NoExternalType};
+use crate::exit::{CONFLICT, DONE, ExitError, FAILED, INVALID, NO_AGENT, USAGE};
 use crate::facts_given::Refused;
 use crate::global::Format;
 use crate::plan_file::IsSavedPlan;
 use crate::print::{self, Checked};
-use crate::saved_plan::{HasSecret, HasVars, InvalidPlan, IsPiped, OutOfDate};
 
 /// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
 /// cannot be written, it is said in words.
@@ -61,16 +52,16 @@ fn text_of(error: &anyhow::Error) -> String {
 
 /// Returns the exit code that belongs to an error.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<ExitError>() {
+        return error.code;
+    }
     if let Some(error) = error.downcast_ref::<ClientError>() {
         return of_client(error);
     }
     if let Some(error) = error.downcast_ref::<ManifestError>() {
         return if error.is_of_machine() { FAILED } else { INVALID };
     }
-    if let Some(error) = error.downcast_ref::<CannotAsk>() {
-        return if error.is_of_machine { FAILED } else { INVALID };
-    }
-    if error.is::<IsSavedPlan>() || error.is::<InvalidPlan>() || error.is::<NoExternalType>() {
+    if error.is::<IsSavedPlan>() {
         return INVALID;
     }
     if let Some(refused) = error.downcast_ref::<Refused>() {
@@ -80,21 +71,7 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             _ => FAILED,
         };
     }
-    if error.is::<OutOfDate>() || error.is::<IsAnother>() {
-        return CONFLICT;
-    }
-    let is_unsaved = error.is::<IsPiped>() || error.is::<HasSecret>();
-    let is_usage = error.is::<HasVars>() || error.is::<SelectionError>();
-    if is_unsaved
-        || is_usage
-        || error.is::<IsReadTwice>()
-        || error.is::<BadReason>()
-        || error.is::<NoTerminal>()
-        || error.is::<NoPicture>()
-        || error.is::<OnlyWhole>()
-        || error.is::<BeyondLoopback>()
-        || error.is::<NotDrawn>()
-    {
+    if error.is::<SelectionError>() {
         return USAGE;
     }
     let state = match error.downcast_ref::<AgentError>() {

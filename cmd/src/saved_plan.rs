@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use crankcase_resources::{Plan, Salt, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
+use crate::exit::{CONFLICT, ExitError, INVALID};
 use crate::global::Global;
 use crate::plan_file::begins_as_plan;
 use crate::site_args::SiteArgs;
@@ -46,66 +47,22 @@ struct Version {
     crankcase_plan: u32,
 }
 
-/// What was planned has moved since.
-#[derive(Debug, thiserror::Error)]
-#[error("the plan is out of date: {}; plan again", listed(moved))]
-pub(crate) struct OutOfDate {
-    /// What has moved, each as a clause.
-    moved: Vec<String>,
-}
-
 /// What is said of a file that is another one.
 const HAS_CHANGED: &str = " has changed";
 
 /// What is said to have changed when no file has.
 const BESIDE: &str = "a secret, or what is known of the host,";
 
-/// Refuses a plan of which something has moved.
-fn require(moved: Vec<String>) -> Result<(), OutOfDate> {
-    if moved.is_empty() { Ok(()) } else { Err(OutOfDate { moved }) }
-}
-
-/// Lists the first of some clauses, and counts the rest.
-fn listed(moved: &[String]) -> String {
+/// Refuses a plan if anything has moved since; `moved` has a clause for each change.
+fn require(moved: &[String]) -> Result<(), ExitError> {
+    if moved.is_empty() {
+        return Ok(());
+    }
     let rest = moved.len().saturating_sub(NAMED);
     let first = moved[..moved.len() - rest].join(", ");
-    if rest == 0 { first } else { format!("{first} and {rest} more") }
-}
-
-/// Variables or tags were set beside a saved plan.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "a saved plan has the variables and resources that it was made with; leave out --var, --var-file, \
-     --tag, --only and --skip"
-)]
-pub(crate) struct HasVars;
-
-/// A plan was to be saved whose manifest cannot be read again.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot save a plan of a manifest from a pipe: apply could not read it again")]
-pub(crate) struct IsPiped;
-
-/// A plan was to be saved with a secret that was given on the command line.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot save a plan with the secret of --var {name} in it; set it in a file, with --var-file"
-)]
-pub(crate) struct HasSecret {
-    pub(crate) name: String,
-}
-
-/// A file is no plan that can be carried out.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum InvalidPlan {
-    /// It is cut off, or was changed by hand.
-    #[error("cannot read the saved plan {}", path.display())]
-    Syntax { path: PathBuf, source: serde_json::Error },
-    /// Another version of the program has saved it.
-    #[error("the saved plan {} has version {version}; expected {VERSION}", path.display())]
-    Version { path: PathBuf, version: u32 },
-    /// It was not saved as it is: no plan of that size is.
-    #[error("the saved plan {} is larger than {MOST} bytes", path.display())]
-    TooLarge { path: PathBuf },
+    let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
+    let text = format!("the plan is out of date: {first}{more}; plan again");
+    Err(ExitError::new(CONFLICT, &text))
 }
 
 impl SavedPlan {
@@ -121,11 +78,11 @@ impl SavedPlan {
 
     /// Loads the site that it is a plan of, if that is made of the same as then. Nothing is executed.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        require(self.moved_files())?;
+        require(&self.moved_files())?;
         let site = self.site.load(global)?;
         let has_moved = site.digest() != self.digest;
         let moved = has_moved.then(|| BESIDE.to_owned() + HAS_CHANGED);
-        require(moved.into_iter().collect())?;
+        require(moved.as_slice())?;
         Ok(site.select(&self.selection)?)
     }
 
@@ -156,7 +113,7 @@ impl SavedPlan {
     }
 
     /// Refuses a machine that is not as it was planned for, and says what has moved.
-    pub(crate) fn check(&self, plan: &Plan) -> Result<(), OutOfDate> {
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), ExitError> {
         let mut moved = Vec::new();
         let now = plan.resources.iter().map(|now| (now.name.as_str(), now));
         let mut now: HashMap<&str, _> = now.collect();
@@ -172,7 +129,7 @@ impl SavedPlan {
         let mut new: Vec<_> = now.into_keys().collect();
         new.sort_unstable();
         moved.extend(new.into_iter().map(|name| format!("\"{name}\" is new")));
-        require(moved)
+        require(&moved)
     }
 
     /// Writes the plan to a file that only its owner can read: the old content or the new, never a
@@ -199,23 +156,30 @@ impl SavedPlan {
 
     /// Reads a saved plan; `None` if the file is none, and so a manifest. So is one that cannot be
     /// read: who loads it says why.
-    pub(crate) fn read(site: &SiteArgs) -> Result<Option<Self>, InvalidPlan> {
+    pub(crate) fn read(site: &SiteArgs) -> anyhow::Result<Option<Self>> {
         let [path] = &*site.paths else { return Ok(None) };
         if !begins_as_plan(path) {
             return Ok(None);
         }
         let text = match read_file(path, MOST) {
-            Err(FileError::TooLarge { path, .. }) => return Err(InvalidPlan::TooLarge { path }),
+            Err(FileError::TooLarge { .. }) => {
+                let text = format!("the saved plan {} is larger than {MOST} bytes", path.display());
+                bail!(ExitError::new(INVALID, &text))
+            }
             Err(_) => return Ok(None),
             Ok(text) => text,
         };
-        let wrong = |source| InvalidPlan::Syntax { path: path.clone(), source };
+        let wrong =
+            || ExitError::new(INVALID, &format!("cannot read the saved plan {}", path.display()));
         // Another version has other keys.
-        let Version { crankcase_plan: version } = serde_json::from_slice(&text).map_err(wrong)?;
+        let Version { crankcase_plan: version } =
+            serde_json::from_slice(&text).with_context(wrong)?;
         if version != VERSION {
-            return Err(InvalidPlan::Version { path: path.clone(), version });
+            let path = path.display();
+            let text = format!("the saved plan {path} has version {version}; expected {VERSION}");
+            bail!(ExitError::new(INVALID, &text));
         }
-        Ok(Some(serde_json::from_slice(&text).map_err(wrong)?))
+        Ok(Some(serde_json::from_slice(&text).with_context(wrong)?))
     }
 }
 

@@ -3,6 +3,7 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{
@@ -15,10 +16,11 @@ use serde::Serialize;
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
+use crate::exit::ExitError;
 use crate::facts_store::{host_name, open};
 use crate::global::Global;
 use crate::observing::Observing;
-use crate::saved_plan::{HasVars, SavedPlan};
+use crate::saved_plan::SavedPlan;
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
@@ -27,6 +29,10 @@ const KILLED: &str = "crankcase: interrupted again: what ran was killed, and the
 
 /// What is said when a person has refused.
 const UNCONFIRMED: &str = "crankcase: it was not confirmed; no resource was changed";
+
+/// The error when variables or resources are given with a saved plan.
+const HAS_VARS: &str = "a saved plan has the variables and resources that it was made with; leave out --var, \
+    --var-file, --tag, --only and --skip";
 
 /// What is applied.
 #[derive(Debug, clap::Args)]
@@ -233,7 +239,7 @@ fn load(
     let saved = SavedPlan::read(args)?;
     let selection = work.selection();
     if saved.is_some() && (args.sets_vars() || !selection.is_all()) {
-        return Err(HasVars.into());
+        bail!(ExitError::new(exit::USAGE, HAS_VARS));
     }
     let site = match &saved {
         Some(saved) => saved.load(global)?,

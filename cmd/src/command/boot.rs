@@ -1,9 +1,11 @@
 use std::io::{self, Write};
 
+use anyhow::bail;
 use crankcase_status::wire::WaitedFor;
 use crankcase_status::{Boot, BootStep, NotUp, seconds};
 use serde::Serialize;
 
+use crate::exit::ExitError;
 use crate::global::{Format, Global};
 use crate::paths::{resource_path, worker_path};
 use crate::{exit, print};
@@ -27,11 +29,6 @@ enum What {
     Blame,
 }
 
-/// A picture of a part of the boot is asked for.
-#[derive(Debug, thiserror::Error)]
-#[error("--output svg draws the whole boot: leave the worker or `blame` out")]
-pub(crate) struct OnlyWhole;
-
 /// The chain of one worker.
 #[derive(Debug, Serialize)]
 struct Chain {
@@ -43,7 +40,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let boot = client.boot().await?;
     match (args.what, args.path) {
         (None, None) if global.output == Format::Svg => print::picture(boot.to_svg(resource_path))?,
-        _ if global.output == Format::Svg => return Err(OnlyWhole.into()),
+        _ if global.output == Format::Svg => {
+            let text = "--output svg draws the whole boot: leave the worker or `blame` out";
+            bail!(ExitError::new(exit::USAGE, text))
+        }
         (Some(What::Blame), _) => print::data(global.output, &boot, blame)?,
         (None, None) => print::data(global.output, &boot, write)?,
         (None, Some(path)) => {
@@ -56,7 +56,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             if chain.is_empty() {
                 // Names the path that was meant, if there is no such worker.
                 let why = client.why(&path).await?;
-                anyhow::bail!("{} has not come up in the boot: {}", resource_path(&path), why.text);
+                bail!("{} has not come up in the boot: {}", resource_path(&path), why.text);
             }
             print::data(global.output, &Chain { chain }, |Chain { chain }, out| steps(chain, out))?;
         }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use crankcase_facts::{Change, Document, Facts, FactsError, Load, Submission, wire::Refusal};
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
 use crate::command::{run, runtime};
-use crate::exit;
+use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
 use crate::facts_store;
 use crate::global::Global;
@@ -28,7 +29,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if args.facts.iter().chain(&args.run.site.paths).filter(|it| is_stdin(it)).count() > 1 {
-        return Err(IsReadTwice.into());
+        let text = "standard input (-) can be read only once; give the facts or the site as a file";
+        bail!(ExitError::new(exit::USAGE, text));
     }
     let found = facts_store::find_or_none(global)?;
     let given = Given::read(&args.facts, &found.current())?;
@@ -61,11 +63,6 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-" || path.as_os_str() == "/dev/stdin"
 }
-
-/// Standard input is named more than once.
-#[derive(Debug, thiserror::Error)]
-#[error("standard input (-) can be read only once; give the facts or the site as a file")]
-pub(crate) struct IsReadTwice;
 
 /// A document of facts to load.
 struct Bootstrap {
@@ -102,7 +99,11 @@ impl Bootstrap {
             return Ok(Loaded::Already { version: document.version });
         }
         if last.is_some_and(|last| last.version == document.version) {
-            return Err(IsAnother { version: document.version }.into());
+            let version = document.version;
+            let text = format!(
+                "version {version} was loaded with other facts; a changed document needs a higher version"
+            );
+            bail!(ExitError::new(exit::CONFLICT, &text));
         }
         let current = facts.current();
         let submission = self.submission();
@@ -134,13 +135,6 @@ impl Bootstrap {
         tracing::info!("an agent runs already, and keeps its own site with these facts");
         Ok(exit::DONE)
     }
-}
-
-/// The last document had the same version, but other facts.
-#[derive(Debug, thiserror::Error)]
-#[error("version {version} was loaded with other facts; a changed document needs a higher version")]
-pub(crate) struct IsAnother {
-    version: u64,
 }
 
 /// Returns `DONE` if an agent runs, and `NO_AGENT` if none does.

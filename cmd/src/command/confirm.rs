@@ -10,6 +10,8 @@ use crankcase_resources::{Approval, Plan, Wish};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
+use crate::exit::{ExitError, USAGE};
+
 /// What is asked for before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Confirm {
@@ -24,13 +26,9 @@ pub(crate) enum Confirm {
     Action,
 }
 
-/// There is nobody who could be asked.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "--confirm asks on a terminal, and standard input or standard error is none; nothing was changed. \
-     Save a plan with \"plan -o\" and apply it, or leave --confirm out"
-)]
-pub(crate) struct NoTerminal;
+/// The error when nobody can be asked.
+const NO_TERMINAL: &str = "--confirm asks on a terminal, and standard input or standard error is none; nothing was \
+    changed. Save a plan with \"plan -o\" and apply it, or leave --confirm out";
 
 impl Confirm {
     /// Returns whether a person is asked again and again.
@@ -39,9 +37,9 @@ impl Confirm {
     }
 
     /// Refuses to ask where nobody can answer.
-    pub(crate) fn require_terminal(self) -> Result<(), NoTerminal> {
+    pub(crate) fn require_terminal(self) -> Result<(), ExitError> {
         let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
-        if self == Self::None || can_ask { Ok(()) } else { Err(NoTerminal) }
+        if self == Self::None || can_ask { Ok(()) } else { Err(ExitError::new(USAGE, NO_TERMINAL)) }
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use crankcase_status::wire::{Act, ControlRequest, Controlled, MAX_ORIGIN};
 
+use crate::exit::ExitError;
 use crate::global::Global;
 use crate::paths::worker_path;
 use crate::{exit, print};
@@ -16,13 +17,6 @@ pub(crate) struct Args {
     /// Why, for the agent's events and log
     #[arg(long, default_value = "asked for on the command line")]
     reason: String,
-}
-
-/// The reason cannot be sent.
-#[derive(Debug, thiserror::Error)]
-#[error("--reason {wrong}; a reason is one line of at most {MAX_ORIGIN} characters")]
-pub(crate) struct BadReason {
-    wrong: &'static str,
 }
 
 pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result<u8> {
@@ -52,14 +46,17 @@ pub(crate) fn done(controlled: &Controlled, shown: fn(&str) -> String) -> String
     format!("{done} {}", shown(path))
 }
 
-pub(crate) fn check(reason: &str) -> Result<(), BadReason> {
-    if reason.chars().any(char::is_control) {
-        return Err(BadReason { wrong: "has control characters" });
-    }
-    if reason.chars().count() > MAX_ORIGIN {
-        return Err(BadReason { wrong: "is too long" });
-    }
-    Ok(())
+/// Refuses a reason that cannot be sent.
+pub(crate) fn check(reason: &str) -> Result<(), ExitError> {
+    let wrong = if reason.chars().any(char::is_control) {
+        "has control characters"
+    } else if reason.chars().count() > MAX_ORIGIN {
+        "is too long"
+    } else {
+        return Ok(());
+    };
+    let text = format!("--reason {wrong}; a reason is one line of at most {MAX_ORIGIN} characters");
+    Err(ExitError::new(exit::USAGE, &text))
 }
 
 /// Returns the name of who asks; the agent adds the number that the system vouches for.

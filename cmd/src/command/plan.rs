@@ -1,14 +1,16 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::interrupts::Interrupts;
 use crate::command::progress::told;
+use crate::exit::ExitError;
 use crate::facts_store::{find_or_none, host_name};
 use crate::global::Global;
-use crate::saved_plan::{HasSecret, IsPiped, SavedPlan};
+use crate::saved_plan::SavedPlan;
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
@@ -42,10 +44,14 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         return Ok(exit::INTERRUPTED);
     };
     if site.is_piped() && args.out.is_some() {
-        return Err(IsPiped.into());
+        let text = "cannot save a plan of a manifest from a pipe: apply could not read it again";
+        bail!(ExitError::new(exit::USAGE, text));
     }
     if let Some(name) = named.secret_var(&site).filter(|_| args.out.is_some()) {
-        return Err(HasSecret { name: name.to_owned() }.into());
+        let text = format!(
+            "cannot save a plan with the secret of --var {name} in it; set it in a file, with --var-file"
+        );
+        bail!(ExitError::new(exit::USAGE, &text));
     }
     let selection = args.work.selection();
     let digest = site.digest().to_owned();

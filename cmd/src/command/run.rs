@@ -3,7 +3,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, SiteFiles};
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::command::runtime;
+use crate::exit::ExitError;
 use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
 use crate::global::{Format, Global};
 use crate::observing::{Observing, RUN};
@@ -62,18 +63,14 @@ pub(crate) struct Args {
     page_insecure_address: bool,
 }
 
-/// The page would be open to others.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "--page {0} is beyond this machine, and not encrypted; use 127.0.0.1, or say --page-insecure-address"
-)]
-pub(crate) struct BeyondLoopback(SocketAddr);
-
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     if let Some(address) =
         args.page.filter(|it| !it.ip().is_loopback() && !args.page_insecure_address)
     {
-        return Err(BeyondLoopback(address).into());
+        let text = format!(
+            "--page {address} is beyond this machine, and not encrypted; use 127.0.0.1, or say --page-insecure-address"
+        );
+        bail!(ExitError::new(exit::USAGE, &text));
     }
     run_with(global, args, (None, || open_for_agent(global)))
 }

@@ -38,7 +38,7 @@ use self::question::{Answer, Question};
 use self::screen::View;
 use self::terminal::{Canvas, Taken};
 use super::interrupts::Interrupts;
-use crate::exit;
+use crate::exit::{self, ExitError};
 use crate::global::Global;
 use crate::observing::now as wall_now;
 
@@ -48,13 +48,6 @@ pub(crate) struct Args {
     /// Without the keys that bounce, park and unpark workers
     #[arg(long)]
     read_only: bool,
-}
-
-/// There is nothing that could be drawn on.
-#[derive(Debug, thiserror::Error)]
-#[error("top draws on a terminal, and {missing}; \"crankcase report\" prints the same once")]
-pub(crate) struct NotDrawn {
-    missing: &'static str,
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
@@ -77,7 +70,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
 }
 
-fn require_terminal(global: &Global) -> Result<(), NotDrawn> {
+fn require_terminal(global: &Global) -> Result<(), ExitError> {
     let missing = if global.output.is_data() {
         "not as data"
     } else if !io::stdin().is_terminal() {
@@ -87,7 +80,10 @@ fn require_terminal(global: &Global) -> Result<(), NotDrawn> {
     } else {
         return Ok(());
     };
-    Err(NotDrawn { missing })
+    let text = format!(
+        "top draws on a terminal, and {missing}; \"crankcase report\" prints the same once"
+    );
+    Err(ExitError::new(exit::USAGE, &text))
 }
 
 /// Begins to follow the events, with those that the agent still has.

@@ -1,11 +1,12 @@
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use crankcase_resources::Value;
 use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_workers::read_file;
 
-use crate::external_args::{ExternalArgs, NoExternalType};
+use crate::exit::ExitError;
+use crate::external_args::ExternalArgs;
 use crate::global::Global;
 use crate::{exit, print};
 
@@ -47,7 +48,11 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let config: Value =
         serde_saphyr::from_slice(&text).with_context(|| format!("cannot read {shown}"))?;
     let asked = args.external.ask(global, &args.name)?;
-    let (kinds, name) = asked.ok_or_else(|| NoExternalType { name: args.name.clone() })?;
+    let Some((kinds, name)) = asked else {
+        let text =
+            format!("\"{}\" is no external type: it names no image and no program", args.name);
+        bail!(ExitError::new(exit::INVALID, &text));
+    };
     let config = move |folder: &Path| filled(&config, &folder.to_string_lossy());
     let sample = Sample::new(&name, &shown.to_string(), config).of_process();
     let checked = Conformance::new(kinds).sample(sample).graphs(args.sites).check();
