@@ -16,7 +16,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer, ServiceExt};
 use rmcp::{ErrorData, ServerHandler};
 
-use self::answer::{Refusal, answer};
+use self::answer::answer;
 use self::asked::Asked;
 use self::change::Proposal;
 use self::consent::{Consent, Consents, Reply};
@@ -103,7 +103,7 @@ impl ServerHandler for Server {
         Ok(self
             .call(tool, request, &context)
             .await
-            .unwrap_or_else(|refusal| answer(Err(refusal)).into()))
+            .unwrap_or_else(|error| answer(Err(error)).into()))
     }
 }
 
@@ -113,10 +113,10 @@ impl Server {
         tool: Tool,
         request: CallToolRequestParams,
         context: &RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, Refusal> {
+    ) -> anyhow::Result<CallToolResponse> {
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
         let mut asked = Asked::new(arguments.unwrap_or_default());
-        let client = self.global.connect().await.map_err(Refusal::from)?;
+        let client = self.global.connect().await?;
         let Tool::Change(act) = tool else {
             return Ok(answer(Ok(looks::look(&client, tool, asked).await?)).into());
         };

@@ -14,50 +14,22 @@ const TEXT: usize = 2_000;
 /// A map with this many fields or fewer is a record, and keeps all of them.
 const FIELDS: usize = 32;
 
-/// Why a tool has not done what was asked.
-#[derive(Debug)]
-pub(super) struct Refusal {
-    code: u8,
-    message: String,
-}
-
-impl Refusal {
-    pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self { code: exit::USAGE, message: message.into() }
-    }
-
-    pub(super) fn conflict(message: impl Into<String>) -> Self {
-        Self { code: exit::CONFLICT, message: message.into() }
-    }
-
-    /// Returns the meaning of its exit code.
-    fn word(&self) -> &'static str {
-        match self.code {
-            exit::USAGE => "wrong usage",
-            exit::NO_AGENT => "no agent is reachable",
-            exit::CONFLICT => "conflict",
-            _ => "failed",
-        }
-    }
-}
-
-impl<E: Into<anyhow::Error>> From<E> for Refusal {
-    fn from(error: E) -> Self {
-        let error = error.into();
-        let code = failure::code_of(&error);
-        Self { code, message: print::one_line(&format!("{error:#}")).into_owned() }
-    }
-}
-
-/// Returns an answer of bounded size, or a refusal in the protocol's sense.
-pub(super) fn answer(answered: Result<Value, Refusal>) -> CallToolResult {
+/// Returns an answer of bounded size. An error is an answer too, with its exit code and what that means.
+pub(super) fn answer(answered: anyhow::Result<Value>) -> CallToolResult {
     match answered {
         Ok(data) => CallToolResult::structured(bounded(data)),
-        Err(refusal) => {
-            let (word, code) = (refusal.word(), refusal.code);
-            let message: String = refusal.message.chars().take(TEXT).collect();
+        Err(error) => {
+            let code = failure::code_of(&error);
+            let refused = match code {
+                exit::USAGE => "wrong usage",
+                exit::NO_AGENT => "no agent is reachable",
+                exit::CONFLICT => "conflict",
+                _ => "failed",
+            };
+            let message = format!("{error:#}");
+            let message: String = print::one_line(&message).chars().take(TEXT).collect();
             CallToolResult::structured_error(
-                json!({"refused": word, "code": code, "data": {"message": message}}),
+                json!({"refused": refused, "code": code, "data": {"message": message}}),
             )
         }
     }

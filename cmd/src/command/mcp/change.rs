@@ -5,7 +5,6 @@ use crankcase_status::Client;
 use crankcase_status::wire::{Act, ControlRequest, Preview};
 use serde_json::{Value, json};
 
-use super::answer::Refusal;
 use crate::command::control::user;
 use crate::paths::worker_path;
 use crate::print;
@@ -31,7 +30,7 @@ pub(super) struct Question {
 
 impl Proposal {
     /// Returns what the person is asked.
-    pub(super) async fn question(&self, client: &Client) -> Result<Question, Refusal> {
+    pub(super) async fn question(&self, client: &Client) -> anyhow::Result<Question> {
         let Self { act, path, why } = self;
         let (act, path) = (*act, worker_path(path));
         let state = client.why(&path).await?;
@@ -51,7 +50,7 @@ impl Proposal {
     }
 
     /// Carries it out, after the person has agreed.
-    pub(super) async fn carry_out(self, client: &Client) -> Result<Value, Refusal> {
+    pub(super) async fn carry_out(self, client: &Client) -> anyhow::Result<Value> {
         let Self { act, path, why } = self;
         let request = ControlRequest { path: worker_path(&path), who: user(), why };
         Ok(json!(client.control(act, &request).await?))

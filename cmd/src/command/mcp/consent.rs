@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use anyhow::bail;
 use crankcase_status::Client;
 use crankcase_status::wire::Preview;
 use parking_lot::Mutex;
@@ -17,14 +18,16 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::time::Instant;
 
-use super::answer::Refusal;
 use super::change::{Proposal, Question};
+use crate::exit::{CONFLICT, ExitError, USAGE};
 
 /// How many questions wait for an answer at most; the oldest ones are forgotten.
 const MOST_ASKED: usize = 16;
 
 /// How long an answer counts.
 const LIFETIME: Duration = Duration::from_secs(600);
+
+const NOT_AGREED: &str = "the person has not agreed, so nothing was changed";
 
 const OTHER_EFFECT: &str = "what it would do has changed since the person was asked";
 
@@ -68,9 +71,10 @@ impl Consents {
         (context, client): (&RequestContext<RoleServer>, &Client),
         reply: Reply,
         proposal: &Proposal,
-    ) -> Result<Consent, Refusal> {
+    ) -> anyhow::Result<Consent> {
         if !can_ask(context) {
-            return Err(Refusal::usage("this client cannot ask the person, so nothing is changed"));
+            let text = "this client cannot ask the person, so nothing is changed";
+            bail!(ExitError::new(USAGE, text));
         }
         let Question { text, effect } = proposal.question(client).await?;
         if let Some(handle) = reply.handle {
@@ -79,7 +83,7 @@ impl Consents {
             let answer = answers.remove(QUESTION).unwrap_or_default();
             return match answer["action"] == "accept" {
                 true => Ok(Consent::Given),
-                false => Err(not_agreed()),
+                false => Err(ExitError::new(CONFLICT, NOT_AGREED).into()),
             };
         }
         let question = ElicitRequestParams::FormElicitationParams {
@@ -95,11 +99,11 @@ impl Consents {
         }
         let asked = context.peer.create_elicitation_with_timeout(question, Some(LIFETIME)).await;
         let answer = asked.map_err(|error| {
-            let message = "the person could not be asked, so nothing was changed";
-            Refusal::usage(format!("{message}: {error}"))
+            let text = "the person could not be asked, so nothing was changed";
+            ExitError::new(USAGE, &format!("{text}: {error}"))
         })?;
         if answer.action != ElicitationAction::Accept {
-            return Err(not_agreed());
+            bail!(ExitError::new(CONFLICT, NOT_AGREED));
         }
         // It may have taken minutes to answer.
         match proposal.question(client).await?.effect == effect {
@@ -125,7 +129,7 @@ impl Consents {
         handle: &str,
         (proposal, effect): (&Proposal, &Preview),
         now: Instant,
-    ) -> Result<(), Refusal> {
+    ) -> anyhow::Result<()> {
         let asked = {
             let mut asked = self.0.lock();
             let place = asked.iter().position(|it| it.handle == handle);
@@ -144,12 +148,9 @@ impl Consents {
     }
 }
 
-fn wrong(text: &str) -> Refusal {
-    Refusal::conflict(format!("{text}, so nothing was changed; ask again"))
-}
-
-fn not_agreed() -> Refusal {
-    Refusal::conflict("the person has not agreed, so nothing was changed")
+fn wrong(text: &str) -> anyhow::Error {
+    let text = format!("{text}, so nothing was changed; ask again");
+    ExitError::new(CONFLICT, &text).into()
 }
 
 /// Returns whether the client can show a question.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use crankcase_status::Client;
 use crankcase_status::wire::{
     Detail, EngineReport, Event, EventLine, Only, Selection, Subject, WorkerReport, WorkerState,
@@ -9,9 +10,9 @@ use crankcase_status::wire::{
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::Refusal;
 use super::asked::Asked;
 use super::tools::Tool;
+use crate::exit::{self, ExitError};
 use crate::paths::{RESOURCES, worker_path};
 
 /// How many events an answer has at most.
@@ -25,7 +26,7 @@ const QUIET: Duration = Duration::from_millis(100);
 const EXPLAINED: usize = 20;
 
 /// Answers a tool that changes nothing.
-pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> Result<Value, Refusal> {
+pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> anyhow::Result<Value> {
     match tool {
         Tool::Trouble => {
             asked.finish()?;
@@ -77,11 +78,11 @@ pub(super) async fn look(client: &Client, tool: Tool, mut asked: Asked) -> Resul
             asked.finish()?;
             plan(client).await
         }
-        Tool::Change(_) => Err(Refusal::usage("a change is no look")),
+        Tool::Change(_) => bail!(ExitError::new(exit::USAGE, "a change is no look")),
     }
 }
 
-async fn trouble(client: &Client) -> Result<Value, Refusal> {
+async fn trouble(client: &Client) -> anyhow::Result<Value> {
     let part = Selection { only: Some(Only::Trouble), ..Selection::default() };
     let part = Selection { without_inputs: true, without_details: true, ..part };
     let report = engine(client.report_part(None, &part).await?)?;
@@ -116,7 +117,7 @@ fn collect<'a>(report: &'a EngineReport, rows: &mut Vec<&'a WorkerReport>) {
 }
 
 /// Returns what the agent has found not as declared when it looked last, and has not mended.
-async fn plan(client: &Client) -> Result<Value, Refusal> {
+async fn plan(client: &Client) -> anyhow::Result<Value> {
     let part = Selection { without_inputs: true, without_details: true, ..Selection::default() };
     let report = engine(client.report_part(Some(&worker_path(RESOURCES)), &part).await?)?;
     let (mut not_as_declared, mut more) = (Vec::new(), 0);
@@ -142,7 +143,7 @@ async fn plan(client: &Client) -> Result<Value, Refusal> {
         "parked": parked, "not_looked_at": not_looked_at, "as_declared": as_declared}))
 }
 
-fn engine(subject: Subject) -> Result<EngineReport, Refusal> {
+fn engine(subject: Subject) -> anyhow::Result<EngineReport> {
     let nested = match subject {
         Subject::Engine(report) => return Ok(report),
         Subject::Worker(worker) => worker.report,
@@ -150,17 +151,17 @@ fn engine(subject: Subject) -> Result<EngineReport, Refusal> {
     };
     match nested {
         Some(Detail::Engine(report)) => Ok(*report),
-        _ => Err(Refusal::conflict("the agent reports no engine there")),
+        _ => bail!(ExitError::new(exit::CONFLICT, "the agent reports no engine there")),
     }
 }
 
-async fn last_change(client: &Client, path: &str) -> Result<Value, Refusal> {
+async fn last_change(client: &Client, path: &str) -> anyhow::Result<Value> {
     match client.report(Some(&worker_path(path))).await? {
         Subject::Worker(worker) => match worker.report {
             Some(Detail::Value(report)) => Ok(report["last_event"].clone()),
             _ => Ok(Value::Null),
         },
-        _ => Err(Refusal::usage("this is an engine; name one of its workers")),
+        _ => bail!(ExitError::new(exit::USAGE, "this is an engine; name one of its workers")),
     }
 }
 
@@ -174,7 +175,7 @@ async fn events(
     (since, life): (Option<u64>, Option<&str>),
     most: u64,
     is_meant: impl Fn(&Event) -> bool,
-) -> Result<Value, Refusal> {
+) -> anyhow::Result<Value> {
     let mut follower = client.events_since(since.unwrap_or(0), life).await?;
     let part = Selection { without_inputs: true, without_details: true, ..Selection::default() };
     // After the stream was opened: if the agent ends now, the stream ends too.
