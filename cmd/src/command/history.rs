@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use anyhow::bail;
 use crankcase_history::{History, Query, Recorded, Run};
 use serde::Serialize;
 
@@ -58,14 +59,6 @@ struct Events {
     events: Vec<Recorded>,
 }
 
-/// There is no such run.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no run {run} on record{}", last.map_or_else(String::new, |last| format!("; the last is {last}")))]
-pub(crate) struct NoRun {
-    run: i64,
-    last: Option<i64>,
-}
-
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let since = args.since.map(|since| match since {
         Since::Ago(ago) => now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH),
@@ -97,7 +90,8 @@ fn events(history: Option<&History>, subject: &str, query: Query) -> anyhow::Res
     let runs = |query| history.map(|history| history.runs(&query)).transpose();
     let Some(run) = runs(of(Some(number), None))?.unwrap_or_default().pop() else {
         let last = runs(of(None, Some(1)))?.unwrap_or_default().pop();
-        return Err(NoRun { run: number, last: last.map(|run| run.run) }.into());
+        let last = last.map_or_else(String::new, |last| format!("; the last is {}", last.run));
+        bail!("there is no run {number} on record{last}");
     };
     let query = Query { run: Some(number), ..query };
     let events = history.map(|history| history.events(&query)).transpose()?;

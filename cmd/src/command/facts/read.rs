@@ -1,5 +1,6 @@
 use std::io::{self, Write};
 
+use anyhow::anyhow;
 use crankcase_facts::wire::{Difference, Entry};
 use crankcase_facts::{Facts, Pointer, Snapshot, Tree, difference, effective};
 use serde::Serialize;
@@ -73,19 +74,12 @@ struct Diff {
     differences: Vec<Difference>,
 }
 
-/// There is no fact at a path.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no {path}; {help}")]
-struct NoFact {
-    path: String,
-    help: String,
-}
-
 /// Returns the error for a path without a fact. It lists the names at the longest part of the path that exists.
 pub(super) fn no_fact(facts: &Tree, path: &Pointer) -> anyhow::Error {
     if facts.names().next().is_none() {
-        let help = "no facts are stored; load some with \"facts load\" or \"bootstrap\"".to_owned();
-        return NoFact { path: path.to_string(), help }.into();
+        return anyhow!(
+            "there is no {path}; no facts are stored; load some with \"facts load\" or \"bootstrap\""
+        );
     }
     let mut above = Pointer::root();
     for segment in path.segments() {
@@ -97,11 +91,10 @@ pub(super) fn no_fact(facts: &Tree, path: &Pointer) -> anyhow::Error {
     }
     let found = facts.at(&above).unwrap_or_default();
     let names: Vec<_> = found.names().take(10).collect();
-    let help = match names.is_empty() {
-        true => format!("nothing is in {above}"),
-        false => format!("in {above} there are {}", names.join(", ")),
-    };
-    NoFact { path: path.to_string(), help }.into()
+    match names.is_empty() {
+        true => anyhow!("there is no {path}; nothing is in {above}"),
+        false => anyhow!("there is no {path}; in {above} there are {}", names.join(", ")),
+    }
 }
 
 pub(super) fn get(global: &Global, args: &GetArgs) -> anyhow::Result<u8> {

@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use anyhow::anyhow;
 use crankcase_facts::{Change, Pointer, Schema, example, skeleton};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -48,14 +49,6 @@ struct Registered {
     schema: Value,
 }
 
-/// There is no schema at a path.
-#[derive(Debug, thiserror::Error)]
-#[error("there is no schema at {path}; {help}")]
-struct NoSchema {
-    path: Pointer,
-    help: String,
-}
-
 pub(super) async fn run(global: &Global, args: SchemaArgs) -> anyhow::Result<u8> {
     let SchemaArgs { path, set, remove, example: is_example, change } = args;
     match (path, set) {
@@ -85,14 +78,15 @@ fn registered(global: &Global) -> anyhow::Result<Vec<Registered>> {
     Ok(schemas.collect())
 }
 
-fn find<'a>(all: &'a [Registered], path: &Pointer) -> Result<&'a Registered, NoSchema> {
+fn find<'a>(all: &'a [Registered], path: &Pointer) -> anyhow::Result<&'a Registered> {
     all.iter().find(|it| it.path == path.to_string()).ok_or_else(|| {
         let paths: Vec<_> = all.iter().map(|it| it.path.as_str()).collect();
-        let help = match paths.is_empty() {
-            true => "there is none at all".to_owned(),
-            false => format!("there are some at {}", paths.join(", ")),
-        };
-        NoSchema { path: path.clone(), help }
+        match paths.is_empty() {
+            true => anyhow!("there is no schema at {path}; there is none at all"),
+            false => {
+                anyhow!("there is no schema at {path}; there are some at {}", paths.join(", "))
+            }
+        }
     })
 }
 
