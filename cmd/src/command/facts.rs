@@ -1,6 +1,7 @@
 //! The commands that read and change facts.
 
 mod explain;
+mod path;
 mod read;
 mod schema;
 mod show;
@@ -8,7 +9,6 @@ mod watch;
 mod write;
 
 use clap::Subcommand;
-use crankcase_facts::Pointer;
 
 use self::explain::ExplainArgs;
 use self::read::{DiffArgs, GetArgs, LogArgs};
@@ -65,11 +65,4 @@ pub(crate) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
         Command::Schema(args) => runtime::ask(schema::run(global, args)),
         Command::Restore(args) => runtime::ask(write::restore(global, args)),
     }
-}
-
-/// Reads a path to a fact.
-fn path(text: &str) -> Result<Pointer, String> {
-    // A shell completes the path of a map with a "/" at its end.
-    let text = text.strip_suffix('/').filter(|it| !matches!(*it, "" | "/")).unwrap_or(text);
-    text.parse().map_err(|error: crankcase_facts::PointerError| error.to_string())
 }

@@ -5,7 +5,7 @@ use crankcase_facts::{Pointer, Tree, effective, explain};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::path;
+use super::path::path;
 use super::read::no_fact;
 use crate::completion::fact_path;
 use crate::facts_store as store;

@@ -6,7 +6,8 @@ use crankcase_facts::{Facts, Pointer, Snapshot, Tree, difference, effective};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{path, show};
+use super::path::path;
+use super::show;
 use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;

@@ -6,8 +6,9 @@ use crankcase_facts::{Change, Pointer, Schema, example, skeleton};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::path::path;
+use super::show;
 use super::write::{ChangeArgs, submit};
-use super::{path, show};
 use crate::command::control::user;
 use crate::completion::fact_path;
 use crate::facts_given::Given;

@@ -5,7 +5,8 @@ use crankcase_facts::wire::Entry;
 use crankcase_facts::{Facts, Pointer, Snapshot};
 use tokio::time::sleep;
 
-use super::{path, read};
+use super::path::path;
+use super::read;
 use crate::completion::fact_path;
 use crate::facts_store as store;
 use crate::global::Global;

@@ -8,7 +8,8 @@ use crankcase_facts::{Change, Load, Operation, Pointer, Snapshot, Submission, Up
 use crankcase_manifest::DataFiles;
 use serde::Serialize;
 
-use super::{path, show};
+use super::path::path;
+use super::show;
 use crate::command::control::{check, user};
 use crate::completion::fact_path;
 use crate::facts_given::{Given, Refused};
