@@ -7,8 +7,6 @@ use std::time::{Duration, SystemTime};
 use crankcase_status::wire::{Event, EventLine, Why};
 use tokio::time::Instant;
 
-pub(super) use typing::Next;
-
 use super::explained::Explained;
 use super::news::News;
 use super::pace::Pace;
@@ -65,6 +63,13 @@ struct Paces {
     report: Pace,
     why: Pace,
     sheet: Pace,
+}
+
+/// Whether the view goes on after a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Go,
+    Quit,
 }
 
 impl Model {

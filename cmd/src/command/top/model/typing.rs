@@ -2,20 +2,13 @@
 
 use crankcase_status::wire::Act;
 
-use super::Model;
+use super::{Model, Next};
 use crate::command::top::keys::Key;
 use crate::command::top::pace::Pace;
 use crate::command::top::prompt::{Prompt, Typed, Wish};
 use crate::command::top::question::{Of, Question};
 use crate::command::top::row::shown;
 use crate::command::top::sheet::Sheet;
-
-/// Whether it goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::command::top) enum Next {
-    Go,
-    Quit,
-}
 
 impl Model {
     /// Takes a key.
