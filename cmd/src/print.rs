@@ -6,12 +6,12 @@ mod marked;
 mod problems;
 mod report;
 mod summary;
+mod text;
 
 use std::io::{self, Write};
 
 use anyhow::Context;
 use serde::Serialize;
-use serde_json::Value;
 
 pub(crate) use crankcase_workers::one_line;
 pub(crate) use filter::Filter;
@@ -19,15 +19,13 @@ pub(crate) use marked::marked;
 pub(crate) use problems::Checked;
 pub(crate) use report::{Reported, counts, engine, report, report_all};
 pub(crate) use summary::tally_of;
+pub(crate) use text::{first_line, indented, short};
 
 use crate::global::Format;
 
 /// The version of all data that is printed. It is another one when something that was there is gone, or
 /// means something else.
 const FORMAT: u32 = 1;
-
-/// The longest value on one line, in characters.
-const LONGEST: usize = 100;
 
 /// Data with the version of its format.
 #[derive(Debug, Serialize)]
@@ -107,42 +105,4 @@ fn print(
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Returns the first line of a text, and how many more there are.
-pub(crate) fn first_line(text: &str) -> String {
-    let mut lines = text.lines();
-    let first = one_line(lines.next().unwrap_or_default()).into_owned();
-    match lines.count() {
-        0 => first,
-        1 => format!("{first} (and 1 more line)"),
-        more => format!("{first} (and {more} more lines)"),
-    }
-}
-
-/// Returns a text of several lines, of which all but the first are indented.
-pub(crate) fn indented(text: &str, indent: usize) -> String {
-    let lines: Vec<_> = text.lines().map(one_line).collect();
-    lines.join(&format!("\n{:indent$}", ""))
-}
-
-/// Returns a value on one line, cut after 100 characters.
-pub(crate) fn short(value: &Value) -> String {
-    let text = value.to_string();
-    let text = one_line(&text);
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.into_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{first_line, indented};
-
-    #[test]
-    fn lines_of_a_text_are_counted_and_indented() {
-        assert_eq!(first_line("a\u{1b}\nb\nc"), "a\\u{1b} (and 2 more lines)");
-        assert_eq!(indented("a\nb\u{1b}\n", 2), "a\n  b\\u{1b}");
-    }
 }

@@ -10,11 +10,12 @@ use crankcase_status::wire::{
     AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
     WorkerReport, WorkerState,
 };
+use crankcase_workers::one_line;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::summary::Condition;
-use super::{first_line, indented, one_line, summary};
+use super::summary::{self, Condition};
+use super::text::{first_line, indented};
 use crate::paths::resource_path;
 
 /// How many resources are listed of those that are as declared, and of those that are not.

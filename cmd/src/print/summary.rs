@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use crankcase_resources::{Tally, resource_name};
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
+use crankcase_workers::one_line;
 use serde::Deserialize;
 
-use super::one_line;
 use crate::paths::{RESOURCES, TALLY};
 
 /// How many names are told of each condition.
