@@ -7,9 +7,6 @@ use crankcase_resources::Difference;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::v0;
-use crate::v1;
-
 /// How a program is called: the type's own one if no image is named.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,33 +113,6 @@ pub(crate) struct Stale {
     /// Whether it has to be deleted before its actions.
     pub(crate) is_replaced: bool,
     pub(crate) actions: Vec<ActionSpec>,
-}
-
-impl Init {
-    /// Reads what a type answers when it is asked how it works.
-    ///
-    /// # Errors
-    ///
-    /// What in it is not of its protocol.
-    pub(crate) fn read(answer: Value) -> Result<Self, String> {
-        match answer.get("protocol") {
-            None => v0::read_init(answer),
-            Some(version) if *version == 1 => v1::read_init(answer),
-            Some(version) => Err(format!("there is no protocol {version}; there are 0 and 1")),
-        }
-    }
-}
-
-impl Answer {
-    /// Reads what a type answers of a resource.
-    ///
-    /// # Errors
-    ///
-    /// What in it is not of its protocol.
-    pub(crate) fn read(answer: Value, is_v1: bool) -> Result<Self, String> {
-        let Value::Object(answer) = answer else { return Err("it is no object".to_owned()) };
-        if is_v1 { v1::read_answer(answer) } else { v0::read_answer(answer) }
-    }
 }
 
 /// The status of an answer, and what it has beside that.

@@ -1,6 +1,9 @@
-//! The protocols as JSON Schemas.
+//! The protocols: which one an answer is of, and both as JSON Schemas.
 
 use serde_json::Value;
+
+use crate::messages::{Answer, Init};
+use crate::{v0, v1};
 
 /// Returns the JSON Schema (draft 2020-12) of a protocol, 0 or 1, with a definition for each message:
 /// `init_input`, `init_answer` and so on.
@@ -11,6 +14,33 @@ pub fn protocol(version: u8) -> Option<Value> {
         _ => return None,
     };
     serde_json::from_str(schema).ok()
+}
+
+impl Init {
+    /// Reads what a type answers when it is asked how it works.
+    ///
+    /// # Errors
+    ///
+    /// What in it is not of its protocol.
+    pub(crate) fn read(answer: Value) -> Result<Self, String> {
+        match answer.get("protocol") {
+            None => v0::read_init(answer),
+            Some(version) if *version == 1 => v1::read_init(answer),
+            Some(version) => Err(format!("there is no protocol {version}; there are 0 and 1")),
+        }
+    }
+}
+
+impl Answer {
+    /// Reads what a type answers of a resource.
+    ///
+    /// # Errors
+    ///
+    /// What in it is not of its protocol.
+    pub(crate) fn read(answer: Value, is_v1: bool) -> Result<Self, String> {
+        let Value::Object(answer) = answer else { return Err("it is no object".to_owned()) };
+        if is_v1 { v1::read_answer(answer) } else { v0::read_answer(answer) }
+    }
 }
 
 #[cfg(test)]
