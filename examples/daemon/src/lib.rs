@@ -6,6 +6,7 @@
 
 mod cache;
 mod desk;
+mod error;
 mod file_changes;
 mod http;
 mod poller;
@@ -15,12 +16,10 @@ mod sweeper;
 
 pub use cache::{Cache, Note};
 pub use desk::{Desk, DeskClosed, Writer};
+pub use error::BoxError;
 pub use file_changes::FileChanges;
 pub use http::{View, bind, serve};
 pub use poller::poll;
 pub use settings::{Settings, Tenant};
 pub use store::{Record, Store};
 pub use sweeper::sweep;
-
-/// Any error.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,6 @@
+//! The error of all parts.
+
+use std::error::Error;
+
+/// Any error.
+pub type BoxError = Box<dyn Error + Send + Sync>;
