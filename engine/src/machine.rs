@@ -22,8 +22,8 @@
 
 #[cfg(feature = "bare-machine")]
 pub(crate) mod bare;
-mod cycles;
-mod ends;
+pub(crate) mod cycles;
+pub(crate) mod ends;
 mod graph;
 mod node;
 mod pending;
@@ -40,8 +40,6 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-pub(crate) use cycles::{CycleSearch, Found};
-pub(crate) use ends::{End, Left};
 use graph::DependencyGraph;
 pub(crate) use node::{
     Cause, Edge, Generation, Moment, Need, NodeId, Phase, Port, Rest, Status, StopStage, Token,
@@ -240,7 +238,8 @@ impl Machine {
 
     /// Installs a manifold at a name, or replaces the installed one.
     ///
-    /// The edges must not close a cycle; see [`Self::may_reach`] and [`CycleSearch`].
+    /// The edges must not close a cycle; see [`Self::may_reach`] and
+    /// [`CycleSearch`](cycles::CycleSearch).
     pub(crate) fn install(&mut self, id: NodeId, edges: &[Edge], policy: Option<Arc<Policy>>) {
         self.take_out(id);
         self.keep_policy(id, policy.as_ref());

@@ -7,9 +7,9 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
+use crate::machine::ends::{End, Left};
 use crate::machine::{
-    Command, Edge, End, EndKind, Generation, Left, Machine, Need, NodeId, Phase, Port, Scope, Step,
-    Token,
+    Command, Edge, EndKind, Generation, Machine, Need, NodeId, Phase, Port, Scope, Step, Token,
 };
 use crate::vocabulary::policy::Policy;
 

@@ -5,9 +5,10 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ends::{End, Left};
 use super::graph::DependencyGraph;
 use super::node::{Age, NodeId, Phase, Rest, Status, StopStage, Token};
-use super::{Command, End, EndKind, Left, Machine, Scope, Step};
+use super::{Command, EndKind, Machine, Scope, Step};
 
 /// The workers that a change would stop.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

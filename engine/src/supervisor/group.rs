@@ -11,7 +11,8 @@ use super::pace::STEPS;
 use super::plan::Planned;
 use super::reply::answer;
 use crate::change::{Action, ChangeError};
-use crate::machine::{self, Cause, CycleSearch, Edge, Generation, NodeId, Phase, Scope};
+use crate::machine::cycles::CycleSearch;
+use crate::machine::{self, Cause, Edge, Generation, NodeId, Phase, Scope};
 use crate::manifolds::Manifold;
 use crate::seen::event::{EventKind, Origin};
 

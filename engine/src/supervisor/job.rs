@@ -8,7 +8,8 @@ use super::applied::Applied;
 use super::plan::{Faults, Plan};
 use super::reply::ChangeReply;
 use crate::change::Ops;
-use crate::machine::{CycleSearch, Generation, NodeId};
+use crate::machine::cycles::CycleSearch;
+use crate::machine::{Generation, NodeId};
 use crate::seen::event::Origin;
 
 /// The origin of a call, and the worker that makes it.

@@ -7,9 +7,8 @@ use std::time::Duration;
 use super::slot::{LastError, Uptime};
 use super::waits::{Wait, What};
 use super::{Because, EventLoop};
-use crate::machine::{
-    End, EndKind, Generation, Left, NodeId, Phase, Port, Rest, Status, StopStage, View,
-};
+use crate::machine::ends::{End, Left};
+use crate::machine::{EndKind, Generation, NodeId, Phase, Port, Rest, Status, StopStage, View};
 use crate::seen::event::{EventKind, Origin};
 use crate::seen::log::EventRef;
 use crate::seen::report::ReportFn;

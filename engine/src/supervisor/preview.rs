@@ -3,7 +3,8 @@
 use super::plan::{Faults, Plan, Planned};
 use super::registry::Registry;
 use crate::change::{Action, ChangeError, Op, Ops, Preview};
-use crate::machine::{CycleSearch, NodeId};
+use crate::machine::NodeId;
+use crate::machine::cycles::CycleSearch;
 use crate::vocabulary::hash::Set;
 
 impl Registry {

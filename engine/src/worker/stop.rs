@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::host::Identity;
-use crate::machine::Left;
+use crate::machine::ends::Left;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::ticks;
 use cell::{

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::machine::{
-    Command, CycleSearch, Edge, End, EndKind, Found, Left, Machine, Need, NodeId, Port, Scope, Step,
-};
+use crate::machine::cycles::{CycleSearch, Found};
+use crate::machine::ends::{End, Left};
+use crate::machine::{Command, Edge, EndKind, Machine, Need, NodeId, Port, Scope, Step};
 use crate::vocabulary::policy::Policy;
 
 /// Takes all steps, lets each start succeed, and returns which nodes are told to stop.

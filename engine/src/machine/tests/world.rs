@@ -18,9 +18,10 @@ pub(super) use cycles::find_cycle;
 pub(super) use tally::Tally;
 pub(super) use wave::Wave;
 
+use crate::machine::ends::{End, Left};
 use crate::machine::{
-    Command, Edge, End, EndKind, Generation, Left, Machine, Need, NodeId, Port, Rest, Scope,
-    Status, Step, Token,
+    Command, Edge, EndKind, Generation, Machine, Need, NodeId, Port, Rest, Scope, Status, Step,
+    Token,
 };
 use crate::vocabulary::backoff::{Backoff, Intensity};
 use crate::vocabulary::policy::Policy;

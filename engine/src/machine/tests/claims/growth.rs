@@ -1,8 +1,9 @@
 //! No growth, and no work beyond what a change touches (P10, P8).
 
 use super::{failed, on, running};
+use crate::machine::ends::{End, Left};
 use crate::machine::tests::world::{Checked, Event, World};
-use crate::machine::{Command, End, EndKind, Left, Machine, NodeId, Scope, Step};
+use crate::machine::{Command, EndKind, Machine, NodeId, Scope, Step};
 
 /// How much the machine's queues have room for.
 fn room(world: &World) -> usize {

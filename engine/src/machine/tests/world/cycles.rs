@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Arrow, Checked, Event, World, ensure};
-use crate::machine::{CycleSearch, Edge, Found, Machine, NodeId};
+use crate::machine::cycles::{CycleSearch, Found};
+use crate::machine::{Edge, Machine, NodeId};
 
 /// Names with the inputs that they are to have.
 pub(in super::super) type Change = (usize, Arc<[Arrow]>);

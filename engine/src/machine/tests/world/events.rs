@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Arrow, Checked, Event, Worker, World};
-use crate::machine::{EndKind, Left, Machine, Port, Rest};
+use crate::machine::ends::Left;
+use crate::machine::{EndKind, Machine, Port, Rest};
 
 impl World {
     pub(super) fn happen(&mut self, event: &Event) -> Checked {
