@@ -5,7 +5,8 @@
 //!    reporter.
 //! 2. It owes at most one answer. A caller that asks meanwhile gets the next answer, because the
 //!    present one may be older than the question.
-//! 3. A caller that asks when the answer is late is refused at once. So is the reporter itself.
+//! 3. A caller that asks when the answer is late is refused at once. So is the reporter itself. A
+//!    caller that waits is never refused: its time may be over because the runtime is busy.
 //! 4. After [`Reporter::withdraw`] it is not asked again, and what it owes is dropped.
 //! 5. No foreign code runs under the lock.
 
@@ -92,8 +93,8 @@ impl Reporter {
     /// Asks for a report at once, and returns the future of the answer.
     ///
     /// The reporter runs on `runtime`. If it is answering other callers, this caller gets the next
-    /// answer. The caller waits for `limit`; the future itself has no deadline. The answer is late if
-    /// the reporter takes longer than `deadline`.
+    /// answer. The caller should wait no longer than `limit`; the future itself has no deadline. The
+    /// answer is late if the reporter takes longer than `deadline`.
     ///
     /// # Errors
     ///
@@ -218,17 +219,18 @@ impl Owing {
     fn next(&mut self) -> Option<(Vec<Waiter>, Duration)> {
         let mut state = self.reporter.as_ref()?.state.lock();
         let now = Instant::now();
-        let all = std::mem::take(&mut state.next).into_iter().filter(|waiter| !waiter.has_left());
-        let (next, late): (Vec<_>, Vec<_>) = all.partition(|waiter| waiter.until > now);
-        state.due = next.iter().map(|waiter| now + waiter.deadline).max();
+        let all = std::mem::take(&mut state.next).into_iter();
+        let next: Vec<_> = all.filter(|waiter| !waiter.has_left()).collect();
+        let due = next.iter().map(|waiter| now + waiter.deadline).max();
+        state.due = due;
         drop(state);
-        for waiter in late {
-            waiter.answer(Err(ReporterError::Late));
-        }
-        let Some(until) = next.iter().map(|waiter| waiter.until).min() else {
+        let Some(due) = due else {
             self.reporter = None;
             return None;
         };
+        // A caller whose time is over takes no time from the others. It may still get the answer.
+        let until = next.iter().map(|waiter| waiter.until).filter(|until| *until > now).min();
+        let until = until.unwrap_or(due);
         Some((next, until - now))
     }
 }

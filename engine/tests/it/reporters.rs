@@ -205,6 +205,60 @@ async fn a_caller_with_little_time_makes_no_answer_late_for_others() -> TestResu
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_caller_whose_time_passes_before_the_reporter_runs_gets_its_answer() -> TestResult {
+    let reporter = Reporter::new(|| std::future::ready(json!(1)), None);
+    let asked = reporter.ask(LIMIT, LIMIT, &Handle::current());
+
+    // The clock advances before the reporter's task runs for the first time.
+    tokio::time::advance(LIMIT).await;
+
+    assert_eq!(asked.await?, json!(1).into());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_whose_time_passes_while_others_are_answered_gets_the_next_answer() -> TestResult {
+    let slow = || async {
+        tokio::time::sleep(2 * LIMIT).await;
+        json!(1)
+    };
+    let reporter = Reporter::new(slow, None);
+    let ask = || reporter.ask(LIMIT, LIMIT, &Handle::current());
+    let first = ask();
+    tokio::task::yield_now().await;
+    let second = ask();
+
+    let (first, second) = tokio::join!(first, second);
+
+    assert_eq!((first?, second?), (json!(1).into(), json!(1).into()));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_whose_time_is_over_takes_no_time_from_others() -> TestResult {
+    let engine = test_engine().build()?;
+    engine.install(A, reporting_after(Duration::from_secs(60))).await?;
+    engine.running(A).await?;
+    let short = LIMIT / 10;
+
+    for (limit, expected) in [(LIMIT, "no answer within 810ms"), (short, "no answer within 900ms")]
+    {
+        let reporter = Reporter::new(engine.reporter(), None);
+        let ask = |limit| reporter.ask(limit, LIMIT, &Handle::current());
+        let (_over, asked) = (ask(short), ask(limit));
+        // The time of the callers with the short limit is over before the reporter's task runs.
+        tokio::time::advance(short).await;
+
+        let Detail::Engine(report) = asked.await? else { return Err("no engine's report".into()) };
+
+        assert_eq!(report.workers["a"].reporter.as_deref(), Some(expected));
+        // The worker's own reporter answers before the next round.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_answer_is_made_for_callers_that_have_left() -> TestResult {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&calls);
