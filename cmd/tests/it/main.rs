@@ -17,6 +17,7 @@ mod history;
 mod hostile_types;
 mod keeping;
 mod machine;
+#[cfg(feature = "mcp")]
 mod mcp;
 mod needs_containers;
 mod needs_root;

@@ -27,8 +27,6 @@ const MOST_ASKED: usize = 16;
 /// How long an answer counts.
 const LIFETIME: Duration = Duration::from_secs(600);
 
-const NOT_AGREED: &str = "the person has not agreed, so nothing was changed";
-
 const OTHER_EFFECT: &str = "what it would do has changed since the person was asked";
 
 /// The name of the question in what the client is sent.
@@ -83,7 +81,7 @@ impl Consents {
             let answer = answers.remove(QUESTION).unwrap_or_default();
             return match answer["action"] == "accept" {
                 true => Ok(Consent::Given),
-                false => Err(ExitError::new(CONFLICT, NOT_AGREED).into()),
+                false => Err(not_agreed()),
             };
         }
         let question = ElicitRequestParams::FormElicitationParams {
@@ -103,7 +101,7 @@ impl Consents {
             ExitError::new(USAGE, &format!("{text}: {error}"))
         })?;
         if answer.action != ElicitationAction::Accept {
-            bail!(ExitError::new(CONFLICT, NOT_AGREED));
+            return Err(not_agreed());
         }
         // It may have taken minutes to answer.
         match proposal.question(client).await?.effect == effect {
@@ -146,6 +144,10 @@ impl Consents {
         };
         Err(wrong(text))
     }
+}
+
+fn not_agreed() -> anyhow::Error {
+    ExitError::new(CONFLICT, "the person has not agreed, so nothing was changed").into()
 }
 
 fn wrong(text: &str) -> anyhow::Error {
