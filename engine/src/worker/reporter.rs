@@ -6,7 +6,8 @@
 //! 2. It owes at most one answer. A caller that asks meanwhile gets the next answer, because the
 //!    present one may be older than the question.
 //! 3. A caller that asks when the answer is late is refused at once. So is the reporter itself. A
-//!    caller that waits is never refused: its time may be over because the runtime is busy.
+//!    caller that waits never gets [`ReporterError::Late`], even if its time is over: a busy runtime
+//!    may start the reporter's task late.
 //! 4. After [`Reporter::withdraw`] it is not asked again, and what it owes is dropped.
 //! 5. No foreign code runs under the lock.
 
