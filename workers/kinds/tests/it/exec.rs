@@ -274,14 +274,27 @@ async fn what_ignores_term_is_killed_also_when_its_leader_has_ended() -> TestRes
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_command_that_takes_too_long_is_ended() -> TestResult {
-    let config =
-        with(with(shell("echo out; echo err >&2; sleep 1000"), "timeout", "50ms"), "grace", "1s");
+    let folder = tempdir()?;
+    let fifo = folder.path().join("fifo");
+    make_fifo(&fifo)?;
+    let line = format!("echo out; echo err >&2; echo >{}; sleep 1000", fifo.display());
+    let config = with(with(shell(&line), "timeout", "50ms"), "grace", "1s");
+    let declarations = [declare("slow", "exec", config)];
+    // A paused clock stands while a thread blocks: this one does until the command has written.
+    let written = tokio::task::spawn_blocking(move || std::fs::read(fifo));
+    let resumed = async {
+        let written = written.await;
+        tokio::time::resume();
+        written
+    };
 
-    let account =
-        tokio::time::timeout(HANGS, apply_builtin(&[declare("slow", "exec", config)])).await??;
+    let both = async { tokio::join!(apply_builtin(&declarations), resumed) };
+    let (account, written) = tokio::time::timeout(HANGS, both).await?;
 
+    written??;
+    let account = account?;
     let text = failure(&account, "slow");
     assert!(text.contains("it took longer than 50ms and was ended"), "{text}");
     assert!(text.ends_with("\n      | out\n      | err\n"), "{text}");
