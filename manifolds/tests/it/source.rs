@@ -13,12 +13,13 @@ use crankcase_manifest::{Host, SiteFiles};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{AttributeError, Config, Kind, Site, Unit};
 use crankcase_testing::{Bare, clean_kill};
-use crankcase_workers::{Signals, WatcherConfig, Watches};
+use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use parking_lot::Mutex;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, timeout};
 
 const WATCHES: Name<Watches> = Name::new("watches");
@@ -31,6 +32,7 @@ struct Kept {
     path: PathBuf,
     engine: Engine,
     signals: Bare,
+    counts: SignalHandle,
     files: SiteFiles,
     /// The name of the first resource.
     names: watch::Receiver<String>,
@@ -47,11 +49,13 @@ impl Kept {
         let files = SiteFiles::new(paths, builtin());
         let engine = Engine::builder().seed(0).build()?;
         let signals = Signals::new()?;
-        engine.provide(SIGNALS, signals.handle()).await?;
+        let counts = signals.handle();
+        engine.provide(SIGNALS, counts.clone()).await?;
         engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
         engine.running(WATCHES).await?;
         let (told, names) = watch::channel(String::new());
-        Ok(Self { folder, path, engine, signals: Bare::run(signals), files, names, told })
+        let signals = Bare::run(signals);
+        Ok(Self { folder, path, engine, signals, counts, files, names, told })
     }
 
     /// Declares a resource in the place of the one before.
@@ -116,12 +120,12 @@ impl Kept {
         name: &str,
         hangup_at: Option<u32>,
     ) -> Result<(), Box<dyn Error>> {
-        let busy = self.folder.path().join("busy.log");
+        let (busy, counts) = (self.folder.path().join("busy.log"), self.counts.clone());
         let writing = async {
             for count in 0.. {
                 fs::write(&busy, format!("{count}"))?;
                 if hangup_at == Some(count) {
-                    kill_process(getpid(), Signal::HUP)?;
+                    hang_up(&counts).await?;
                 }
                 sleep(Duration::from_millis(100)).await;
             }
@@ -137,6 +141,20 @@ impl Kept {
         clean_kill(self.signals).await?;
         Ok(self.engine.stop().await?)
     }
+}
+
+/// Sends SIGHUP to this process and waits until it is counted. A paused clock stands meanwhile.
+async fn hang_up(counts: &SignalHandle) -> Result<(), Box<dyn Error>> {
+    let hangup = crankcase_workers::Signal::Hangup;
+    let seen = counts.counts().of(hangup);
+    // The signal takes real time, and a paused clock stands only while a thread blocks.
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let blocked = spawn_blocking(move || held.recv().is_err());
+    kill_process(getpid(), Signal::HUP)?;
+    counts.next(hangup, seen).await?;
+    drop(release);
+    assert!(blocked.await?);
+    Ok(())
 }
 
 #[tokio::test]
@@ -249,7 +267,8 @@ async fn a_hangup_is_obeyed_while_the_folder_of_the_manifest_does_not_rest()
 
     kept.until_among_changes("new", Some(10)).await?;
 
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // The hangup comes with the eleventh write.
+    assert_eq!(began.elapsed(), Duration::from_secs(1));
     kept.end().await
 }
 
@@ -261,16 +280,22 @@ fn first_name(site: &Site) -> String {
 async fn another_host_is_found_within_a_minute() -> Result<(), Box<dyn Error>> {
     let mut kept = Kept::new("site.yaml").await?;
     fs::write(&kept.path, "resources: {a: {type: noop, for_each: ['{{ host.name }}']}}")?;
-    let name = Arc::new(Mutex::new("old"));
-    let read = Arc::clone(&name);
-    kept.files.host = Host::new(move || json!({"name": *read.lock()}));
+    let (name, looks) = (Arc::new(Mutex::new("old")), watch::Sender::new(0));
+    let (read, looked) = (Arc::clone(&name), looks.clone());
+    kept.files.host = Host::new(move || {
+        let name = *read.lock();
+        looked.send_modify(|looks| *looks += 1);
+        json!({"name": name})
+    });
     kept.keep(kept.files.load()?).await?;
     kept.names.wait_for(|seen| seen == "a[\"old\"]").await?;
+    // The first look was for the load before, and the second one is at the start.
+    looks.subscribe().wait_for(|looks| *looks == 2).await?;
     let began = Instant::now();
 
     *name.lock() = "new";
 
     kept.names.wait_for(|seen| seen == "a[\"new\"]").await?;
-    assert!(began.elapsed() <= Duration::from_secs(60), "{:?}", began.elapsed());
+    assert_eq!(began.elapsed(), Duration::from_secs(60));
     kept.end().await
 }
