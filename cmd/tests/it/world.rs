@@ -9,6 +9,7 @@ use crankcase_engine::{Backoff, Engine, Exit, Manifold, Name, Outcome, Stop, Wor
 use crankcase_status::{Control, ControlConfig, StateDir};
 use tempfile::TempDir;
 use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 pub(crate) type Error = Box<dyn std::error::Error>;
@@ -24,6 +25,8 @@ pub(crate) struct Ran {
 
 /// Returns the program with some arguments, in an environment that says nothing.
 pub(crate) fn program(arguments: &[&str]) -> Command {
+    // Programs inherit a signal that is ignored, as SIGHUP is under `nohup`, but none that is handled.
+    drop(signal(SignalKind::hangup()).expect("the handler is installed"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_crankcase"));
     command.args(arguments).env_clear().env("USER", "ada").kill_on_drop(true);
     command.envs(std::env::var_os("DOCKER_HOST").map(|host| ("DOCKER_HOST", host)));
