@@ -443,8 +443,10 @@ async fn a_signal_that_comes_with_the_first_one_is_no_second_one() -> TestResult
     machine.lines("pid", 1).await?;
     let program = child.id().ok_or("ended")?.to_string();
 
-    signal(&program, Signal::INT)?;
-    signal(&program, Signal::TERM)?;
+    // Suspended, so that both come at once however busy the machine is.
+    for sent in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        signal(&program, sent)?;
+    }
     // For the command that was asked to end, and not killed. Open for both, so that nobody is waited
     // for.
     let mut pipe = File::options().read(true).write(true).open(machine.path("pipe"))?;
