@@ -86,10 +86,13 @@ async fn an_imported_value_is_dropped_before_its_next_generation_starts() -> Tes
 async fn a_listener_can_be_bound_again_at_every_bounce() -> TestResult {
     const WEB: Name<Arc<std::net::TcpListener>> = Name::new("web");
     let engine = test_engine().policy(with_bounce_delay(Duration::ZERO)).build()?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    // An address of this process alone: nobody else takes the port meanwhile.
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let host = std::net::Ipv4Addr::new(127, high, middle, low);
+    let port = std::net::TcpListener::bind((host, 0))?.local_addr()?.port();
     let web = Manifold::builder().offers::<(Arc<std::net::TcpListener>,)>().run(
         move |(), up| async move {
-            let listener = std::net::TcpListener::bind(("127.0.0.1", port))?;
+            let listener = std::net::TcpListener::bind((host, port))?;
             up.ready((Arc::new(listener),)).wait().await;
             Ok(())
         },
