@@ -162,7 +162,7 @@ fn a_kill_ends_though_all_threads_of_the_workers_are_taken() -> TestResult {
             engine.running(B).await?;
             script.never_yield();
             script.blocked().await?;
-            let ended = timeout(Duration::from_secs(12), engine.stop()).await;
+            let ended = timeout(Duration::from_secs(60), engine.stop()).await;
             let report = if ended.is_err() {
                 timeout(Duration::from_millis(500), engine.report()).await.map(|r| r.to_string())
             } else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crankcase_engine::owner::{Reporter, ReporterError};
 use crankcase_engine::{Detail, Manifold, Name, Report};
-use crankcase_testing::{clean_kill, test_engine};
+use crankcase_testing::{clean_kill, test_engine, test_policy};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::runtime::Handle;
@@ -441,7 +441,8 @@ async fn a_workers_own_report_is_in_the_report() -> TestResult {
 // On a real clock: one of them is a thread, which a paused clock would not wait for.
 #[tokio::test]
 async fn workers_that_are_functions_report_of_themselves_once_they_are_up() -> TestResult {
-    let engine = test_engine().build()?;
+    let policy = test_policy().report_deadline(Duration::from_secs(3600));
+    let engine = test_engine().policy(policy).build()?;
     let (go, thread) = (Arc::new(Notify::new()), Name::<()>::new("thread"));
     let came = Arc::clone(&go);
     let closure = Manifold::builder().run(move |(), up| {
@@ -499,9 +500,9 @@ fn block_on<F: Future>(future: F) -> F::Output {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reporters_are_asked_by_a_thread_without_a_runtime_too() -> TestResult {
     let engine = test_engine().build()?;
-    engine.install(A, reporting_after(Duration::ZERO)).await?;
-    let silent = reporting_after(Duration::from_secs(3600));
-    engine.install(B, silent.report_deadline(SHORT)).await?;
+    let hour = Duration::from_secs(3600);
+    engine.install(A, reporting_after(Duration::ZERO).report_deadline(hour)).await?;
+    engine.install(B, reporting_after(hour).report_deadline(SHORT)).await?;
     engine.running(A).await?;
     engine.running(B).await?;
 

@@ -206,7 +206,8 @@ async fn a_reporter_that_blocks_its_thread_is_named_and_delays_nobody() -> TestR
         "late"
     });
     engine.install(A, quiet.report_deadline(Duration::from_millis(200))).await?;
-    engine.install(LOUD, reporting(|| "here")).await?;
+    let loud = reporting(|| "here").report_deadline(Duration::from_secs(3600));
+    engine.install(LOUD, loud).await?;
     engine.running(A).await?;
     engine.running(LOUD).await?;
 
