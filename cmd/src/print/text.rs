@@ -17,7 +17,7 @@ pub(crate) fn first_line(text: &str) -> String {
     }
 }
 
-/// Returns a text of several lines, of which all but the first are indented.
+/// Returns a text of several lines, with each line but the first indented.
 pub(crate) fn indented(text: &str, indent: usize) -> String {
     let lines: Vec<_> = text.lines().map(one_line).collect();
     lines.join(&format!("\n{:indent$}", ""))

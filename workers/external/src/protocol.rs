@@ -21,7 +21,7 @@ impl Init {
     ///
     /// # Errors
     ///
-    /// What in it is not of its protocol.
+    /// If the answer does not follow its protocol: the text says where.
     pub(crate) fn read(answer: Value) -> Result<Self, String> {
         match answer.get("protocol") {
             None => v0::read_init(answer),
@@ -36,7 +36,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// What in it is not of its protocol.
+    /// If the answer does not follow its protocol: the text says where.
     pub(crate) fn read(answer: Value, is_v1: bool) -> Result<Self, String> {
         let Value::Object(answer) = answer else { return Err("it is no object".to_owned()) };
         if is_v1 { v1::read_answer(answer) } else { v0::read_answer(answer) }
