@@ -245,6 +245,13 @@ async fn an_interrupted_agent_ends_with_0_and_gives_its_folder_free() -> TestRes
     Ok(())
 }
 
+/// Returns how many changes the log has counted and not told.
+fn counted(agent: &Agent) -> usize {
+    let log = agent.seen();
+    let counts = log.lines().filter_map(|line| line.split_once("more were changed; resources: "));
+    counts.filter_map(|(_, count)| count.parse::<usize>().ok()).sum()
+}
+
 #[tokio::test]
 async fn of_many_changes_at_once_the_log_tells_a_hundred_and_counts_the_others() -> TestResult {
     let files: String = (0..150)
@@ -255,13 +262,16 @@ async fn of_many_changes_at_once_the_log_tells_a_hundred_and_counts_the_others()
     let machine = Machine::new(&format!("resources:\n{files}"))?;
 
     let mut agent = Agent::start(&machine).await?;
-    let more = agent.until_logged(&["more were changed"]).await?;
-    let told = agent.count_logged(": changed: ");
+    // A slow machine may need more than a second for them, and so more than one summary or none.
+    agent.until_logged(&["everything is settled"]).await?;
+    while agent.count_logged(": changed: ") + counted(&agent) < 150 {
+        agent.until_logged(&["more were changed"]).await?;
+    }
+    let (told, counted) = (agent.count_logged(": changed: "), counted(&agent));
     agent.clean_kill(&machine).await?;
 
-    let rest = more.rsplit("resources: ").next().unwrap_or_default();
-    assert_eq!(told + rest.parse::<usize>()?, 150, "{more}");
-    assert!((100..150).contains(&told), "{told}");
+    assert_eq!(told + counted, 150);
+    assert!(told >= 100, "{told}");
     let history = machine.run(&["history"]).await?;
     assert!(history.stdout.contains("done: 150 changed  (site.yaml)\n"), "{history:?}");
     Ok(())
