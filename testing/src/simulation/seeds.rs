@@ -33,11 +33,11 @@ impl Seeds {
         seed: Option<String>,
         runs: Option<String>,
     ) -> Result<Self, String> {
+        if seeds.is_empty() {
+            return Err(format!("there are no seeds in {seeds:?}, so nothing would be judged"));
+        }
         let (seed, runs) = (number(SEED, seed)?, number(RUNS, runs)?);
         let (first, runs) = match (seed, runs) {
-            (None, None) if seeds.is_empty() => {
-                return Err(format!("there are no seeds in {seeds:?}, so nothing would be judged"));
-            }
             (_, Some(0)) => return Err(format!("{RUNS} is 0; expected a number from 1")),
             (None, None) => (seeds.start, seeds.end - seeds.start),
             (None, Some(runs)) => (seeds.start, runs),
