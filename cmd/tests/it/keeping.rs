@@ -253,7 +253,7 @@ fn counted(agent: &Agent) -> usize {
 }
 
 #[tokio::test]
-async fn of_many_changes_at_once_the_log_tells_a_hundred_and_counts_the_others() -> TestResult {
+async fn many_changes_at_once_are_each_logged_or_counted() -> TestResult {
     let files: String = (0..150)
         .map(|number| {
             format!("  n{number}: {{type: file, config: {{path: '@/n{number}', content: x}}}}\n")

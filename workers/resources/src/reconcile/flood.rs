@@ -55,12 +55,14 @@ impl Flood {
     }
 }
 
-fn end(window: &mut Window) {
+/// Ends a window; logs and returns how many changes it had beyond those that were logged.
+fn end(window: &mut Window) -> usize {
     let more = window.count.saturating_sub(SHOWN);
     if more > 0 {
         tracing::info!(resources = more, "more were changed");
     }
     *window = Window::default();
+    more
 }
 
 #[cfg(test)]
@@ -68,12 +70,15 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn in_each_second_a_hundred_changes_are_logged() {
+    async fn in_each_second_a_hundred_changes_are_logged_and_the_others_counted() {
         let flood = Flood::default();
         let logged = |count: usize| (0..count).filter(|_| flood.admits()).count();
 
         assert_eq!((logged(70), logged(70)), (70, 30));
+        assert_eq!(end(&mut flood.0.window.lock()), 40);
+        assert_eq!(logged(100), 100);
         sleep(WINDOW).await;
         assert_eq!((logged(1), logged(150)), (1, 99));
+        assert_eq!(end(&mut flood.0.window.lock()), 51);
     }
 }
