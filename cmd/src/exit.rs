@@ -24,7 +24,7 @@ pub(crate) const NO_AGENT: u8 = 69;
 /// Something else stands against it.
 pub(crate) const CONFLICT: u8 = 75;
 
-/// An error of a command, with its exit code. `failure` knows the exit codes of the libraries' errors.
+/// An error of a command, with its exit code. `failure` knows those of other errors.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct ExitError {
@@ -33,7 +33,7 @@ pub(crate) struct ExitError {
 }
 
 impl ExitError {
-    pub(crate) fn new(code: u8, text: &str) -> Self {
-        Self { code, text: text.to_owned() }
+    pub(crate) fn new(code: u8, text: impl Into<String>) -> Self {
+        Self { code, text: text.into() }
     }
 }

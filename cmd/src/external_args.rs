@@ -65,7 +65,7 @@ impl ExternalArgs {
     ) -> anyhow::Result<Option<(Kinds, String)>> {
         let folder = std::env::current_dir().context("there is no working directory")?;
         let source = Arc::new(self.source((None, global.verbose > 0), false));
-        let named = source.name(name, &folder).map_err(|wrong| ExitError::new(INVALID, &wrong))?;
+        let named = source.name(name, &folder).map_err(|wrong| ExitError::new(INVALID, wrong))?;
         let Some(name) = named else { return Ok(None) };
         let mut kinds = with_facts().from_source(source);
         let wanted = WantedKind::new(&name, "sample", folder);
@@ -76,7 +76,7 @@ impl ExternalArgs {
         let is_of_machine = errors.iter().all(|(at, _)| matches!(at, Culprit::Machine(_)));
         let wrong: Vec<_> = errors.into_iter().map(|(_, error)| error).collect();
         let code = if is_of_machine { FAILED } else { INVALID };
-        Err(ExitError::new(code, &wrong.join("\n")).into())
+        Err(ExitError::new(code, wrong.join("\n")).into())
     }
 
     /// Returns the folder of Deployster's kind, if one is named.

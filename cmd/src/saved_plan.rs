@@ -62,7 +62,7 @@ fn require(moved: &[String]) -> Result<(), ExitError> {
     let first = moved[..moved.len() - rest].join(", ");
     let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
     let text = format!("the plan is out of date: {first}{more}; plan again");
-    Err(ExitError::new(CONFLICT, &text))
+    Err(ExitError::new(CONFLICT, text))
 }
 
 impl SavedPlan {
@@ -164,20 +164,20 @@ impl SavedPlan {
         let text = match read_file(path, MOST) {
             Err(FileError::TooLarge { .. }) => {
                 let text = format!("the saved plan {} is larger than {MOST} bytes", path.display());
-                bail!(ExitError::new(INVALID, &text))
+                bail!(ExitError::new(INVALID, text))
             }
             Err(_) => return Ok(None),
             Ok(text) => text,
         };
         let wrong =
-            || ExitError::new(INVALID, &format!("cannot read the saved plan {}", path.display()));
+            || ExitError::new(INVALID, format!("cannot read the saved plan {}", path.display()));
         // Another version has other keys.
         let Version { crankcase_plan: version } =
             serde_json::from_slice(&text).with_context(wrong)?;
         if version != VERSION {
             let path = path.display();
             let text = format!("the saved plan {path} has version {version}; expected {VERSION}");
-            bail!(ExitError::new(INVALID, &text));
+            bail!(ExitError::new(INVALID, text));
         }
         Ok(Some(serde_json::from_slice(&text).with_context(wrong)?))
     }

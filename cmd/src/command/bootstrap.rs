@@ -103,7 +103,7 @@ impl Bootstrap {
             let text = format!(
                 "version {version} was loaded with other facts; a changed document needs a higher version"
             );
-            bail!(ExitError::new(exit::CONFLICT, &text));
+            bail!(ExitError::new(exit::CONFLICT, text));
         }
         let current = facts.current();
         let submission = self.submission();

@@ -56,7 +56,7 @@ pub(crate) fn check(reason: &str) -> Result<(), ExitError> {
         return Ok(());
     };
     let text = format!("--reason {wrong}; a reason is one line of at most {MAX_ORIGIN} characters");
-    Err(ExitError::new(exit::USAGE, &text))
+    Err(ExitError::new(exit::USAGE, text))
 }
 
 /// Returns the name of who asks; the agent adds the number that the system vouches for.

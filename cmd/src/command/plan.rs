@@ -51,7 +51,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         let text = format!(
             "cannot save a plan with the secret of --var {name} in it; set it in a file, with --var-file"
         );
-        bail!(ExitError::new(exit::USAGE, &text));
+        bail!(ExitError::new(exit::USAGE, text));
     }
     let selection = args.work.selection();
     let digest = site.digest().to_owned();

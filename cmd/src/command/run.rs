@@ -70,7 +70,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let text = format!(
             "--page {address} is beyond this machine, and not encrypted; use 127.0.0.1, or say --page-insecure-address"
         );
-        bail!(ExitError::new(exit::USAGE, &text));
+        bail!(ExitError::new(exit::USAGE, text));
     }
     run_with(global, args, (None, || open_for_agent(global)))
 }

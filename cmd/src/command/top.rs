@@ -83,7 +83,7 @@ fn require_terminal(global: &Global) -> Result<(), ExitError> {
     let text = format!(
         "top draws on a terminal, and {missing}; \"crankcase report\" prints the same once"
     );
-    Err(ExitError::new(exit::USAGE, &text))
+    Err(ExitError::new(exit::USAGE, text))
 }
 
 /// Begins to follow the events, with those that the agent still has.

@@ -98,7 +98,7 @@ impl Consents {
         let asked = context.peer.create_elicitation_with_timeout(question, Some(LIFETIME)).await;
         let answer = asked.map_err(|error| {
             let text = "the person could not be asked, so nothing was changed";
-            ExitError::new(USAGE, &format!("{text}: {error}"))
+            ExitError::new(USAGE, format!("{text}: {error}"))
         })?;
         if answer.action != ElicitationAction::Accept {
             return Err(not_agreed());
@@ -152,7 +152,7 @@ fn not_agreed() -> anyhow::Error {
 
 fn wrong(text: &str) -> anyhow::Error {
     let text = format!("{text}, so nothing was changed; ask again");
-    ExitError::new(CONFLICT, &text).into()
+    ExitError::new(CONFLICT, text).into()
 }
 
 /// Returns whether the client can show a question.

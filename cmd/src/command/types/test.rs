@@ -51,7 +51,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let Some((kinds, name)) = asked else {
         let text =
             format!("\"{}\" is no external type: it names no image and no program", args.name);
-        bail!(ExitError::new(exit::INVALID, &text));
+        bail!(ExitError::new(exit::INVALID, text));
     };
     let config = move |folder: &Path| filled(&config, &folder.to_string_lossy());
     let sample = Sample::new(&name, &shown.to_string(), config).of_process();
