@@ -64,8 +64,8 @@ pub(crate) enum Command {
     Boot(boot::Args),
     /// Answer an assistant on stdin and stdout, by the Model Context Protocol
     ///
-    /// It has tools that look: trouble, report, why, graph, events, changes and boot. It opens no port, runs no
-    /// commands, reads no files, and shows no facts.
+    /// It has tools that look: trouble, report, why, graph, events, changes, boot and plan. It opens no port, runs
+    /// no commands, reads no files, and shows no facts.
     #[cfg(feature = "mcp")]
     Mcp(mcp::Args),
     /// Serve a page on which the running agent is seen live, and print its address
