@@ -23,11 +23,14 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// Returns the program with some arguments, in an environment that says nothing.
+/// Returns the program with some arguments, in an environment that says nothing. `CRANKCASE_TEST_AGENT` names
+/// another build of it.
 pub(crate) fn program(arguments: &[&str]) -> Command {
     // Programs inherit a signal that is ignored, as SIGHUP is under `nohup`, but none that is handled.
     drop(signal(SignalKind::hangup()).expect("the handler is installed"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_crankcase"));
+    let mut command = Command::new(
+        std::env::var_os("CRANKCASE_TEST_AGENT").unwrap_or(env!("CARGO_BIN_EXE_crankcase").into()),
+    );
     command.args(arguments).env_clear().env("USER", "ada").kill_on_drop(true);
     command.envs(std::env::var_os("DOCKER_HOST").map(|host| ("DOCKER_HOST", host)));
     command.stdin(Stdio::null());
