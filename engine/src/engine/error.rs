@@ -20,8 +20,7 @@ pub enum EngineError {
         source: SharedError,
     },
     /// Workers did not end in time: they are stuck, or the kill deadline passed. They may run until
-    /// the process ends. The log names each of them. Of a nested engine that has ended, all that it
-    /// has left behind are named until the last of them ends.
+    /// the process ends. The log names each of them.
     #[error(
         "workers of engine {path} did not end in time and were left behind: {}",
         first_of(workers)

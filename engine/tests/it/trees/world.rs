@@ -1,6 +1,6 @@
 //! Workers that check, while they live and end, what must hold between them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -66,8 +66,6 @@ pub(super) struct World {
     /// What makes a worker end by itself.
     dying: Arc<Mutex<HashMap<&'static str, Arc<Notify>>>>,
     stuck: Arc<Mutex<Vec<Leftover>>>,
-    /// The paths of workers that were stuck and have ended since.
-    were_stuck: Arc<Mutex<HashSet<&'static str>>>,
     broken: Arc<Mutex<Vec<String>>>,
 }
 
@@ -79,7 +77,6 @@ impl World {
             all: Arc::default(),
             dying: Arc::default(),
             stuck: Arc::default(),
-            were_stuck: Arc::default(),
             broken: Arc::default(),
         }
     }
@@ -113,7 +110,6 @@ impl World {
         for leftover in over {
             leftover.worker.lingers.store(false, Ordering::SeqCst);
             leftover.worker.has_ended.store(true, Ordering::SeqCst);
-            self.were_stuck.lock().insert(leftover.worker.path);
         }
     }
 
@@ -142,8 +138,7 @@ impl World {
         }
     }
 
-    /// Checks that those who are left behind are those who are stuck, or the engines that hold them. A
-    /// nested engine that has ended names all that it has left behind as long as any of them is stuck.
+    /// Checks that those who are left behind are those who are stuck, or the engines that hold them.
     pub(super) fn check_left_behind(&self, left_behind: &[String]) {
         let stuck = self.stuck.lock();
         let holds = |path: &String, stuck: &Leftover| {
@@ -156,10 +151,7 @@ impl World {
             }
         }
         for path in left_behind {
-            let nested = path[1..].split_once('/').map(|(nested, _)| format!("/{nested}"));
-            let is_kept = self.were_stuck.lock().contains(&**path)
-                && nested.is_some_and(|nested| stuck.iter().any(|left| holds(&nested, left)));
-            if !is_kept && !stuck.iter().any(|leftover| holds(path, leftover)) {
+            if !stuck.iter().any(|leftover| holds(path, leftover)) {
                 self.break_promise(format!("{path} is named, and nobody there is stuck"));
             }
         }
