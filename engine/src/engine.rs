@@ -497,7 +497,7 @@ impl Engine {
             }
             Ok(Life::Ended(Verdict::LeftBehind)) => Err(EngineError::LeftBehind {
                 path: self.path().to_owned(),
-                workers: self.shared.left_behind().to_owned(),
+                workers: self.shared.paths_left_behind(),
             }),
             Ok(Life::Ended(Verdict::RuntimeGone | Verdict::Lost)) | Err(_) => {
                 Err(EngineError::RuntimeGone { path: self.path().to_owned() })

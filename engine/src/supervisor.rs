@@ -72,7 +72,7 @@ use crate::vocabulary::wake::wake;
 use crate::worker::host::{Environment, Host, Identity};
 use crate::worker::message::Message;
 use crate::worker::stop::Stop;
-use crate::worker::stop::cell::Linger;
+use crate::worker::stop::cell::{Leftover, Linger};
 use ending::Ending;
 use inbox::{Inbox, Unread};
 use jobs::Jobs;
@@ -112,9 +112,8 @@ pub(crate) struct Shared {
     /// The worker of a nested engine in its outer engine. It is gone only after the workers of the
     /// nested engine.
     pub(crate) outer: Option<Stop>,
-    /// The paths of the workers that were left behind at the engine's end, including those in
-    /// nested engines.
-    pub(crate) left_behind: OnceLock<Vec<String>>,
+    /// The workers that were left behind at the engine's end, including those in nested engines.
+    pub(crate) left_behind: OnceLock<Vec<Leftover>>,
     pub(crate) last_report: LastReport,
 }
 
@@ -125,9 +124,14 @@ impl Shared {
         shared.unwrap_or_else(|_| unreachable!("no other type is a host"))
     }
 
-    /// Returns the paths of the workers that were left behind; empty before the engine's end.
-    pub(crate) fn left_behind(&self) -> &[String] {
+    /// Returns the workers that were left behind; none before the engine's end.
+    pub(crate) fn left_behind(&self) -> &[Leftover] {
         self.left_behind.get().map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the paths of the workers that were left behind; none before the engine's end.
+    pub(crate) fn paths_left_behind(&self) -> Vec<String> {
+        self.left_behind().iter().map(|leftover| leftover.path.clone()).collect()
     }
 }
 

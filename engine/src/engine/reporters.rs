@@ -117,7 +117,7 @@ async fn last_report(engine: &Engine) -> Report {
     engine
         .shared
         .last_report
-        .get(&engine.shared.environment, engine.shared.left_behind())
+        .get(&engine.shared.environment, engine.shared.paths_left_behind())
         .unwrap_or_else(|| {
             let error = match &*engine.shared.life.borrow() {
                 Life::Ended(verdict) => verdict.text(),

@@ -56,7 +56,11 @@ pub(super) struct LastWorker {
 impl LastReport {
     /// Returns the last report of an engine; `None` while the engine runs, or if its loop was lost
     /// before the end.
-    pub(crate) fn get(&self, environment: &Environment, left_behind: &[String]) -> Option<Report> {
+    pub(crate) fn get(
+        &self,
+        environment: &Environment,
+        left_behind: Vec<String>,
+    ) -> Option<Report> {
         self.sum_up();
         let summary = match &*self.state.lock() {
             Kept::Summed(summary) => Arc::clone(summary),
@@ -94,9 +98,8 @@ impl fmt::Debug for LastReport {
 }
 
 impl Summary {
-    fn report(&self, environment: &Environment, left_behind: &[String]) -> Report {
+    fn report(&self, environment: &Environment, left_behind: Vec<String>) -> Report {
         let path_of = |last: &LastWorker| environment.path_of(last.name.as_str());
-        let left_behind = left_behind.to_owned();
         let workers = self.workers.iter().map(|last| {
             let worker_summary = last.worker_summary.clone();
             (

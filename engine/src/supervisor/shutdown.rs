@@ -16,6 +16,7 @@ use crate::vocabulary::error::SharedError;
 use crate::vocabulary::settings::Severity;
 use crate::vocabulary::wake::wake;
 use crate::worker::stop::Stop;
+use crate::worker::stop::cell::Leftover;
 
 /// An engine that has ended. Its drop makes the summary for the last report, also if its runtime
 /// shuts down.
@@ -113,10 +114,10 @@ impl EventLoop {
         drop(to_sum_up);
     }
 
-    /// Returns the paths of the workers that are left behind, sorted. If a nested engine has left
-    /// workers behind, lists these instead of the engine. Looks at no names if no worker was ever
-    /// stuck, since that takes long.
-    fn left_behind(&self) -> Vec<String> {
+    /// Returns the workers that are left behind, sorted by their paths. If a nested engine has left
+    /// workers behind, lists instead of the engine those that are not gone yet. Looks at no names if
+    /// no worker was ever stuck, since that takes long.
+    fn left_behind(&self) -> Vec<Leftover> {
         if !self.ending.has_stuck {
             return Vec::new();
         }
@@ -124,9 +125,12 @@ impl EventLoop {
         for node in (0..self.registry.slots.len()).map(NodeId::from_index) {
             let Some(worker) = &self.registry.slots[node].worker else { continue };
             let inside = worker.stopper.left_inside();
-            left.extend(if inside.is_empty() { vec![self.registry.path(node)] } else { inside });
+            if inside.is_empty() {
+                left.push(worker.stopper.leave_behind(self.registry.path(node)));
+            }
+            left.extend(inside);
         }
-        left.sort_unstable();
+        left.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         left
     }
 

@@ -104,6 +104,7 @@ impl Guard {
                 drop(linger);
             });
         }
+        self.stop.set_ended();
         let Identity { node, generation, .. } = *self.identity();
         Message::Ended { node, generation, finish, is_refused, dropping }
     }

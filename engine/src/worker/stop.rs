@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use crate::machine::ends::Left;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::ticks;
 use cell::{
-    ABORTED, Cell, DROPS, Degraded, LINGERED, LOST, Linger, NAMED, OVERDUE, STARTED, STOPPED,
-    UNREADY,
+    ABORTED, Cell, DROPS, Degraded, ENDED, LINGERED, LOST, Leftover, Linger, NAMED, OVERDUE,
+    STARTED, STOPPED, UNREADY,
 };
 
 /// A worker's view of the request to stop.
@@ -60,7 +60,7 @@ impl Stop {
 
     #[inline]
     fn pair_of(identity: Option<Identity>) -> (Stopper, Self) {
-        let (flags, polled) = (AtomicU8::default(), AtomicU32::default());
+        let (flags, polled) = (AtomicU16::default(), AtomicU32::default());
         let cell = Arc::new(Cell { flags, polled, state: Mutex::default(), identity });
         (Stopper { cell: Arc::clone(&cell) }, Self { cell })
     }
@@ -174,13 +174,17 @@ impl Stop {
         self.cell.has(DROPS)
     }
 
-    /// Records the paths of workers that the nested engine in this worker has left behind.
-    pub(crate) fn leave_inside(&self, paths: &[String]) {
+    /// Records the workers that the nested engine in this worker has left behind.
+    pub(crate) fn leave_inside(&self, leftovers: &[Leftover]) {
         let mut state = self.cell.state.lock();
         let left_inside = &mut state.extras.get_or_insert_default().left_inside;
-        left_inside.extend_from_slice(paths);
-        left_inside.sort_unstable();
-        left_inside.dedup();
+        left_inside.extend_from_slice(leftovers);
+    }
+
+    /// Records that the worker's task or thread has ended. What of it lingers was counted before.
+    pub(crate) fn set_ended(&self) {
+        // Nobody waits for this flag.
+        self.cell.flags.fetch_or(ENDED, Ordering::AcqRel);
     }
 
     /// Whether the engine drops the worker's future.
@@ -358,10 +362,19 @@ impl Stopper {
         self.cell.state.lock().extras.as_deref_mut()?.health.take()
     }
 
-    /// Returns the paths of workers that the nested engine in this worker has left behind.
-    pub(crate) fn left_inside(&self) -> Vec<String> {
+    /// Returns the workers that the nested engine in this worker has left behind and that are not
+    /// gone since.
+    pub(crate) fn left_inside(&self) -> Vec<Leftover> {
         let state = self.cell.state.lock();
-        state.extras.as_deref().map_or_else(Vec::new, |extras| extras.left_inside.clone())
+        let left =
+            state.extras.as_deref().map_or_else(Vec::new, |extras| extras.left_inside.clone());
+        drop(state);
+        left.into_iter().filter(|leftover| !leftover.is_gone()).collect()
+    }
+
+    /// Returns the worker as one that its engine leaves behind, with its path.
+    pub(crate) fn leave_behind(&self, path: String) -> Leftover {
+        Leftover { path, cell: Arc::downgrade(&self.cell) }
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

@@ -295,15 +295,13 @@ async fn a_nested_engine_with_a_fatal_error_has_ended_though_a_worker_of_it_is_s
     Ok(())
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_again() -> TestResult
-{
-    const SITE: Name<()> = Name::new("site");
+const FAILING: Name<()> = Name::new("site");
+
+/// Returns a manifold of an engine that has a fatal error when its disk ends, and of which the
+/// workers `a` and `b` are left.
+fn failing_site(disk: &Script, left: [&Leftover; 2]) -> Manifold {
     const DISK: Name<u32> = Name::new("disk");
-    let (engine, disk) = (test_engine().build()?, Script::new());
-    let [slow, stuck] = [Leftover::default(), Leftover::default()];
-    let mut events = EventRecorder::new(&engine);
-    let config = [disk.manifold(()), slow.manifold(), stuck.manifold()];
+    let config = [disk.manifold(()), left[0].manifold(), left[1].manifold()];
     let site = Manifold::builder().start_with(config, |manifolds, (), ctx| async move {
         let nested = test_engine().build_nested(&ctx)?;
         for (name, manifold) in [DISK, A, B].into_iter().zip(manifolds) {
@@ -312,8 +310,17 @@ async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_
         }
         Ok::<NestedEngine, Exit>(nested)
     });
-    engine.install(SITE, site.build().grace(Duration::from_secs(3600))).await?;
-    engine.running(SITE).await?;
+    site.build().grace(Duration::from_secs(3600))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_again() -> TestResult
+{
+    let (engine, disk) = (test_engine().build()?, Script::new());
+    let [slow, stuck] = [Leftover::default(), Leftover::default()];
+    let mut events = EventRecorder::new(&engine);
+    engine.install(FAILING, failing_site(&disk, [&slow, &stuck])).await?;
+    engine.running(FAILING).await?;
     disk.end(Err(Exit::fatal("it is full")));
     events.wait_for_kind("/site", |kind| *kind == EventKind::Lingering).await?;
     [&slow, &stuck].into_iter().for_each(Leftover::let_go);
@@ -325,6 +332,34 @@ async fn an_engine_names_nobody_who_was_gone_when_its_nested_engine_was_started_
     stuck.let_go();
     let text = "workers of engine / did not end in time and were left behind: /site/b";
     assert_eq!(ended.err().ok_or("it ended well")?.to_string(), text);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_names_nobody_who_is_gone_since_its_nested_engine_has_ended() -> TestResult {
+    const AROUND: Name<()> = Name::new("around");
+    let (engine, disk) = (test_engine().build()?, Script::new());
+    let [slow, stuck] = [Leftover::default(), Leftover::default()];
+    let mut events = EventRecorder::new(&engine);
+    let inner = failing_site(&disk, [&slow, &stuck]);
+    let around = Manifold::builder().start_with(inner, |inner, (), ctx| async move {
+        let nested = test_engine().build_nested(&ctx)?;
+        nested.install(FAILING, inner).await?;
+        nested.running(FAILING).await?;
+        Ok::<NestedEngine, Exit>(nested)
+    });
+    engine.install(AROUND, around.build().grace(Duration::from_secs(7200))).await?;
+    engine.running(AROUND).await?;
+    disk.end(Err(Exit::fatal("it is full")));
+    events.wait_for_kind("/around/site", |kind| *kind == EventKind::Stuck).await?;
+
+    slow.let_go();
+    let ended = engine.stop().await;
+
+    stuck.let_go();
+    let text = "workers of engine / did not end in time and were left behind: /around/site/b";
+    assert_eq!(ended.err().ok_or("it ended well")?.to_string(), text);
+    assert_eq!(engine.report().await.left_behind, ["/around/site/b"]);
     Ok(())
 }
 

@@ -13,8 +13,8 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -33,28 +33,30 @@ pub(crate) struct Degraded {
     pub(crate) held_by: Option<String>,
 }
 
-pub(super) const STOPPED: u8 = 1;
-pub(super) const LOST: u8 = 2;
-pub(super) const STARTED: u8 = 4;
+pub(super) const STOPPED: u16 = 1;
+pub(super) const LOST: u16 = 2;
+pub(super) const STARTED: u16 = 4;
 /// A part of the worker may outlive its future. The flag is set before the part is counted, so a
 /// thread that finds the flag unset need not take the lock.
-pub(super) const LINGERED: u8 = 8;
+pub(super) const LINGERED: u16 = 8;
 /// The `Up` of a closure worker was dropped before `ready`: the worker can never come up. Cleared
 /// when the worker's task reads it.
-pub(super) const UNREADY: u8 = 16;
+pub(super) const UNREADY: u16 = 16;
 /// The engine drops the worker's future.
-pub(super) const ABORTED: u8 = 32;
+pub(super) const ABORTED: u16 = 32;
 /// The engine drops the future because the start took too long.
-pub(super) const OVERDUE: u8 = 64;
+pub(super) const OVERDUE: u16 = 64;
 /// The worker may offer outputs whose drop runs foreign code, or has a reporter. The loop drops
 /// these after the worker's end.
-pub(super) const DROPS: u8 = 128;
+pub(super) const DROPS: u16 = 128;
+/// The worker's task or thread has ended. Set after its last part was counted.
+pub(super) const ENDED: u16 = 256;
 
 /// In `polled`: the watchdog has named the worker in this poll.
 pub(super) const NAMED: u32 = 1 << 31;
 
 pub(super) struct Cell {
-    pub(super) flags: AtomicU8,
+    pub(super) flags: AtomicU16,
     /// The tick at which the poll of the worker's task has begun; zero between two polls. It takes
     /// the place of padding.
     pub(super) polled: AtomicU32,
@@ -80,19 +82,34 @@ pub(super) struct CellExtras {
     pub(super) at_end: Vec<Box<dyn FnOnce() + Send>>,
     /// How long the parts may take after the worker's end. `None`: the worker's grace.
     pub(super) grace: Option<Duration>,
-    /// The paths of workers that the nested engine in this worker has left behind.
-    pub(super) left_inside: Vec<String>,
+    /// The workers that the nested engine in this worker has left behind, sorted by their paths.
+    pub(super) left_inside: Vec<Leftover>,
     /// A health report that the engine has not taken yet. The inner `None` means good health.
     pub(super) health: Option<Option<Degraded>>,
 }
 
+/// A worker that an engine has left behind.
+#[derive(Clone)]
+pub(crate) struct Leftover {
+    pub(crate) path: String,
+    /// Weak, since a worker's cell has its engine, and that has the cell of the engine's worker.
+    pub(super) cell: Weak<Cell>,
+}
+
+impl Leftover {
+    /// Whether the worker has ended since, and nothing of it lingers.
+    pub(super) fn is_gone(&self) -> bool {
+        self.cell.upgrade().is_none_or(|cell| cell.has(ENDED) && cell.parts() == 0)
+    }
+}
+
 impl Cell {
-    pub(super) fn has(&self, flags: u8) -> bool {
+    pub(super) fn has(&self, flags: u16) -> bool {
         self.flags.load(Ordering::Acquire) & flags != 0
     }
 
     /// Sets `flag` and returns the flags from before.
-    pub(super) fn raise(&self, flag: u8) -> u8 {
+    pub(super) fn raise(&self, flag: u16) -> u16 {
         let before = self.flags.fetch_or(flag, Ordering::AcqRel);
         if before & flag == 0 {
             // A future that checks the flags under the lock either sees this flag or is among the
@@ -110,6 +127,11 @@ impl Cell {
         extras.parts += 1;
         extras.dropping += usize::from(is_dropping);
         Linger { cell: Arc::clone(self), is_dropping }
+    }
+
+    /// Returns how many parts of the worker outlive its future.
+    fn parts(&self) -> usize {
+        self.state.lock().extras.as_deref().map_or(0, |extras| extras.parts)
     }
 
     pub(super) fn once_gone(&self, at_end: impl FnOnce() + Send + 'static) {

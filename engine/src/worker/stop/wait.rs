@@ -9,13 +9,13 @@ use super::waiters::Place;
 /// Waits until one of `flags` is set.
 pub(super) struct Wait<'a> {
     cell: &'a Cell,
-    flags: u8,
+    flags: u16,
     place: Option<Place>,
 }
 
 impl Cell {
     /// Waits until one of `flags` is set.
-    pub(super) fn wait_for(&self, flags: u8) -> Wait<'_> {
+    pub(super) fn wait_for(&self, flags: u16) -> Wait<'_> {
         Wait { cell: self, flags, place: None }
     }
 }
