@@ -67,6 +67,8 @@ fn end(window: &mut Window) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
@@ -80,5 +82,24 @@ mod tests {
         sleep(WINDOW).await;
         assert_eq!((logged(1), logged(150)), (1, 99));
         assert_eq!(end(&mut flood.0.window.lock()), 51);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_log_has_at_the_end_of_a_second_how_many_changes_it_lacks() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let text = || std::fs::read_to_string(log.path()).unwrap();
+        let writer = Arc::new(log.reopen().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_writer(writer).with_ansi(false);
+        let _logged = tracing::subscriber::set_default(subscriber.finish());
+        let flood = Flood::default();
+        let mut summaries = std::pin::pin!(flood.clone().summarize());
+
+        let admitted = (0..140).filter(|_| flood.admits()).count();
+        assert!(timeout(WINDOW - Duration::from_millis(1), &mut summaries).await.is_err());
+        let before = text();
+        assert!(timeout(Duration::from_millis(2), &mut summaries).await.is_err());
+
+        assert_eq!((admitted, &*before), (100, ""));
+        assert_eq!(text().matches("more were changed resources=40\n").count(), 1, "{}", text());
     }
 }
