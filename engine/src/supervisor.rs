@@ -72,7 +72,7 @@ use crate::vocabulary::wake::wake;
 use crate::worker::host::{Environment, Host, Identity};
 use crate::worker::message::Message;
 use crate::worker::stop::Stop;
-use crate::worker::stop::cell::{Leftover, Linger};
+use crate::worker::stop::cell::{LeftWorker, Linger};
 use ending::Ending;
 use inbox::{Inbox, Unread};
 use jobs::Jobs;
@@ -113,7 +113,7 @@ pub(crate) struct Shared {
     /// nested engine.
     pub(crate) outer: Option<Stop>,
     /// The workers that were left behind at the engine's end, including those in nested engines.
-    pub(crate) left_behind: OnceLock<Vec<Leftover>>,
+    pub(crate) left_behind: OnceLock<Vec<LeftWorker>>,
     pub(crate) last_report: LastReport,
 }
 
@@ -125,13 +125,16 @@ impl Shared {
     }
 
     /// Returns the workers that were left behind; none before the engine's end.
-    pub(crate) fn left_behind(&self) -> &[Leftover] {
+    pub(crate) fn left_behind(&self) -> &[LeftWorker] {
         self.left_behind.get().map_or(&[], Vec::as_slice)
     }
 
     /// Returns the paths of the workers that were left behind; none before the engine's end.
     pub(crate) fn paths_left_behind(&self) -> Vec<String> {
-        self.left_behind().iter().map(|leftover| leftover.path.clone()).collect()
+        let mut paths: Vec<_> = self.left_behind().iter().map(|left| left.path.clone()).collect();
+        // Of a worker that ran one nested engine after another, both may have had such a worker.
+        paths.dedup();
+        paths
     }
 }
 

@@ -16,7 +16,7 @@ use crate::vocabulary::error::SharedError;
 use crate::vocabulary::settings::Severity;
 use crate::vocabulary::wake::wake;
 use crate::worker::stop::Stop;
-use crate::worker::stop::cell::Leftover;
+use crate::worker::stop::cell::LeftWorker;
 
 /// An engine that has ended. Its drop makes the summary for the last report, also if its runtime
 /// shuts down.
@@ -114,21 +114,32 @@ impl EventLoop {
         drop(to_sum_up);
     }
 
-    /// Returns the workers that are left behind, sorted by their paths. If a nested engine has left
-    /// workers behind, lists instead of the engine those that are not gone yet. Looks at no names if
-    /// no worker was ever stuck, since that takes long.
-    fn left_behind(&self) -> Vec<Leftover> {
+    /// Returns the workers that are left behind, sorted by their paths. For a nested engine that has
+    /// ended, lists the workers that it has left behind and that are not gone yet. If none is left,
+    /// lists the nested engine itself, unless it is gone too. Looks at no names if no worker was ever
+    /// stuck, since that takes long.
+    fn left_behind(&self) -> Vec<LeftWorker> {
         if !self.ending.has_stuck {
             return Vec::new();
         }
-        let mut left = Vec::new();
+        let (mut left, mut held) = (Vec::new(), Vec::new());
+        let mut is_here = |worker: &LeftWorker| !worker.is_gone(|cell| held.push(cell));
         for node in (0..self.registry.slots.len()).map(NodeId::from_index) {
             let Some(worker) = &self.registry.slots[node].worker else { continue };
-            let inside = worker.stopper.left_inside();
-            if inside.is_empty() {
-                left.push(worker.stopper.leave_behind(self.registry.path(node)));
+            let own = worker.stopper.to_left_worker(self.registry.path(node));
+            let Some(mut inside) = worker.stopper.left_inside() else {
+                left.push(own);
+                continue;
+            };
+            inside.retain(&mut is_here);
+            // The message that it is gone may be unread.
+            if inside.is_empty() && is_here(&own) {
+                left.push(own);
             }
             left.extend(inside);
+        }
+        if !held.is_empty() {
+            self.discard(held);
         }
         left.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         left

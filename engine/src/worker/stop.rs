@@ -21,7 +21,7 @@ use crate::machine::ends::Left;
 use crate::vocabulary::exit::Panicked;
 use crate::vocabulary::ticks;
 use cell::{
-    ABORTED, Cell, DROPS, Degraded, ENDED, LINGERED, LOST, Leftover, Linger, NAMED, OVERDUE,
+    ABORTED, Cell, DROPS, Degraded, ENDED, LINGERED, LOST, LeftWorker, Linger, NAMED, OVERDUE,
     STARTED, STOPPED, UNREADY,
 };
 
@@ -174,14 +174,14 @@ impl Stop {
         self.cell.has(DROPS)
     }
 
-    /// Records the workers that the nested engine in this worker has left behind.
-    pub(crate) fn leave_inside(&self, leftovers: &[Leftover]) {
+    /// Records the workers that a nested engine in this worker has left behind.
+    pub(crate) fn leave_inside(&self, workers: &[LeftWorker]) {
         let mut state = self.cell.state.lock();
         let left_inside = &mut state.extras.get_or_insert_default().left_inside;
-        left_inside.extend_from_slice(leftovers);
+        left_inside.get_or_insert_default().extend_from_slice(workers);
     }
 
-    /// Records that the worker's task or thread has ended. What of it lingers was counted before.
+    /// Records that the worker's task or thread has ended; see invariant 5 of the cell.
     pub(crate) fn set_ended(&self) {
         // Nobody waits for this flag.
         self.cell.flags.fetch_or(ENDED, Ordering::AcqRel);
@@ -362,19 +362,15 @@ impl Stopper {
         self.cell.state.lock().extras.as_deref_mut()?.health.take()
     }
 
-    /// Returns the workers that the nested engine in this worker has left behind and that are not
-    /// gone since.
-    pub(crate) fn left_inside(&self) -> Vec<Leftover> {
-        let state = self.cell.state.lock();
-        let left =
-            state.extras.as_deref().map_or_else(Vec::new, |extras| extras.left_inside.clone());
-        drop(state);
-        left.into_iter().filter(|leftover| !leftover.is_gone()).collect()
+    /// Returns the workers that nested engines in this worker have left behind, also those that are
+    /// gone by now. `None` if no engine has.
+    pub(crate) fn left_inside(&self) -> Option<Vec<LeftWorker>> {
+        self.cell.state.lock().extras.as_deref()?.left_inside.clone()
     }
 
-    /// Returns the worker as one that its engine leaves behind, with its path.
-    pub(crate) fn leave_behind(&self, path: String) -> Leftover {
-        Leftover { path, cell: Arc::downgrade(&self.cell) }
+    /// Returns the worker as one that its engine leaves behind.
+    pub(crate) fn to_left_worker(&self, path: String) -> LeftWorker {
+        LeftWorker { path, cell: Arc::downgrade(&self.cell) }
     }
 
     /// Tells the worker that an input has ended by itself. Later calls change nothing.

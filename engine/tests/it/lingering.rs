@@ -364,6 +364,35 @@ async fn an_engine_names_nobody_who_is_gone_since_its_nested_engine_has_ended() 
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the task runs between the worker's end and the loop"
+)]
+async fn an_engine_does_not_name_an_ended_nested_engine_that_is_gone_and_unread() -> TestResult {
+    let (engine, disk) = (test_engine().build()?, Script::new());
+    let [one, other] = [Leftover::default(), Leftover::default()];
+    let mut events = EventRecorder::new(&engine);
+    let last = Manifold::builder().run_with(other.clone(), |other, (), up| async move {
+        up.ready(()).wait().await;
+        // The worker's own task tells the machine of its end, and with it that of the engine.
+        drop(tokio::spawn(async move { other.let_go() }));
+        Ok(())
+    });
+    engine.install(FAILING, failing_site(&disk, [&one, &other])).await?;
+    engine.install(Name::<()>::new("last"), last).await?;
+    engine.running(FAILING).await?;
+    disk.end(Err(Exit::fatal("it is full")));
+    events.wait_for_kind("/site", |kind| *kind == EventKind::Stuck).await?;
+    one.let_go();
+
+    let ended = engine.stop().await;
+
+    ended?;
+    assert_eq!(engine.report().await.left_behind, [""; 0]);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_engine_that_takes_itself_out_makes_room_whatever_is_left_of_it() -> TestResult {
     const SITE: Name<Engine> = Name::new("site");
     let (engine, disk, leftover) = (test_engine().build()?, Script::new(), Leftover::default());

@@ -5,11 +5,14 @@
 //!
 //! Invariants:
 //! 1. A flag that anyone waits for is never cleared. It is set before its waiters are woken.
-//! 2. `STARTED` and `STOPPED` are set by read-modify-write on one byte. So if a start ends and a
+//! 2. `STARTED` and `STOPPED` are set by read-modify-write on one atomic. So if a start ends and a
 //!    stop comes at the same moment, both sides see which was first.
 //! 3. A worker is gone only when none of its parts lingers and every function that waited for this
 //!    has run.
 //! 4. No foreign code runs under the lock, and no value of a user is dropped under it.
+//! 5. The worker's guard and each lingering part hold the cell. The guard sets `ENDED` last, when
+//!    what waits for the worker's end was noted or has run. So a worker is gone if its cell is freed,
+//!    or if it has `ENDED` and none of its parts lingers.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,7 +52,7 @@ pub(super) const OVERDUE: u16 = 64;
 /// The worker may offer outputs whose drop runs foreign code, or has a reporter. The loop drops
 /// these after the worker's end.
 pub(super) const DROPS: u16 = 128;
-/// The worker's task or thread has ended. Set after its last part was counted.
+/// The worker's task or thread has ended, see invariant 5.
 pub(super) const ENDED: u16 = 256;
 
 /// In `polled`: the watchdog has named the worker in this poll.
@@ -82,24 +85,32 @@ pub(super) struct CellExtras {
     pub(super) at_end: Vec<Box<dyn FnOnce() + Send>>,
     /// How long the parts may take after the worker's end. `None`: the worker's grace.
     pub(super) grace: Option<Duration>,
-    /// The workers that the nested engine in this worker has left behind, sorted by their paths.
-    pub(super) left_inside: Vec<Leftover>,
+    /// The workers that nested engines in this worker have left behind. None if no engine has.
+    pub(super) left_inside: Option<Vec<LeftWorker>>,
     /// A health report that the engine has not taken yet. The inner `None` means good health.
     pub(super) health: Option<Option<Degraded>>,
 }
 
 /// A worker that an engine has left behind.
 #[derive(Clone)]
-pub(crate) struct Leftover {
+pub(crate) struct LeftWorker {
     pub(crate) path: String,
-    /// Weak, since a worker's cell has its engine, and that has the cell of the engine's worker.
+    /// Weak: the cell holds its nested engine, which holds the cell of the outer worker, which holds
+    /// this.
     pub(super) cell: Weak<Cell>,
 }
 
-impl Leftover {
-    /// Whether the worker has ended since, and nothing of it lingers.
-    pub(super) fn is_gone(&self) -> bool {
-        self.cell.upgrade().is_none_or(|cell| cell.has(ENDED) && cell.parts() == 0)
+impl LeftWorker {
+    /// Whether the worker is gone by now.
+    ///
+    /// `discard` gets what was held for this look. Its drop may be that of the worker's engine, which
+    /// is foreign code.
+    pub(crate) fn is_gone(&self, discard: impl FnOnce(Arc<dyn Send + Sync>)) -> bool {
+        // By invariant 5.
+        let Some(cell) = self.cell.upgrade() else { return true };
+        let is_gone = cell.has(ENDED) && cell.parts() == 0;
+        discard(cell);
+        is_gone
     }
 }
 

@@ -55,6 +55,32 @@ fn what_waits_for_the_end_of_what_lingers_is_run_in_order() {
 }
 
 #[test]
+fn a_left_worker_is_gone_when_it_has_ended_and_nothing_lingers() {
+    let (stopper, stop) = Stop::pair();
+    let left = stopper.to_left_worker("/a".to_owned());
+    let is_gone = || left.is_gone(drop);
+
+    let lingering = stop.linger();
+    let before = is_gone();
+    stop.set_ended();
+    let ended = is_gone();
+    drop(lingering);
+
+    assert_eq!((before, ended, is_gone()), (false, false, true));
+}
+
+#[test]
+fn a_left_worker_is_gone_when_nothing_holds_its_cell() {
+    let (stopper, stop) = Stop::pair();
+    let left = stopper.to_left_worker("/a".to_owned());
+    drop(stopper);
+    let before = left.is_gone(drop);
+    drop(stop);
+
+    assert_eq!((before, left.is_gone(drop)), (false, true));
+}
+
+#[test]
 fn all_who_wait_are_woken_and_only_those() {
     let (stopper, stop) = Stop::pair();
     let mut waits: Vec<_> = (0..4).map(|_| (Box::pin(stop.wait()), Wakes::new())).collect();
