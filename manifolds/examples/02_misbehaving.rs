@@ -20,6 +20,7 @@ const FAILED_IO: u8 = 74;
 
 const SITE: Name<()> = Name::new("site");
 const PAGE: Name<()> = Name::new("page");
+const STUBBORN: Name<ProcessHandle> = Name::new("stubborn");
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -84,7 +85,10 @@ fn misbehave(agent: AgentBuilder, way: &str) -> AgentBuilder {
         "fatal" => agent.install(Name::<()>::new("fatal"), fatal()),
         "dependent" => agent.install(Name::<()>::new("dependent"), dependent()),
         "missing" => agent.install(Name::<()>::new("missing"), missing()),
-        "stubborn" => agent.install(Name::<ProcessHandle>::new("stubborn"), stubborn()),
+        "stubborn" => {
+            let agent = agent.install(STUBBORN, stubborn());
+            agent.install(Name::<()>::new("onlooker"), onlooker())
+        }
         "hasty" => agent.stop_deadline(Duration::from_millis(100)),
         "panicking" => agent.install(Name::<()>::new("panicking"), panicking()),
         _ => agent.install(Name::<u32>::new("mistyped"), deaf()),
@@ -198,6 +202,17 @@ fn stubborn() -> Manifold {
     let command = ["sh", "-c", script].map(Into::into);
     let process = ProcessConfig::new("stubborn", command.into());
     process::manifold(process::Config { process, ledger: None }, ()).expect("it is valid")
+}
+
+/// Says when the stubborn program's worker is up: a program says something earlier, when a stop still
+/// ends its start.
+fn onlooker() -> Manifold {
+    Manifold::builder().inputs(STUBBORN).run(|_program, up| async move {
+        let stop = up.ready(());
+        tracing::info!("the stubborn program is up");
+        stop.wait().await;
+        Ok(())
+    })
 }
 
 fn panicking() -> Manifold {

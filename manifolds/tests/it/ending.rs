@@ -43,8 +43,8 @@ async fn the_second_signal_ends_what_does_not_listen() -> TestResult {
 /// Starts an agent with a program that ignores its stop signal; returns what tells the program's end.
 async fn start_stubborn(folder: &Path, ways: &[&str]) -> Result<(Agent, OwnedFd), Error> {
     let mut agent = Agent::spawn(folder, &[&["json", "stubborn"], ways].concat())?;
-    let line = agent.until_line("\"line\":\"pid ").await?;
-    let line: serde_json::Value = serde_json::from_str(&line)?;
+    let said = agent.until_all(&["\"line\":\"pid ", "the stubborn program is up"]).await?;
+    let line: serde_json::Value = serde_json::from_str(&said[0])?;
     let words = line["fields"]["line"].as_str().unwrap_or_default();
     let pid = words.trim_start_matches("pid ").parse()?;
     let program = pidfd_open(Pid::from_raw(pid).ok_or("no pid")?, PidfdFlags::NONBLOCK)?;

@@ -63,30 +63,30 @@ impl Agent {
 
     /// Waits for a line of its log after those that were waited for before.
     pub(crate) async fn until(&mut self, text: &str) -> TestResult {
-        self.until_all(&[text]).await
+        self.until_all(&[text]).await.map(drop)
     }
 
     /// Waits as [`until`](Self::until) does, and returns the line.
     pub(crate) async fn until_line(&mut self, text: &str) -> Result<String, Error> {
-        self.until(text).await?;
-        Ok(self.seen[self.looked - 1].clone())
+        Ok(self.until_all(&[text]).await?.remove(0))
     }
 
-    /// Waits for a line for each of the texts, in any order.
-    pub(crate) async fn until_all(&mut self, texts: &[&str]) -> TestResult {
-        let mut missing = texts.to_vec();
-        while !missing.is_empty() {
+    /// Waits for a line for each of the texts, in any order, and returns the lines.
+    pub(crate) async fn until_all(&mut self, texts: &[&str]) -> Result<Vec<String>, Error> {
+        let mut lines = vec![None; texts.len()];
+        while lines.contains(&None) {
             if self.looked == self.seen.len() && !self.read().await? {
                 let log = self.seen.join("\n");
-                return Err(format!("it ended without {missing:?}:\n{log}").into());
+                return Err(format!("it ended without {texts:?}, but {lines:?}:\n{log}").into());
             }
             let line = &self.seen[self.looked];
-            if let Some(index) = missing.iter().position(|text| line.contains(text)) {
-                missing.remove(index);
+            let mut open = texts.iter().zip(&mut lines).filter(|(_, found)| found.is_none());
+            if let Some((_, found)) = open.find(|(text, _)| line.contains(**text)) {
+                *found = Some(line.clone());
             }
             self.looked += 1;
         }
-        Ok(())
+        Ok(lines.into_iter().flatten().collect())
     }
 
     /// Reads a line; returns whether there was one.
