@@ -297,8 +297,8 @@ async fn a_nested_engine_with_a_fatal_error_has_ended_though_a_worker_of_it_is_s
 
 const FAILING: Name<()> = Name::new("site");
 
-/// Returns a manifold of an engine that has a fatal error when its disk ends, and of which the
-/// workers `a` and `b` are left.
+/// Returns a manifold of a nested engine. The engine has a fatal error when its disk ends, and leaves
+/// its workers `a` and `b` behind.
 fn failing_site(disk: &Script, left: [&Leftover; 2]) -> Manifold {
     const DISK: Name<u32> = Name::new("disk");
     let config = [disk.manifold(()), left[0].manifold(), left[1].manifold()];

@@ -313,9 +313,7 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
     let beside = done_when_dropped(threads)?;
 
     assert_eq!(alone.lines(), ["start a"]);
-    // A thread that has not heard of the end yet may run the worker, which the loop's end tells to stop.
-    let (in_order, lines) = (["start a", "stop a", "end a"], beside.lines());
-    assert!(lines.iter().eq(in_order.iter().take(lines.len())), "{lines:?}");
+    assert_eq!(beside.lines(), ["start a"]);
     Ok(())
 }
 
