@@ -236,9 +236,6 @@ impl EventLoop {
 impl WorkerSlot {
     /// Tells the worker to stop, and drops its future.
     pub(super) fn abort(&self, is_overdue: bool) {
-        self.stopper.abort(is_overdue);
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.stopper.abort(is_overdue, self.task.as_ref());
     }
 }

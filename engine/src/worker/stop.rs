@@ -15,6 +15,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::AbortHandle;
 
 use super::host::Identity;
 use crate::machine::ends::Left;
@@ -305,13 +306,19 @@ impl Stopper {
         self.cell.raise(STOPPED) & STARTED != 0
     }
 
-    /// Tells the worker to stop, and records that the engine drops its future and whether the start
-    /// took too long.
-    pub(crate) fn abort(&self, is_overdue: bool) {
-        let flags = if is_overdue { ABORTED | OVERDUE } else { ABORTED };
-        // Nobody waits for these flags.
-        self.cell.flags.fetch_or(flags, Ordering::AcqRel);
-        self.stop();
+    /// Tells the worker to stop and drops its future, which is the one of `task`. A worker on a
+    /// thread has no task. Records whether the start took too long.
+    ///
+    /// The task is aborted before the worker is woken. So the worker is not polled once more.
+    pub(crate) fn abort(&self, is_overdue: bool, task: Option<&AbortHandle>) {
+        let overdue = if is_overdue { OVERDUE } else { 0 };
+        let before = self.cell.flags.fetch_or(STOPPED | ABORTED | overdue, Ordering::AcqRel);
+        if let Some(task) = task {
+            task.abort();
+        }
+        if before & STOPPED == 0 {
+            self.cell.wake_waiters();
+        }
     }
 
     /// Keeps the worker from counting as gone while one of its outputs is dropped.

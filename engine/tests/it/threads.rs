@@ -1,10 +1,10 @@
 //! Workers that never yield or block their thread, and runtimes that go, on a clock that runs.
 
-use std::future::ready;
+use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::task::{Context as TaskContext, Wake, Waker};
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
@@ -287,13 +287,32 @@ fn done_when_dropped(
     mut builder: tokio::runtime::Builder,
 ) -> Result<Journal, Box<dyn std::error::Error>> {
     let (runtime, journal) = (builder.enable_all().build()?, Journal::new());
+    let (waits, mut waiting) = unbounded_channel();
+    let notes = journal.clone();
+    let manifold = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let (notes, waits) = (notes.clone(), waits.clone());
+        async move {
+            notes.note("start a");
+            let stop = up.ready((1,));
+            let mut stopped = pin!(stop.wait());
+            // A poll that has begun goes on, and would see the stop. So none of its steps is left.
+            poll_fn(|cx| {
+                let poll = stopped.as_mut().poll(cx);
+                waits.send(()).ok();
+                poll
+            })
+            .await;
+            notes.note("stop a");
+            Ok(())
+        }
+    });
     let engine = runtime.block_on(async {
         let backoff = crankcase_engine::Backoff::none();
         let engine = Engine::builder()
             .policy(Policy::default().backoff(backoff).bounce_delay(Duration::ZERO))
             .build()?;
-        engine.install(A, journal.manifold(())).await?;
-        engine.running(A).await?;
+        engine.install(A, manifold).await?;
+        waiting.recv().await.ok_or("no worker")?;
         Ok::<_, Box<dyn std::error::Error>>(engine)
     })?;
 
@@ -314,6 +333,74 @@ fn an_engine_whose_runtime_is_dropped_restarts_nothing() -> TestResult {
 
     assert_eq!(alone.lines(), ["start a"]);
     assert_eq!(beside.lines(), ["start a"]);
+    Ok(())
+}
+
+/// Passes a wake-up on, and returns when the woken worker was polled or dropped.
+struct HoldingWaker {
+    woken: Waker,
+    next: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Wake for HoldingWaker {
+    fn wake(self: Arc<Self>) {
+        self.woken.wake_by_ref();
+        self.next.lock().recv().ok();
+    }
+}
+
+/// Tells the test and the [`HoldingWaker`] when a worker is polled once more or dropped.
+struct Watched {
+    seen: mpsc::Sender<&'static str>,
+    next: mpsc::Sender<()>,
+}
+
+impl Watched {
+    fn say(&self, event: &'static str) {
+        self.seen.send(event).ok();
+        self.next.send(()).ok();
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.say("dropped");
+    }
+}
+
+#[test]
+fn a_worker_of_an_engine_whose_runtime_is_dropped_is_polled_no_more() -> TestResult {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let (driver, workers) = (builder.enable_all().build()?, WorkerRuntime::new(1)?);
+    let (seen, events) = mpsc::channel();
+    let manifold = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
+        let (sender, next) = mpsc::channel();
+        let (watched, mut next) = (Watched { seen: seen.clone(), next: sender }, Some(next));
+        async move {
+            let stop = up.ready((1,));
+            let mut stopped = pin!(stop.wait());
+            poll_fn(|cx| {
+                let Some(next) = next.take() else {
+                    watched.say("polled");
+                    return Poll::Pending;
+                };
+                let waker = HoldingWaker { woken: cx.waker().clone(), next: Mutex::new(next) };
+                stopped.as_mut().poll(&mut TaskContext::from_waker(&Arc::new(waker).into()))
+            })
+            .await;
+            Ok(())
+        }
+    });
+    let _engine = driver.block_on(async {
+        let engine = test_engine().workers_on(workers.handle()?).build()?;
+        engine.install(A, manifold).await?;
+        engine.running(A).await?;
+        Ok::<_, Box<dyn std::error::Error>>(engine)
+    })?;
+
+    drop(driver);
+
+    assert_eq!(events.recv()?, "dropped");
     Ok(())
 }
 

@@ -123,12 +123,16 @@ impl Cell {
     pub(super) fn raise(&self, flag: u16) -> u16 {
         let before = self.flags.fetch_or(flag, Ordering::AcqRel);
         if before & flag == 0 {
-            // A future that checks the flags under the lock either sees this flag or is among the
-            // waiters.
-            let woken = self.state.lock().waiters.take();
-            woken.wake();
+            self.wake_waiters();
         }
         before
+    }
+
+    /// Wakes who waits for a flag, after it was set. A future that checks the flags under the lock
+    /// either sees the flag or is among the waiters.
+    pub(super) fn wake_waiters(&self) {
+        let woken = self.state.lock().waiters.take();
+        woken.wake();
     }
 
     pub(super) fn linger(self: &Arc<Self>, is_dropping: bool) -> Linger {
