@@ -157,7 +157,7 @@ async fn a_resource_puts_its_fact_back_and_no_secret_into_it() -> TestResult {
     let machine = Machine::new(
         r#"resources:
   seen: {type: fact, config: {path: /seen/x, value: 1}}
-  told: {type: fact, config: {path: /told, value: {pin: "{{ facts.door.pin }}"}}}
+  told: {type: fact, dependencies: [seen], config: {path: /told, value: {pin: "{{ facts.door.pin }}"}}}
 "#,
     )?;
     machine.write("schema.yaml", "properties: {pin: {sensitive: true}}\n")?;
