@@ -23,8 +23,6 @@ pub(crate) mod top;
 pub(crate) mod types;
 pub(crate) mod why;
 
-use std::io::{self, IsTerminal};
-
 use anyhow::bail;
 use clap::Subcommand;
 use crankcase_status::wire::Act;
@@ -32,6 +30,7 @@ use tracing::Level;
 
 use crate::exit::{ExitError, USAGE};
 use crate::global::{Format, Global};
+use crate::print;
 
 /// What is to be done.
 #[derive(Debug, Subcommand)]
@@ -116,7 +115,7 @@ impl Command {
 
     /// Returns whether the log can be written: not into what the live view draws.
     pub(crate) fn has_log(&self) -> bool {
-        !matches!(self, Self::Top(_)) || !io::stderr().is_terminal()
+        !matches!(self, Self::Top(_)) || !print::is_stderr_terminal()
     }
 
     /// Runs the command; returns the exit code.

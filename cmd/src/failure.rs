@@ -32,13 +32,18 @@ pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
     {
         return Ok(());
     }
-    writeln!(anstream::stderr(), "{}", text_of(error))
+    print::to_stderr(|out| writeln!(out, "{}", text_of(error)))
 }
 
 /// Says what was wrong with the command line, or gives the help that was asked for.
 pub(crate) fn after_parsing(error: &clap::Error) -> ExitCode {
+    let printed = match error.use_stderr() {
+        // It shows what was given.
+        true => print::to_stderr(|out| write!(out, "{}", error.render())),
+        false => error.print(),
+    };
     // Nobody can be told when the stream is closed.
-    drop(error.print());
+    drop(printed);
     ExitCode::from(if error.use_stderr() { USAGE } else { DONE })
 }
 

@@ -1,7 +1,7 @@
 //! What happens to resources, put on record and told while it happens.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::global::Global;
+use crate::print;
 use crate::print::lines::{Lines, Source};
 
 /// The file in the state folder.
@@ -144,13 +145,16 @@ impl Observer for Observing {
             talk.left_out += 1;
         }
         if talk.began.elapsed() >= FIRST {
-            let mut out = anstream::stderr().lock();
-            let told =
-                talk.lines.drain(..).try_for_each(|line| writeln!(out, "{resource}: {line}"));
-            drop::<io::Result<()>>(told);
-            if std::mem::take(&mut talk.left_out) > 0 {
-                drop(writeln!(out, "{resource}: ... some lines are only in the account"));
-            }
+            let left_out = std::mem::take(&mut talk.left_out);
+            let mut lines = talk.lines.drain(..);
+            // Nobody can be told when the stream is closed.
+            drop(print::to_stderr(|out| {
+                lines.try_for_each(|line| writeln!(out, "{resource}: {line}"))?;
+                match left_out {
+                    0 => Ok(()),
+                    _ => writeln!(out, "{resource}: ... some lines are only in the account"),
+                }
+            }));
         }
     }
 

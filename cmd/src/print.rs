@@ -3,19 +3,23 @@
 mod filter;
 pub(crate) mod lines;
 mod marked;
+mod out;
 mod problems;
 mod report;
 mod summary;
 mod text;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use crankcase_workers::one_line;
+use crankcase_workers::{printable_json, printable_lines};
 pub(crate) use filter::Filter;
 pub(crate) use marked::marked;
+pub(crate) use out::{Out, is_stderr_terminal, is_stdout_terminal, to_stderr};
 pub(crate) use problems::Checked;
 pub(crate) use report::{Reported, counts, engine, report, report_all};
 pub(crate) use summary::tally_of;
@@ -45,13 +49,13 @@ impl<'a, T: Serialize> Versioned<'a, T> {
 pub(crate) fn data<T: Serialize>(
     format: Format,
     value: &T,
-    human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
+    human: impl FnOnce(&T, &mut Out<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let versioned = Versioned::new(value);
     let written = match format {
         Format::Human | Format::Svg => None,
-        Format::Json => Some(serde_json::to_string_pretty(&versioned)? + "\n"),
-        Format::Yaml => Some(serde_saphyr::to_string(&versioned)?),
+        Format::Json => Some(pretty(&versioned)?),
+        Format::Yaml => Some(yaml(&versioned)?),
     };
     match print(written, |out| human(value, out)) {
         // Whoever has read enough of it has what was asked for: the exit code is that of the work.
@@ -60,9 +64,9 @@ pub(crate) fn data<T: Serialize>(
     }
 }
 
-/// Prints a picture.
-pub(crate) fn picture(svg: String) -> anyhow::Result<()> {
-    match print(Some(svg), |_| Ok(())) {
+/// Prints a text as it is, such as a picture.
+pub(crate) fn text(text: String) -> anyhow::Result<()> {
+    match print(Some(text), |_| Ok(())) {
         Err(error) if is_broken_pipe(&error) => Ok(()),
         printed => printed,
     }
@@ -72,7 +76,7 @@ pub(crate) fn picture(svg: String) -> anyhow::Result<()> {
 pub(crate) fn line<T: Serialize>(
     format: Format,
     value: &T,
-    human: impl FnOnce(&T, &mut dyn Write) -> io::Result<()>,
+    human: impl FnOnce(&T, &mut Out<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let written = match format {
         Format::Human | Format::Svg => None,
@@ -84,21 +88,33 @@ pub(crate) fn line<T: Serialize>(
 /// Writes one value of many.
 fn written<T: Serialize>(format: Format, value: &Versioned<'_, T>) -> anyhow::Result<String> {
     Ok(match format {
-        Format::Yaml => format!("---\n{}", serde_saphyr::to_string(value)?),
-        _ => serde_json::to_string(value)? + "\n",
+        Format::Yaml => format!("---\n{}", yaml(value)?),
+        _ => printable_json(&serde_json::to_string(value)?).into_owned() + "\n",
     })
+}
+
+fn pretty(value: &impl Serialize) -> anyhow::Result<String> {
+    Ok(printable_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n")
+}
+
+/// Writes YAML. A value with something unprintable is written as JSON, which is YAML too and can escape it.
+fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
+    let yaml = serde_saphyr::to_string(value)?;
+    match printable_lines(&yaml) {
+        Cow::Borrowed(_) => Ok(yaml),
+        Cow::Owned(_) => pretty(value),
+    }
 }
 
 fn print(
     written: Option<String>,
-    human: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    human: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut out = anstream::stdout().lock();
-    let written = match written {
+    let written = out::to_stdout(|out| match written {
         Some(text) => out.write_all(text.as_bytes()),
-        None => human(&mut out),
-    };
-    written.and_then(|()| out.flush()).context("cannot write to stdout")
+        None => human(out),
+    });
+    written.context("cannot write to stdout")
 }
 
 /// Returns whether the reader of the output has had enough.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Change, ConfigError, Engine, EngineBuilder, Exit, Manifold, Name, Nested};
 use crankcase_status::{ControlConfig, StateDir};
-use crankcase_workers::SignalHandle;
+use crankcase_workers::{SignalHandle, printable_lines};
 
 pub use error::{AgentError, Ended};
 
@@ -309,6 +309,7 @@ fn failed(error: AgentError) {
         tracing::error!("{text}");
     } else {
         // Nobody can be told when stderr is closed.
-        drop(writeln!(std::io::stderr(), "{text}"));
+        #[expect(clippy::disallowed_methods, reason = "the text is printable")]
+        drop(writeln!(std::io::stderr(), "{}", printable_lines(&text)));
     }
 }

@@ -131,6 +131,7 @@ impl Logging {
     }
 
     /// Returns what writes, and why there is no journal if it was asked for.
+    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
     fn layer<S>(&self) -> (Box<dyn Layer<S> + Send + Sync>, Option<io::Error>)
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,

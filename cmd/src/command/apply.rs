@@ -80,7 +80,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
             confirmed = planning => confirmed?,
         };
         let Some(confirmed) = confirmed else {
-            drop(writeln!(anstream::stderr(), "{UNCONFIRMED}"));
+            drop(print::to_stderr(|out| writeln!(out, "{UNCONFIRMED}")));
             return Ok(exit::FAILED);
         };
         as_planned = Some(confirmed);
@@ -98,7 +98,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let Some((account, was_interrupted)) = to_the_end(applying, &stopper, &mut interrupts).await
     else {
         observing.end_record("interrupted");
-        drop(writeln!(anstream::stderr(), "{KILLED}"));
+        drop(print::to_stderr(|out| writeln!(out, "{KILLED}")));
         return Ok(exit::INTERRUPTED);
     };
     let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());

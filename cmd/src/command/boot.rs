@@ -39,7 +39,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let client = global.connect().await?;
     let boot = client.boot().await?;
     match (args.what, args.path) {
-        (None, None) if global.output == Format::Svg => print::picture(boot.to_svg(resource_path))?,
+        (None, None) if global.output == Format::Svg => print::text(boot.to_svg(resource_path))?,
         _ if global.output == Format::Svg => {
             let text = "--output svg draws the whole boot: leave the worker or `blame` out";
             bail!(ExitError::new(exit::USAGE, text))
@@ -64,7 +64,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn write(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
+fn write(boot: &Boot, out: &mut print::Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", boot.summary())?;
     writeln!(out, "@ when it was up, + how long its start took")?;
     steps(&boot.critical, out)?;
@@ -84,7 +84,7 @@ fn write(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
     more(boot.not_up.len(), out)
 }
 
-fn blame(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
+fn blame(boot: &Boot, out: &mut print::Out<'_>) -> io::Result<()> {
     let mut steps: Vec<_> = boot.workers.iter().collect();
     steps.sort_by_key(|step| std::cmp::Reverse(step.took()));
     for step in steps.iter().take(LISTED) {
@@ -94,7 +94,7 @@ fn blame(boot: &Boot, out: &mut dyn Write) -> io::Result<()> {
     more(steps.len(), out)
 }
 
-fn more(count: usize, out: &mut dyn Write) -> io::Result<()> {
+fn more(count: usize, out: &mut print::Out<'_>) -> io::Result<()> {
     match count.saturating_sub(LISTED) {
         0 => Ok(()),
         more => writeln!(out, "  ... {more} more; --output json has all"),
@@ -102,7 +102,7 @@ fn more(count: usize, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the steps of a chain, each below the one that waited for it.
-fn steps(steps: &[BootStep], out: &mut dyn Write) -> io::Result<()> {
+fn steps(steps: &[BootStep], out: &mut print::Out<'_>) -> io::Result<()> {
     for (depth, step) in steps.iter().enumerate() {
         let path = resource_path(&step.path);
         let (up, took) = (seconds(step.up), seconds(step.took().as_secs_f64()));

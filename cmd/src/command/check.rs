@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use crate::exit;
 use crate::global::Global;
 use crate::print::{self, Checked};

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::exit::{ExitError, USAGE};
+use crate::print;
 
 /// What is asked for before it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -38,7 +39,7 @@ impl Confirm {
 
     /// Refuses to ask where nobody can answer.
     pub(crate) fn require_terminal(self) -> Result<(), ExitError> {
-        let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+        let can_ask = io::stdin().is_terminal() && print::is_stderr_terminal();
         if self == Self::None || can_ask { Ok(()) } else { Err(ExitError::new(USAGE, NO_TERMINAL)) }
     }
 }
@@ -47,7 +48,7 @@ impl Confirm {
 /// one by one.
 pub(crate) async fn confirm_plan(of: Confirm, plan: &Plan) -> bool {
     // Nobody can be asked when the stream is closed: nothing is answered then.
-    drop(write!(anstream::stderr(), "{plan}"));
+    drop(print::to_stderr(|out| write!(out, "{plan}")));
     of.is_piecemeal() || ask("carry out this plan?".to_owned()).await
 }
 
@@ -110,9 +111,7 @@ impl Approval for Asking {
 /// Asks a question; only `y` and `yes` confirm.
 async fn ask(question: String) -> bool {
     let answer = spawn_blocking(move || {
-        let mut stderr = anstream::stderr();
-        write!(stderr, "{question} [y/N] ")?;
-        stderr.flush()?;
+        print::to_stderr(|out| write!(out, "{question} [y/N] "))?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map(|_| answer)
     });

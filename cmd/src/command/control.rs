@@ -31,7 +31,7 @@ pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result
     Ok(exit::DONE)
 }
 
-fn write(controlled: &Controlled, out: &mut dyn Write) -> io::Result<()> {
+fn write(controlled: &Controlled, out: &mut print::Out<'_>) -> io::Result<()> {
     writeln!(out, "{}", print::one_line(&done(controlled, str::to_owned)))
 }
 

@@ -44,7 +44,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if !global.quiet {
         // So that one knows from when on nothing is missed.
         let life = print::one_line(events.life());
-        drop(writeln!(anstream::stderr(), "following the events of life {life}"));
+        drop(print::to_stderr(|out| writeln!(out, "following the events of life {life}")));
     }
     let unread = unread();
     tokio::pin!(unread);
@@ -65,6 +65,7 @@ async fn unread() {
     // A thread that ends with the process: of a plain file, nothing is ever told. Without it the next
     // event tells.
     drop(thread::Builder::new().spawn(move || {
+        #[expect(clippy::disallowed_methods, reason = "nothing is written")]
         let stdout = io::stdout();
         let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
         if retry_on_intr(|| poll(&mut polled, None)).is_ok() {
@@ -76,7 +77,7 @@ async fn unread() {
     }
 }
 
-fn write(line: &EventLine, out: &mut dyn Write) -> io::Result<()> {
+fn write(line: &EventLine, out: &mut print::Out<'_>) -> io::Result<()> {
     let event = match line {
         EventLine::Event(event) => event,
         EventLine::Missed { missed } => return writeln!(out, "... {missed} events were missed"),

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use crankcase_resources::resource_name;
 use crankcase_status::picture::{Line, Look, Picture};
 use serde::Serialize;
@@ -122,15 +122,15 @@ impl Drawing {
         }
         let whole = picture();
         if format == Drawn::Dot {
-            return print::picture(whole.to_dot());
+            return print::text(whole.to_dot());
         }
         let picture = match &self.open {
             Some(open) => whole.readable(open),
             None => whole,
         };
         match format {
-            Drawn::Svg => print::picture(picture.to_svg()),
-            Drawn::Mermaid => print::picture(picture.to_mermaid()),
+            Drawn::Svg => print::text(picture.to_svg()),
+            Drawn::Mermaid => print::text(picture.to_mermaid()),
             _ => print::data(Format::Human, graph, |_, out| {
                 picture.to_text().iter().try_for_each(|line| colored(line, out))
             }),
@@ -139,7 +139,7 @@ impl Drawing {
 }
 
 /// Writes a line of a picture in the colours of what it shows.
-fn colored(line: &Line, out: &mut dyn Write) -> std::io::Result<()> {
+fn colored(line: &Line, out: &mut print::Out<'_>) -> std::io::Result<()> {
     for span in &line.spans {
         let color = match span.look {
             Look::Plain => None,
@@ -148,13 +148,7 @@ fn colored(line: &Line, out: &mut dyn Write) -> std::io::Result<()> {
             Look::Off => Some(AnsiColor::BrightBlack),
             Look::Trouble => Some(AnsiColor::Red),
         };
-        match color {
-            Some(color) => {
-                let style = Style::new().fg_color(Some(color.into()));
-                write!(out, "{style}{}{style:#}", span.text)?;
-            }
-            None => out.write_all(span.text.as_bytes())?,
-        }
+        out.colored(color, &span.text)?;
     }
     writeln!(out)
 }

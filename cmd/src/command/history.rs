@@ -98,14 +98,14 @@ fn events(history: Option<&History>, subject: &str, query: Query) -> anyhow::Res
     Ok(Events { run: Some(run), events: events.unwrap_or_default() })
 }
 
-fn write_runs(Runs { runs }: &Runs, out: &mut dyn Write) -> io::Result<()> {
+fn write_runs(Runs { runs }: &Runs, out: &mut print::Out<'_>) -> io::Result<()> {
     if runs.is_empty() {
         return writeln!(out, "nothing is on record");
     }
     runs.iter().try_for_each(|run| write_run(run, out))
 }
 
-fn write_run(run: &Run, out: &mut dyn Write) -> io::Result<()> {
+fn write_run(run: &Run, out: &mut print::Out<'_>) -> io::Result<()> {
     let Run { run: number, mode, site, began, outcome, counts, .. } = run;
     let counts: Vec<_> = counts.iter().map(|(event, count)| format!("{count} {event}")).collect();
     let counts = if counts.is_empty() { "nothing to do".to_owned() } else { counts.join(", ") };
@@ -114,7 +114,7 @@ fn write_run(run: &Run, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{number:>5}  {began}  {mode:<5}  {outcome}: {counts}  ({site})")
 }
 
-fn write_events(Events { run, events }: &Events, out: &mut dyn Write) -> io::Result<()> {
+fn write_events(Events { run, events }: &Events, out: &mut print::Out<'_>) -> io::Result<()> {
     run.iter().try_for_each(|run| write_run(run, out))?;
     if events.is_empty() && run.is_none() {
         return writeln!(out, "nothing is on record");

@@ -1,4 +1,3 @@
-use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -10,6 +9,7 @@ use super::control::user;
 use super::interrupts::Interrupts;
 use crate::exit;
 use crate::global::Global;
+use crate::print;
 
 /// Where the page is served, and what it allows.
 #[derive(Debug, clap::Args)]
@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     let page = Page::listen(address, config).await?;
     // The address is what was asked for; without a reader there is nobody to open it.
-    writeln!(std::io::stdout(), "{}", page.url())?;
+    print::text(format!("{}\n", page.url()))?;
     let (stopper, stop) = Stop::pair();
     let mut serving = std::pin::pin!(page.run(stop));
     let ended = tokio::select! {

@@ -5,6 +5,7 @@ use crankcase_resources::Progress;
 use tokio::time::sleep;
 
 use crate::global::Global;
+use crate::print;
 
 /// How long work may take before anything is said of it.
 const FIRST: Duration = Duration::from_secs(1);
@@ -28,7 +29,7 @@ pub(super) async fn told<F: Future>(
             () = sleep(wait), if !global.quiet => {}
         }
         // Nobody can be told when the stream is closed.
-        drop(writeln!(anstream::stderr(), "{what}: {progress}"));
+        drop(print::to_stderr(|out| writeln!(out, "{what}: {progress}")));
         wait = (wait * 2).min(LONGEST);
     }
 }

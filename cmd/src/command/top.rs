@@ -41,6 +41,7 @@ use super::interrupts::Interrupts;
 use crate::exit::{self, ExitError};
 use crate::global::Global;
 use crate::observing::now as wall_now;
+use crate::print;
 
 /// How it is shown.
 #[derive(Debug, clap::Args)]
@@ -56,6 +57,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let client = global.connect().await?;
     let follower = follow(&client).await?;
     let mut interrupts = Interrupts::listen()?;
+    #[expect(clippy::disallowed_methods, reason = "what is drawn are cells of printable text")]
     let taken = Taken::new(
         io::stdin().as_fd().try_clone_to_owned().context("cannot take the terminal")?,
         io::stdout().as_fd().try_clone_to_owned().context("cannot take the terminal")?,
@@ -75,7 +77,7 @@ fn require_terminal(global: &Global) -> Result<(), ExitError> {
         "not as data"
     } else if !io::stdin().is_terminal() {
         "standard input is none"
-    } else if !io::stdout().is_terminal() {
+    } else if !print::is_stdout_terminal() {
         "standard output is none"
     } else {
         return Ok(());

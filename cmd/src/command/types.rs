@@ -112,7 +112,7 @@ pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn write_one(kind: &Described<'_>, out: &mut print::Out<'_>) -> io::Result<()> {
     writeln!(out, "{}: {}", kind.name, kind.summary)?;
     if kind.is_schema_own {
         writeln!(out, "\nconfig, as a JSON Schema:")?;
@@ -134,7 +134,7 @@ fn write_one(kind: &Described<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
+fn write_table(table: &Table, out: &mut print::Out<'_>) -> io::Result<()> {
     for Parameter { name, ty, is_required, default, unit, is_sensitive, is_exposed, doc, .. } in
         &table.parameters
     {

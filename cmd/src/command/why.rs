@@ -1,3 +1,5 @@
+use std::io::Write;
+
 use crate::global::Global;
 use crate::paths::worker_path;
 use crate::{exit, print};

@@ -10,6 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::out::to_stdout;
 use super::{Versioned, written};
 use crate::global::Format;
 
@@ -114,8 +115,7 @@ impl Lines {
 fn print_all(receiver: &Receiver<String>, waiting: &AtomicUsize) {
     while let Ok(text) = receiver.recv() {
         waiting.fetch_sub(1, Ordering::Relaxed);
-        let mut out = anstream::stdout().lock();
-        if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if to_stdout(|out| out.write_all(text.as_bytes())).is_err() {
             return;
         }
     }

@@ -3,20 +3,19 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
+
+use super::out::Out;
 
 /// How far the lines of a diff are indented.
 const DIFF: &str = "      ";
 
 /// Writes a plan or an account with each line in the colour of its mark.
-pub(crate) fn marked(text: &impl Display, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn marked(text: &impl Display, out: &mut Out<'_>) -> io::Result<()> {
     let text = text.to_string();
-    text.lines().try_for_each(|line| match color_of(line) {
-        Some(color) => {
-            let style = Style::new().fg_color(Some(color.into()));
-            writeln!(out, "{style}{line}{style:#}")
-        }
-        None => writeln!(out, "{line}"),
+    text.lines().try_for_each(|line| {
+        out.colored(color_of(line), line)?;
+        writeln!(out)
     })
 }
 
@@ -37,18 +36,18 @@ fn color_of(line: &str) -> Option<AnsiColor> {
 
 #[cfg(test)]
 mod tests {
-    use super::marked;
+    use super::{Out, marked};
 
     #[test]
     fn each_line_has_the_colour_of_its_mark() -> Result<(), Box<dyn std::error::Error>> {
-        let mut out = Vec::new();
+        let mut shown = Vec::new();
 
         marked(
             &"~ page (file) would change\n    content:\n      @@ -1 +1 @@\n      -a\n      +b\n       c\n! b failed\nplan: 2\n",
-            &mut out,
+            &mut Out::to(&mut shown),
         )?;
 
-        let shown = String::from_utf8(out)?.replace('\u{1b}', "^");
+        let shown = String::from_utf8(shown)?.replace('\u{1b}', "^");
         let expected = "\
 ^[33m~ page (file) would change^[0m
     content:

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use crankcase_resources::{Done, Happened, LastEvent, ResourceTally, Tally, resource_name};
 use crankcase_status::wire::{
     AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
@@ -14,6 +14,7 @@ use crankcase_workers::one_line;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::out::Out;
 use super::summary::{self, Condition};
 use super::text::{first_line, indented};
 use crate::paths::resource_path;
@@ -36,7 +37,7 @@ pub(crate) struct Reported {
 
 /// Writes a report. Of an agent that keeps resources, that is how they are, and which other workers are in
 /// trouble.
-pub(crate) fn report(reported: &Reported, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn report(reported: &Reported, out: &mut Out<'_>) -> io::Result<()> {
     match &reported.subject {
         Subject::Engine(engine) => self::engine(engine, out),
         _ => report_all(reported, out),
@@ -44,7 +45,7 @@ pub(crate) fn report(reported: &Reported, out: &mut dyn Write) -> io::Result<()>
 }
 
 /// Writes a report with all workers.
-pub(crate) fn report_all(reported: &Reported, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn report_all(reported: &Reported, out: &mut Out<'_>) -> io::Result<()> {
     match &reported.subject {
         Subject::Engine(engine) => whole_engine(engine, out),
         Subject::Worker(worker) => whole(worker, reported, out),
@@ -53,7 +54,7 @@ pub(crate) fn report_all(reported: &Reported, out: &mut dyn Write) -> io::Result
 }
 
 /// Writes the report of an engine, as [`report`] does.
-pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn engine(engine: &EngineReport, out: &mut Out<'_>) -> io::Result<()> {
     let Some(resources) = summary::resources(engine) else { return whole_engine(engine, out) };
     let tally = summary::tally(engine);
     summary::summary(resources, &tally, out)?;
@@ -81,7 +82,7 @@ pub(crate) fn engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<(
     lines((engine, &tally), others.into_iter(), 1, out)
 }
 
-fn whole_engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
+fn whole_engine(engine: &EngineReport, out: &mut Out<'_>) -> io::Result<()> {
     let tally = summary::tally(engine);
     if let Some(resources) = summary::resources(engine) {
         summary::summary(resources, &tally, out)?;
@@ -94,7 +95,7 @@ fn whole_engine(engine: &EngineReport, out: &mut dyn Write) -> io::Result<()> {
 fn workers(
     (engine, tally): (&EngineReport, &Tally),
     depth: usize,
-    out: &mut dyn Write,
+    out: &mut Out<'_>,
 ) -> io::Result<()> {
     if let Some(error) = &engine.error {
         writeln!(out, "{:indent$}error: {}", "", first_line(error), indent = depth * 2)?;
@@ -111,7 +112,7 @@ fn lines<'a>(
     (engine, tally): (&EngineReport, &Tally),
     workers_of: impl Iterator<Item = (&'a String, &'a WorkerReport)> + Clone,
     depth: usize,
-    out: &mut dyn Write,
+    out: &mut Out<'_>,
 ) -> io::Result<()> {
     let indent = depth * 2;
     let names = workers_of.clone().map(|(name, _)| resource_name(name));
@@ -119,13 +120,13 @@ fn lines<'a>(
     for (name, worker) in workers_of {
         write!(out, "{:indent$}{:width$}  ", "", one_line(&resource_name(name)))?;
         let is_resource = summary::is_of_resources(engine);
-        let state = match is_resource {
-            true => in_color(worker, Condition::of((name, worker), tally).words()),
-            false => colored(worker),
-        };
+        match is_resource {
+            true => out.colored(color(worker), Condition::of((name, worker), tally).words())?,
+            false => out.colored(color(worker), word(&worker.state))?,
+        }
         let fared = tally.resources.get(&resource_name(name)).filter(|_| is_resource);
         let notes = notes(engine, worker) + &fared.map(repairs).unwrap_or_default();
-        writeln!(out, "{state}{}{notes}", parked_by(worker))?;
+        writeln!(out, "{}{notes}", parked_by(worker))?;
         if let Some(Detail::Engine(nested)) = &worker.report {
             workers((nested, tally), depth + 1, out)?;
         }
@@ -192,15 +193,11 @@ fn is_past(worker: &WorkerReport) -> bool {
 fn whole(
     worker: &WorkerReport,
     Reported { resource: fared, tally, .. }: &Reported,
-    out: &mut dyn Write,
+    out: &mut Out<'_>,
 ) -> io::Result<()> {
-    writeln!(
-        out,
-        "{} {}{}",
-        one_line(&resource_path(&worker.path)),
-        colored(worker),
-        parked_by(worker)
-    )?;
+    write!(out, "{} ", one_line(&resource_path(&worker.path)))?;
+    out.colored(color(worker), word(&worker.state))?;
+    writeln!(out, "{}", parked_by(worker))?;
     fared.iter().try_for_each(|fared| self::fared(fared, out))?;
     let counts = [
         ("generation", worker.generation),
@@ -246,7 +243,7 @@ fn whole(
 }
 
 /// Writes how a resource has fared.
-fn fared(fared: &ResourceTally, out: &mut dyn Write) -> io::Result<()> {
+fn fared(fared: &ResourceTally, out: &mut Out<'_>) -> io::Result<()> {
     writeln!(out, "  type: {}", one_line(&fared.kind))?;
     if !fared.tags.is_empty() {
         writeln!(out, "  tags: {}", one_line(&fared.tags.join(", ")))?;
@@ -256,7 +253,7 @@ fn fared(fared: &ResourceTally, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the failed attempts of a worker, and its first and its last start.
-fn starts(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
+fn starts(worker: &WorkerReport, out: &mut Out<'_>) -> io::Result<()> {
     if let Some(AttemptsReport { count, first, last, .. }) = &worker.attempts {
         writeln!(out, "  failed attempts: {count}, the first at {first}, the last at {last}")?;
     }
@@ -267,7 +264,7 @@ fn starts(worker: &WorkerReport, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes what a worker reports of itself.
-fn own_report(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+fn own_report(value: &Value, out: &mut Out<'_>) -> io::Result<()> {
     let mut value = value.clone();
     let event = value.as_object_mut().and_then(|value| value.remove("last_event"));
     if let Some(event) = event.and_then(|event| serde_json::from_value(event).ok()) {
@@ -281,7 +278,7 @@ fn own_report(value: &Value, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes the last event of a resource.
-fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut dyn Write) -> io::Result<()> {
+fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut Out<'_>) -> io::Result<()> {
     let Happened { event: what, changes, done, notified_by, error, why, took_ms, .. } = event;
     writeln!(out, "  last event: {} at {at}, {took_ms} ms; {}", what.word(), one_line(why))?;
     if let Some(error) = error {
@@ -330,7 +327,7 @@ fn milliseconds(duration: Duration) -> String {
 }
 
 /// Writes how many workers of an engine are in which state.
-pub(crate) fn counts(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn counts(counts: &Counts, out: &mut Out<'_>) -> io::Result<()> {
     let states = counts.states.iter().map(|(state, count)| format!("{count} {}", word(state)));
     let states = states.collect::<Vec<_>>().join(", ");
     let trouble = match counts.trouble {
@@ -341,20 +338,13 @@ pub(crate) fn counts(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
     counts.engines.iter().try_for_each(|nested| self::counts(nested, out))
 }
 
-/// Returns a worker's state in its colour.
-fn colored(worker: &WorkerReport) -> String {
-    in_color(worker, &word(&worker.state))
-}
-
-/// Returns a word in the colour that says how well a worker is.
-fn in_color(worker: &WorkerReport, word: &str) -> String {
-    let color = match worker.state {
+/// Returns the colour that says how well a worker is.
+fn color(worker: &WorkerReport) -> Option<AnsiColor> {
+    Some(match worker.state {
         _ if worker.has_trouble() => AnsiColor::Red,
         WorkerState::Running | WorkerState::Done => AnsiColor::Green,
         _ => AnsiColor::Yellow,
-    };
-    let style = Style::new().fg_color(Some(color.into()));
-    format!("{style}{word}{style:#}")
+    })
 }
 
 /// Returns a state in words; one that only a later version knows may be anything.
@@ -378,7 +368,7 @@ mod tests {
         let subject = serde_json::from_value(subject)?;
         super::report(
             &super::Reported { subject, resource: None, tally: Tally::default() },
-            &mut text,
+            &mut super::Out::to(&mut text),
         )?;
 
         let text = anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string();

@@ -9,6 +9,7 @@ use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
 use crankcase_workers::one_line;
 use serde::Deserialize;
 
+use super::out::Out;
 use crate::paths::{RESOURCES, TALLY};
 
 /// How many names are told of each condition.
@@ -92,7 +93,7 @@ impl Condition {
 pub(super) fn summary(
     resources: &EngineReport,
     tally: &Tally,
-    out: &mut dyn Write,
+    out: &mut Out<'_>,
 ) -> io::Result<()> {
     let mut conditions: BTreeMap<Condition, Vec<&str>> = BTreeMap::new();
     for (name, resource) in &resources.workers {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::time::Duration;
 
+use crankcase_workers::printable_json;
 use parking_lot::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
@@ -58,6 +59,7 @@ impl Stderr {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "nothing is written")]
 fn reopened() -> io::Result<File> {
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let kind = stderr.metadata()?.file_type();
@@ -100,7 +102,12 @@ impl Write for Line<'_> {
                 }
             }
         }
-        let put = put(own, line, until);
+        let text = String::from_utf8_lossy(line);
+        let put = match self.layout {
+            // A line for people is printable already, but for its colours.
+            Layout::Human => put(own, line, until),
+            Layout::Json => put(own, printable_json(&text).as_bytes(), until),
+        };
         missed.lines += u64::from(put != Put::All);
         missed.is_cut |= put == Put::Some;
         Ok(line.len())
@@ -120,6 +127,7 @@ enum Put {
 }
 
 /// Writes a text, or what is taken of it until then.
+#[expect(clippy::disallowed_methods, reason = "what is logged is printable")]
 fn put(own: &mut Option<File>, text: &[u8], until: Instant) -> Put {
     let mut left = text;
     while !left.is_empty() {

@@ -19,28 +19,50 @@ pub fn is_unprintable(character: char) -> bool {
 
 /// Returns a text with what is unprintable escaped, tabs excepted.
 pub fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_unprintable(character) && character != '\t' {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
+    escaped(text, |it| is_unprintable(it) && it != '\t', in_rust).into_owned()
+}
+
+/// Returns a text with what is unprintable escaped, tabs and ends of lines excepted.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |it| is_unprintable(it) && !matches!(it, '\n' | '\t'), in_rust)
+}
+
+/// Returns JSON that means the same, with what is unprintable escaped, tabs and ends of lines excepted.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    let in_json = |character: char| {
+        let mut units = [0; 2];
+        let units = character.encode_utf16(&mut units).iter();
+        units.map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    escaped(json, |it| is_unprintable(it) && !matches!(it, '\n' | '\t'), in_json)
 }
 
 /// Returns a text on one line: with a space for the end of each line, and with what is unprintable escaped.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unprintable) {
+    escaped(text, is_unprintable, |it| if it == '\n' { " ".to_owned() } else { in_rust(it) })
+}
+
+fn in_rust(character: char) -> String {
+    character.escape_default().to_string()
+}
+
+fn escaped(
+    text: &str,
+    hides: impl Fn(char) -> bool,
+    escape: impl Fn(char) -> String,
+) -> Cow<'_, str> {
+    if !text.contains(&hides) {
         return Cow::Borrowed(text);
     }
-    let escape = |character: char| match character {
-        '\n' => " ".to_owned(),
-        _ if is_unprintable(character) => character.escape_default().to_string(),
-        _ => character.to_string(),
-    };
-    Cow::Owned(text.chars().map(escape).collect())
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if hides(character) {
+            escaped.push_str(&escape(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
 }
 
 /// Returns the characters of a text from elsewhere, with a space for each that is unprintable.
@@ -50,7 +72,7 @@ pub(crate) fn spaced(text: &str) -> impl Iterator<Item = char> {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{is_unprintable, one_line, printable_json, printable_lines};
 
     #[test]
     fn a_text_cannot_reach_the_terminal() {
@@ -58,5 +80,23 @@ mod tests {
         assert_eq!(one_line("a\nb\u{1b}[2J\u{9b}x\r"), "a b\\u{1b}[2J\\u{9b}x\\r");
         assert_eq!(one_line("a\u{202e}b\u{feff}"), "a\\u{202e}b\\u{feff}");
         assert_eq!(one_line("\u{6cc}\u{200c}"), "\u{6cc}\u{200c}");
+    }
+
+    #[test]
+    fn lines_keep_their_ends() {
+        assert_eq!(printable_lines("a\n\tb\u{1b}[2J\r\n"), "a\n\tb\\u{1b}[2J\\r\n");
+        assert_eq!(printable_lines("plain\n"), "plain\n");
+    }
+
+    #[test]
+    fn json_means_the_same() -> Result<(), serde_json::Error> {
+        let text = "a\u{9b}\u{202e}\u{e0041}\u{7f}\n\t\u{1b}\u{200d}";
+        let json = serde_json::to_string_pretty(&serde_json::json!({ "a": text }))?;
+
+        let printable = printable_json(&json);
+
+        assert!(!printable.contains(|it| is_unprintable(it) && it != '\n'), "{printable}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printable)?["a"], text);
+        Ok(())
     }
 }

@@ -87,7 +87,7 @@ pub(super) fn run(global: &Global, args: &ExplainArgs) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn write(explained: &Explained, out: &mut dyn Write) -> io::Result<()> {
+fn write(explained: &Explained, out: &mut print::Out<'_>) -> io::Result<()> {
     for Said { layer, path, value, effect, set } in &explained.layers {
         let (layer, path) = (print::one_line(layer), print::one_line(path));
         writeln!(out, "{effect:<6}  {layer}: {}  ({path})", print::short(value))?;

@@ -131,14 +131,14 @@ pub(super) fn log(global: &Global, args: &LogArgs) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn write_log(entries: &[Entry], out: &mut dyn Write) -> io::Result<()> {
+fn write_log(entries: &[Entry], out: &mut print::Out<'_>) -> io::Result<()> {
     if entries.is_empty() {
         return writeln!(out, "nothing is on record");
     }
     entries.iter().try_for_each(|entry| write_entry(entry, out))
 }
 
-pub(super) fn write_entry(entry: &Entry, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write_entry(entry: &Entry, out: &mut print::Out<'_>) -> io::Result<()> {
     let Entry { version, at, who, why, kind, differences, .. } = entry;
     let who = print::one_line(who);
     let why = why.as_ref().map_or_else(String::new, |why| format!(": {}", print::one_line(why)));

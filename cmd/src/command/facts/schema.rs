@@ -103,7 +103,7 @@ fn list(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-fn write(all: &All, out: &mut dyn Write) -> io::Result<()> {
+fn write(all: &All, out: &mut print::Out<'_>) -> io::Result<()> {
     if all.schemas.is_empty() {
         return writeln!(out, "there is no schema");
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::print;
 
 /// Writes a value as YAML. Writes a text without quotes.
-pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn value(value: &Value, out: &mut print::Out<'_>) -> io::Result<()> {
     match value {
         Value::String(text) => {
             text.split('\n').try_for_each(|line| writeln!(out, "{}", print::one_line(line)))
@@ -21,7 +21,7 @@ pub(super) fn value(value: &Value, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Writes one line for each difference.
-pub(super) fn differences(differences: &[Difference], out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn differences(differences: &[Difference], out: &mut print::Out<'_>) -> io::Result<()> {
     differences.iter().try_for_each(|Difference { path, before, after, .. }| {
         let path = print::one_line(path);
         match (before, after) {

@@ -30,7 +30,8 @@ pub(super) async fn run(global: &Global, args: WatchArgs) -> anyhow::Result<u8> 
     let mut seen = first.revision();
     if !global.quiet {
         // When stderr is closed, there is nowhere to report the error.
-        drop(writeln!(anstream::stderr(), "following the facts from version {}", first.version()));
+        let version = first.version();
+        drop(print::to_stderr(|out| writeln!(out, "following the facts from version {version}")));
     }
     loop {
         sleep(EVERY).await;

@@ -160,9 +160,14 @@ pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     submit(global, Change::Update(update), change, Some(given)).await
 }
 
-/// Returns a text as JSON, which is YAML as well.
+/// Returns a text as JSON that is YAML as well: YAML has no control character as it is.
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let json = serde_json::Value::from(text).to_string();
+    let escape = |character: char| match character.is_control() {
+        true => format!("\\u{:04x}", u32::from(character)),
+        false => character.to_string(),
+    };
+    json.chars().map(escape).collect()
 }
 
 /// Reads a text unchanged, from a file or standard input.
@@ -264,7 +269,11 @@ fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done
     })
 }
 
-fn write_done((done, before): (&Done, u64), is_quiet: bool, out: &mut dyn Write) -> io::Result<()> {
+fn write_done(
+    (done, before): (&Done, u64),
+    is_quiet: bool,
+    out: &mut print::Out<'_>,
+) -> io::Result<()> {
     if is_quiet {
         return Ok(());
     }

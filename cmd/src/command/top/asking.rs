@@ -99,7 +99,7 @@ async fn lines(client: &Client, of: Of, path: &str) -> Result<Vec<Line>, ClientE
 /// Returns a report as it is printed, without colours.
 fn report_lines(reported: &print::Reported) -> io::Result<Vec<Line>> {
     let mut text = Vec::new();
-    print::report_all(reported, &mut text)?;
+    print::report_all(reported, &mut print::Out::to(&mut text))?;
     let text = String::from_utf8_lossy(&text);
     let text = anstream::adapter::strip_str(&text).to_string();
     let line = |line: &str| Line { spans: vec![Span { text: line.to_owned(), look: Look::Plain }] };

@@ -141,6 +141,7 @@ fn moved(fifo: &Path) -> TestResult {
 async fn agent(folder: &Path, script: &str) -> TestResult {
     let config = ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()]);
     let process = Process::spawn(config, Some(&Ledger::new(folder))).await?;
+    #[expect(clippy::disallowed_methods, reason = "the tests read it")]
     writeln!(std::io::stdout(), "pid {}", process.pid())?;
     Ok(Running::start(process).end().await.map_err(|exit| exit.to_string())?)
 }

@@ -41,6 +41,7 @@ pub(crate) fn notify() -> TestResult {
     for count in 0..10_000 {
         socket.send_to(format!("STATUS={count}").as_bytes(), &path)?;
     }
+    #[expect(clippy::disallowed_methods, reason = "the tests read it")]
     writeln!(std::io::stdout(), "all said")?;
     loop {
         std::thread::park();

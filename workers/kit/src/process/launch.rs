@@ -19,6 +19,7 @@ use rustix::thread::{
 use serde::{Deserialize, Serialize};
 
 use super::limits::Limit;
+use crate::printable::one_line;
 
 /// What this program is called where it is to execute another one.
 pub(super) const LAUNCHER: &str = "crankcase-launch";
@@ -58,8 +59,10 @@ pub fn launch() {
     let words: Vec<_> = words.collect();
     let Err(error) = execute(&words);
     let program = words.get(1).cloned().unwrap_or_default();
+    let told = format!("cannot execute {program:?}: {error}");
     // Nobody can be told where that fails.
-    let _told = writeln!(io::stderr(), "cannot execute {program:?}: {error}");
+    #[expect(clippy::disallowed_methods, reason = "the text is printable")]
+    let _told = writeln!(io::stderr(), "{}", one_line(&told));
     #[expect(clippy::disallowed_methods, reason = "the program's own main must not go on here")]
     std::process::exit(NOT_EXECUTED)
 }
