@@ -370,3 +370,53 @@ impl Lines for PageLines {
         Some(Bytes::copy_from_slice(line.as_bytes()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crankcase_workers::is_unprintable;
+
+    use super::SCRIPT;
+
+    /// Reads a character of a class in a regular expression, as the script writes it.
+    fn character(text: &str) -> Option<char> {
+        let digits = text.strip_prefix("\\u")?.trim_matches(['{', '}']);
+        char::from_u32(u32::from_str_radix(digits, 16).ok()?)
+    }
+
+    #[test]
+    fn the_page_shows_the_same_characters_as_a_terminal() {
+        let (_, rest) = SCRIPT.split_once("/[").unwrap();
+        let (class, _) = rest.split_once("]/gu").unwrap();
+        let ranges = class.replace("\\u", " \\u").replace("- ", "-");
+        let ranges = ranges.split_whitespace().map(|range| {
+            let (from, to) = range.split_once('-').unwrap_or((range, range));
+            character(from).unwrap()..=character(to).unwrap()
+        });
+        let ranges: Vec<_> = ranges.collect();
+
+        for character in '\0'..=char::MAX {
+            let is_hidden = ranges.iter().any(|range| range.contains(&character));
+            let expected = is_unprintable(character) && !matches!(character, '\n' | '\t');
+            assert_eq!(is_hidden, expected, "{character:?}");
+        }
+    }
+
+    #[test]
+    fn texts_reach_the_page_in_one_way_alone() {
+        let count = |way: &str| SCRIPT.matches(way).count();
+
+        // `write` sets a text, and `make` appends to what it makes. The list appends what was made, and two
+        // addresses get what is asked for.
+        assert_eq!((count(".textContent ="), count(".append(")), (1, 4));
+        for way in [
+            "innerText",
+            "innerHTML",
+            "outerHTML",
+            "createTextNode",
+            "insertAdjacent",
+            "document.write",
+        ] {
+            assert_eq!(count(way), 0, "{way}");
+        }
+    }
+}

@@ -12,7 +12,15 @@ const allowsChanges = document.documentElement.dataset.changes === "yes";
 const rows = new Map();
 let events = [], notShown = 0, health = null;
 
-// Makes an element. Texts are only ever set as text.
+// What cannot be seen, or turns the text around it, is shown as its number. Ends of lines and tabs stay.
+const UNPRINTABLE =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+const visible = text => String(text).replace(UNPRINTABLE, it => `\\u{${it.codePointAt(0).toString(16)}}`);
+// Texts are only ever set as text: here, and by `make`.
+function write(element, text) {
+  element.textContent = visible(text);
+}
+// Makes an element.
 function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
@@ -20,7 +28,8 @@ function make(name, attributes = {}, ...children) {
     else if (value !== null && value !== undefined && value !== false)
       element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.filter(child => child !== null && child !== undefined));
+  const given = children.filter(child => child !== null && child !== undefined);
+  element.append(...given.map(child => child instanceof Node ? child : visible(child)));
   return element;
 }
 const soft = text => make("span", { class: "soft" }, text);

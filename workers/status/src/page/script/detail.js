@@ -105,8 +105,8 @@ function drawDiff(text) {
 async function change(name) {
   const path = picked, dialog = $("dialog"), yes = dialog.querySelector("[value=yes]");
   if (!allowsChanges || !path || detail?.path !== path || detail.error) return;
-  $("act").textContent = `${name} ${path}`;
-  $("effect").textContent = "…";
+  write($("act"), `${name} ${path}`);
+  write($("effect"), "…");
   delete $("effect").dataset.known;
   $("reason").value = "";
   dialog.returnValue = "";
@@ -114,10 +114,10 @@ async function change(name) {
   const opened = dialog.onclose = async () => {
     if (dialog.returnValue !== "yes") return;
     const body = JSON.stringify({ path, why: $("reason").value });
-    $("notice").textContent = "";
+    write($("notice"), "");
     try {
       await ask("/api/" + name, { method: "POST", headers: { "content-type": "application/json" }, body });
-    } catch (error) { $("notice").textContent = `${name} ${path}: ${error.message}`; }
+    } catch (error) { write($("notice"), `${name} ${path}: ${error.message}`); }
   };
   dialog.showModal();
   // It may be closed when the answer comes, and opened for another worker.
@@ -126,10 +126,10 @@ async function change(name) {
     const target = `/api/preview?act=${name}&path=${encodeURIComponent(path)}`;
     const { text } = await (await ask(target)).json();
     if (!isOpen()) return;
-    $("effect").textContent = `It ${text}.`;
+    write($("effect"), `It ${text}.`);
     $("effect").dataset.known = path;
     yes.disabled = false;
   } catch (error) {
-    if (isOpen()) $("effect").textContent = `What it does to others is not known: ${error.message}`;
+    if (isOpen()) write($("effect"), `What it does to others is not known: ${error.message}`);
   }
 }

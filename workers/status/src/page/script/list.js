@@ -10,9 +10,9 @@ function drawHeader() {
   }
   const isTrouble = counts.trouble || health?.error || health?.is_healthy === false;
   const look = isTrouble ? "trouble" : counts.way ? "way" : "well";
-  $("health").textContent = SIGNS[look];
+  write($("health"), SIGNS[look]);
   $("health").className = "sign " + look;
-  $("error").textContent = health?.error || (health?.is_healthy === false ? "not healthy" : "");
+  write($("error"), health?.error || (health?.is_healthy === false ? "not healthy" : ""));
   document.title = `${SIGNS[look]} ${$("agent").textContent}`;
   const filter = (key, label, count) => make("button", {
     "aria-pressed": String(only === key),

@@ -57,7 +57,7 @@ function take(line) {
     line.whole.rows.forEach(row => rows.set(row.path, row));
     ({ events, health } = line.whole);
     notShown = 0;
-    $("agent").textContent = line.whole.agent;
+    write($("agent"), line.whole.agent);
   }
   if (lost !== null) return;
   heard = Date.now();
@@ -82,10 +82,10 @@ function drawAge() {
   const isLost = lost !== null;
   $("lost").hidden = !isLost;
   const reason = `The connection is lost: ${lost}. Trying again.`;
-  if (isLost && $("reason-lost").textContent !== reason) $("reason-lost").textContent = reason;
+  if (isLost && $("reason-lost").textContent !== reason) write($("reason-lost"), reason);
   const old = heard ? ` What is shown is ${Math.round((Date.now() - heard) / 1000)} s old.` : "";
-  $("old").textContent = isLost ? old : "";
-  $("age").textContent = isLost ? "lost" : "live" + (allowsChanges ? "" : ", read-only");
+  write($("old"), isLost ? old : "");
+  write($("age"), isLost ? "lost" : "live" + (allowsChanges ? "" : ", read-only"));
   document.body.dataset.state = isLost ? "lost" : "live";
 }
 setInterval(() => { if (lost !== null) drawAge(); }, 1000);

@@ -21,8 +21,8 @@ function updateBox(row) {
   if (!box || box.dataset.folded !== undefined) return;
   box.setAttribute("class", [row.look, ...[...box.classList].filter(it => !ORDER.hasOwnProperty(it))].join(" "));
   const [name, words] = ["name", "words"].map(it => box.querySelector("." + it));
-  if (name) name.textContent = `${SIGNS[row.look]} ${name.textContent.replace(/^[✓…‖✗] /, "")}`;
-  if (words) words.textContent = words.textContent.replace(/^[^,]*(, degraded)?/, row.state);
+  if (name) write(name, `${SIGNS[row.look]} ${name.textContent.replace(/^[✓…‖✗] /, "")}`);
+  if (words) write(words, words.textContent.replace(/^[^,]*(, degraded)?/, row.state));
 }
 async function drawView() {
   const mine = ++drawing;
