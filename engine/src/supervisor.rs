@@ -209,7 +209,7 @@ pub(crate) struct Beginning {
 }
 
 /// If the loop is dropped before the engine's end, because its runtime shuts down or a turn panics,
-/// every live worker is aborted: a poll that has begun is its last. No worker runs on without
+/// every live worker is aborted, and one on a thread is told to stop. No worker runs on without
 /// supervision.
 ///
 /// A panic may have caused the drop, so a second panic would abort the process. Therefore the

@@ -145,13 +145,9 @@ impl EventLoop {
         let is_long = ran >= self.registry.machine.reset_after(node);
         let uptime = if is_long { Uptime::Long } else { Uptime::None };
         let Some(worker) = self.registry.worker(node, generation) else { return };
-        let has_started = worker.stopper.stop_start();
         worker.uptime = uptime;
-        // A start that is not over is dropped. A start that is a plain closure is over as soon as
-        // it is polled.
-        if !has_started {
-            worker.abort(false);
-        }
+        // A start that is a plain closure is over as soon as it is polled.
+        worker.stopper.stop_start(worker.task.as_ref());
         self.withdraw(node);
     }
 

@@ -301,21 +301,34 @@ impl Stopper {
         self.cell.raise(STOPPED);
     }
 
-    /// Tells the worker to stop. Returns whether its start had ended before.
-    pub(crate) fn stop_start(&self) -> bool {
-        self.cell.raise(STOPPED) & STARTED != 0
+    /// Tells the worker to stop. If its start is not over, the start is dropped, as by [`abort`](Self::abort).
+    pub(crate) fn stop_start(&self, task: Option<&AbortHandle>) {
+        let before = self.cell.flags.fetch_or(STOPPED, Ordering::AcqRel);
+        if before & STARTED == 0 {
+            self.drop_future(ABORTED, task);
+        }
+        self.wake_if_first(before);
     }
 
-    /// Tells the worker to stop and drops its future, which is the one of `task`. A worker on a
-    /// thread has no task. Records whether the start took too long.
-    ///
-    /// The task is aborted before the worker is woken. So the worker is not polled once more.
+    /// Tells the worker to stop, and drops its future: that of `task`. A worker on a thread has no task, and is only
+    /// told. Records whether the start took too long.
     pub(crate) fn abort(&self, is_overdue: bool, task: Option<&AbortHandle>) {
-        let overdue = if is_overdue { OVERDUE } else { 0 };
-        let before = self.cell.flags.fetch_or(STOPPED | ABORTED | overdue, Ordering::AcqRel);
+        let before = self.cell.flags.fetch_or(STOPPED, Ordering::AcqRel);
+        self.drop_future(if is_overdue { ABORTED | OVERDUE } else { ABORTED }, task);
+        self.wake_if_first(before);
+    }
+
+    /// Drops the worker's future. This comes before the waiters are woken: else another thread could poll the worker
+    /// because of the stop.
+    fn drop_future(&self, flags: u16, task: Option<&AbortHandle>) {
+        // Nobody waits for these flags.
+        self.cell.flags.fetch_or(flags, Ordering::AcqRel);
         if let Some(task) = task {
             task.abort();
         }
+    }
+
+    fn wake_if_first(&self, before: u16) {
         if before & STOPPED == 0 {
             self.cell.wake_waiters();
         }

@@ -8,13 +8,13 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Change, ChangeError, EndKind, Engine, EngineError, EventKind, Manifold, Name, Nested, Policy,
-    Stop, WorkerState,
+    Change, ChangeError, Context, EndKind, Engine, EngineError, EventKind, Manifold, Name, Nested,
+    Policy, Stop, WorkerState,
 };
 use crankcase_testing::{EventRecorder, Journal, Script, clean_kill, test_engine, test_policy};
 use parking_lot::Mutex;
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::{A, B, TestResult, state, with_grace};
 
@@ -368,40 +368,83 @@ impl Drop for Watched {
     }
 }
 
+/// Waits for the stop with a [`HoldingWaker`], and tells what comes of it.
+async fn held(stop: Stop, seen: mpsc::Sender<&'static str>) {
+    let (sender, next) = mpsc::channel();
+    let (watched, mut next) = (Watched { seen, next: sender }, Some(next));
+    let mut stopped = pin!(stop.wait());
+    poll_fn(|cx| {
+        let Some(next) = next.take() else {
+            watched.say("polled");
+            return Poll::Pending;
+        };
+        let waker = HoldingWaker { woken: cx.waker().clone(), next: Mutex::new(next) };
+        stopped.as_mut().poll(&mut TaskContext::from_waker(&Arc::new(waker).into()))
+    })
+    .await;
+}
+
+/// Runs an engine with workers on another thread, until a worker of the manifold waits for its stop, and returns the
+/// engine.
+fn waiting(
+    (driver, workers): (&Runtime, &WorkerRuntime),
+    manifold: Manifold,
+    mut begun: UnboundedReceiver<()>,
+) -> Result<Engine, Box<dyn std::error::Error>> {
+    let handle = workers.handle()?;
+    let engine = driver.block_on(async {
+        let engine = test_engine().workers_on(handle.clone()).build()?;
+        engine.install(A, manifold).await?;
+        begun.recv().await.ok_or("no worker")?;
+        Ok::<_, Box<dyn std::error::Error>>(engine)
+    })?;
+    // On the one thread this comes after the poll that has begun.
+    driver.block_on(handle.spawn(async {}))?;
+    Ok(engine)
+}
+
 #[test]
 fn a_worker_of_an_engine_whose_runtime_is_dropped_is_polled_no_more() -> TestResult {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let (driver, workers) = (builder.enable_all().build()?, WorkerRuntime::new(1)?);
-    let (seen, events) = mpsc::channel();
+    let ((seen, events), (begins, begun)) = (mpsc::channel(), unbounded_channel());
     let manifold = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
-        let (sender, next) = mpsc::channel();
-        let (watched, mut next) = (Watched { seen: seen.clone(), next: sender }, Some(next));
+        let (seen, begins) = (seen.clone(), begins.clone());
         async move {
             let stop = up.ready((1,));
-            let mut stopped = pin!(stop.wait());
-            poll_fn(|cx| {
-                let Some(next) = next.take() else {
-                    watched.say("polled");
-                    return Poll::Pending;
-                };
-                let waker = HoldingWaker { woken: cx.waker().clone(), next: Mutex::new(next) };
-                stopped.as_mut().poll(&mut TaskContext::from_waker(&Arc::new(waker).into()))
-            })
-            .await;
+            begins.send(()).ok();
+            held(stop, seen).await;
             Ok(())
         }
     });
-    let _engine = driver.block_on(async {
-        let engine = test_engine().workers_on(workers.handle()?).build()?;
-        engine.install(A, manifold).await?;
-        engine.running(A).await?;
-        Ok::<_, Box<dyn std::error::Error>>(engine)
-    })?;
+    let _engine = waiting((&driver, &workers), manifold, begun)?;
 
     drop(driver);
 
     assert_eq!(events.recv()?, "dropped");
     Ok(())
+}
+
+#[test]
+fn a_start_that_is_told_to_stop_is_polled_no_more() -> TestResult {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let (driver, workers) = (builder.enable_all().build()?, WorkerRuntime::new(1)?);
+    let ((seen, events), (begins, begun)) = (mpsc::channel(), unbounded_channel());
+    let start = move |(), ctx: Context| {
+        let (seen, begins) = (seen.clone(), begins.clone());
+        async move {
+            begins.send(()).ok();
+            held(ctx.stop().clone(), seen).await;
+            Ok(Idle)
+        }
+    };
+    let manifold = Manifold::builder().start(start).output(|_| 1_u32).build();
+    let engine = waiting((&driver, &workers), manifold, begun)?;
+
+    driver.block_on(engine.apply(Change::new().park(A)))?;
+
+    assert_eq!(events.recv()?, "dropped");
+    Ok(driver.block_on(clean_kill(engine))?)
 }
 
 /// Panics when it is woken.

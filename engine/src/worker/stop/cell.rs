@@ -128,7 +128,7 @@ impl Cell {
         before
     }
 
-    /// Wakes who waits for a flag, after it was set. A future that checks the flags under the lock
+    /// Wakes all waiters. Call it after a flag was set: a future checks the flags under the lock, so it
     /// either sees the flag or is among the waiters.
     pub(super) fn wake_waiters(&self) {
         let woken = self.state.lock().waiters.take();
