@@ -16,7 +16,7 @@ use anyhow::Context;
 use serde::Serialize;
 
 pub(crate) use crankcase_workers::one_line;
-use crankcase_workers::{printable_json, printable_lines};
+use crankcase_workers::{printable_json, printable_lines, printable_yaml};
 pub(crate) use filter::Filter;
 pub(crate) use marked::marked;
 pub(crate) use out::{Out, is_stderr_terminal, is_stdout_terminal, to_stderr};
@@ -64,7 +64,7 @@ pub(crate) fn data<T: Serialize>(
     }
 }
 
-/// Prints a text as it is, such as a picture.
+/// Prints a text, such as a picture.
 pub(crate) fn text(text: String) -> anyhow::Result<()> {
     match print(Some(text), |_| Ok(())) {
         Err(error) if is_broken_pipe(&error) => Ok(()),
@@ -102,7 +102,9 @@ fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     let yaml = serde_saphyr::to_string(value)?;
     match printable_lines(&yaml) {
         Cow::Borrowed(_) => Ok(yaml),
-        Cow::Owned(_) => pretty(value),
+        Cow::Owned(_) => {
+            Ok(printable_yaml(&serde_json::to_string_pretty(value)?).into_owned() + "\n")
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The status page in a real browser.
 
+use crankcase_workers::printable_lines;
 use fantoccini::Locator;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -9,6 +10,7 @@ use tokio::task::JoinSet;
 use crate::agent::Agent;
 use crate::browser::Browser;
 use crate::door::Page;
+use crate::hostile_texts::HOSTILE;
 use crate::machine::{Machine, within};
 use crate::world::{Error, TestResult};
 
@@ -99,6 +101,31 @@ async fn the_first_screen_names_the_root_causes_and_a_click_says_why() -> TestRe
     let changes = browser.text("#view[data-drawn=changes]").await?;
     assert!(changes.contains("changed: create"), "{changes}");
 
+    scene.close().await
+}
+
+#[tokio::test]
+async fn no_text_from_elsewhere_hides_on_the_page() -> TestResult {
+    let manifest = r#"resources:
+  fails: {type: exec, config: {command: [sh, -c, "echo \"$0\" >&2; exit 3", "HOST"]}}
+  each: {type: file, for_each: ["HOST"], config: {path: "@/HOST", content: "HOST"}}
+"#;
+    let manifest = manifest.replace("HOST", HOSTILE);
+    let Some(scene) = Scene::open((1280, 860), &manifest, &[]).await? else { return Ok(()) };
+    let browser = &scene.browser;
+    browser.text("#view[data-drawn=graph] svg").await?;
+    browser.click("[data-row='/agent/resources/fails']").await?;
+    browser.text("#right[data-drawn='/agent/resources/fails']").await?;
+
+    for view in ["graph", "boot", "events", "changes"] {
+        browser.click(&format!("#tab-{view}")).await?;
+        browser.text(&format!("#view[data-drawn={view}]")).await?;
+        let text = browser.run("return document.body.innerText + document.title").await?;
+        let text = text.as_str().ok_or("no text")?;
+        // The page has spaces of its own that do not break.
+        assert_eq!(printable_lines(text), text, "{view}");
+        assert!(text.contains("\\u{202e}"), "{view}: {text}");
+    }
     scene.close().await
 }
 

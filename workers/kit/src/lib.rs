@@ -110,7 +110,9 @@ pub use left_behind::LeftBehind;
 pub use occupied::Occupied;
 pub use owned::Owned;
 pub use periodic::{FirstTurn, MissedTurns, Periodic, PeriodicConfig, PeriodicStats, Turn};
-pub use printable::{is_unprintable, one_line, printable, printable_json, printable_lines};
+pub use printable::{
+    is_unprintable, one_line, printable, printable_json, printable_lines, printable_yaml,
+};
 pub use proc_mount::explain_proc;
 pub use process::{
     Fate, Finished, Job, JobError, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig,

@@ -11,8 +11,9 @@ pub fn is_unprintable(character: char) -> bool {
     }
     let hides = matches!(
         character,
-        '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}'
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+            | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
     );
     hides || character.is_control()
 }
@@ -24,7 +25,7 @@ pub fn printable(text: &str) -> String {
 
 /// Returns a text with what is unprintable escaped, tabs and ends of lines excepted.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |it| is_unprintable(it) && !matches!(it, '\n' | '\t'), in_rust)
+    escaped(text, hides_in_lines, in_rust)
 }
 
 /// Returns JSON that means the same, with what is unprintable escaped, tabs and ends of lines excepted.
@@ -34,7 +35,17 @@ pub fn printable_json(json: &str) -> Cow<'_, str> {
         let units = character.encode_utf16(&mut units).iter();
         units.map(|unit| format!("\\u{unit:04x}")).collect()
     };
-    escaped(json, |it| is_unprintable(it) && !matches!(it, '\n' | '\t'), in_json)
+    escaped(json, hides_in_lines, in_json)
+}
+
+/// Returns YAML that means the same as some JSON, with what is unprintable escaped, tabs and ends of lines excepted.
+pub fn printable_yaml(json: &str) -> Cow<'_, str> {
+    // A YAML escape is a character, and not half of one.
+    escaped(json, hides_in_lines, |it| format!("\\U{:08x}", u32::from(it)))
+}
+
+fn hides_in_lines(character: char) -> bool {
+    is_unprintable(character) && !matches!(character, '\n' | '\t')
 }
 
 /// Returns a text on one line: with a space for the end of each line, and with what is unprintable escaped.
@@ -72,7 +83,7 @@ pub(crate) fn spaced(text: &str) -> impl Iterator<Item = char> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_unprintable, one_line, printable_json, printable_lines};
+    use super::{one_line, printable_json, printable_lines, printable_yaml};
 
     #[test]
     fn a_text_cannot_reach_the_terminal() {
@@ -95,8 +106,16 @@ mod tests {
 
         let printable = printable_json(&json);
 
-        assert!(!printable.contains(|it| is_unprintable(it) && it != '\n'), "{printable}");
+        assert_eq!(printable_lines(&printable), printable);
         assert_eq!(serde_json::from_str::<serde_json::Value>(&printable)?["a"], text);
         Ok(())
+    }
+
+    #[test]
+    fn yaml_has_one_escape_for_each_character() {
+        assert_eq!(
+            printable_yaml("\"a\u{9b}\u{e0041}\\u001b\"\n"),
+            "\"a\\U0000009b\\U000e0041\\u001b\"\n"
+        );
     }
 }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
 use crankcase_facts::{Change, Load, Operation, Pointer, Snapshot, Submission, Update};
 use crankcase_manifest::DataFiles;
+use crankcase_workers::printable_yaml;
 use serde::Serialize;
 
 use super::path::path;
@@ -160,14 +161,9 @@ pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     submit(global, Change::Update(update), change, Some(given)).await
 }
 
-/// Returns a text as JSON that is YAML as well: YAML has no control character as it is.
+/// Returns a text as YAML.
 fn quoted(text: &str) -> String {
-    let json = serde_json::Value::from(text).to_string();
-    let escape = |character: char| match character.is_control() {
-        true => format!("\\u{:04x}", u32::from(character)),
-        false => character.to_string(),
-    };
-    json.chars().map(escape).collect()
+    printable_yaml(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
 /// Reads a text unchanged, from a file or standard input.

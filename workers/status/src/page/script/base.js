@@ -14,7 +14,7 @@ let events = [], notShown = 0, health = null;
 
 // What cannot be seen, or turns the text around it, is shown as its number. Ends of lines and tabs stay.
 const UNPRINTABLE =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u{e0000}-\u{e007f}]/gu;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 const visible = text => String(text).replace(UNPRINTABLE, it => `\\u{${it.codePointAt(0).toString(16)}}`);
 // Texts are only ever set as text: here, and by `make`.
 function write(element, text) {
