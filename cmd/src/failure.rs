@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use clap::error::ContextValue;
 use crankcase_facts::wire::RefusalCode;
 use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
@@ -36,15 +37,33 @@ pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
 }
 
 /// Says what was wrong with the command line, or gives the help that was asked for.
-pub(crate) fn after_parsing(error: &clap::Error) -> ExitCode {
-    let printed = match error.use_stderr() {
-        // It shows what was given.
-        true => print::to_stderr(|out| write!(out, "{}", error.render())),
-        false => error.print(),
-    };
-    // Nobody can be told when the stream is closed.
-    drop(printed);
-    ExitCode::from(if error.use_stderr() { USAGE } else { DONE })
+pub(crate) fn after_parsing(mut error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // Nobody can be told when the stream is closed.
+        error.print().ok();
+        return ExitCode::from(DONE);
+    }
+    // It shows what was given.
+    let given: Vec<_> =
+        error.context().filter_map(|(kind, value)| Some((kind, on_one_line(value)?))).collect();
+    for (kind, value) in given {
+        error.insert(kind, value);
+    }
+    print::to_stderr(|out| write!(out, "{}", error.render())).ok();
+    ExitCode::from(USAGE)
+}
+
+/// Returns a part of an error about the command line on one line, except for the usage.
+fn on_one_line(value: &ContextValue) -> Option<ContextValue> {
+    match value {
+        ContextValue::String(text) => Some(ContextValue::String(print::one_line(text).into())),
+        ContextValue::StyledStrs(texts) => {
+            let texts =
+                texts.iter().map(|text| print::one_line(&text.to_string()).into_owned().into());
+            Some(ContextValue::StyledStrs(texts.collect()))
+        }
+        _ => None,
+    }
 }
 
 /// Returns what is said of an error: its chain on one line, or all that is wrong with a manifest.

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     CompleteEnv::with_factory(Cli::command).var(ASKED).complete();
     let Cli { global, command } = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return failure::after_parsing(&error),
+        Err(error) => return failure::after_parsing(error),
     };
     let format = global.output;
     let begun = match command.has_log() {

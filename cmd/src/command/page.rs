@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use crankcase_status::{Page, PageAddress, PageConfig};
 use super::control::user;
 use super::interrupts::Interrupts;
 use crate::exit;
-use crate::global::Global;
+use crate::global::{Format, Global};
 use crate::print;
 
 /// Where the page is served, and what it allows.
@@ -42,7 +43,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     let page = Page::listen(address, config).await?;
     // The address is what was asked for; without a reader there is nobody to open it.
-    print::text(format!("{}\n", page.url()))?;
+    print::line(Format::Human, &(), |(), out| writeln!(out, "{}", page.url()))?;
     let (stopper, stop) = Stop::pair();
     let mut serving = std::pin::pin!(page.run(stop));
     let ended = tokio::select! {

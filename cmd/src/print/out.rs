@@ -1,5 +1,5 @@
-//! The only way to a person: nothing that comes from elsewhere can move the cursor, hide, or look like
-//! something else.
+//! The way to a person: no character that comes from elsewhere can move the cursor, hide, or turn the text
+//! around it. Whoever writes a text in a line makes it `one_line`.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use crankcase_workers::is_unprintable;
+use crankcase_workers::printable_lines;
 use rustix::process::Signal;
 
 use crate::agent::Agent;
 use crate::external::program;
 use crate::facts::facts;
 use crate::machine::Machine;
-use crate::world::{Error, Ran, TestResult};
+use crate::world::{Error, TestResult, ran};
 
-/// Clears a screen, in two ways, turns the text after it, and hides. As YAML and JSON escape it.
-const HOSTILE: &str = r"h\u001b[2Jo\u009b2Js\u202et\u2066i\ufeffl\u200be\u0007";
+/// Clears a screen, in two ways, turns the text after it, hides, and begins a line of its own. As YAML and JSON
+/// escape it.
+pub(crate) const HOSTILE: &str =
+    r"h\u001b[2Jo\u009b2Js\u202et\u2066i\ufeffl\u200be\u0007\u00ad\nFORGED";
 
 /// The hostile text is put in the place of each `HOST`, here and below.
 const SITE: &str = r#"vars: {text: "HOST"}
@@ -40,7 +42,7 @@ check) printf '%s' '{"status": "STALE", "planned": {"HOST": "HOST"}, "warnings":
 esac
 "#;
 
-/// The commands, each with ways to have it print what comes from elsewhere.
+/// The arguments with which each command prints the hostile text.
 const COMMANDS: &[(&str, &[&[&str]])] = &[
     ("check", &[&["site.yaml"], &["wrong.yaml"]]),
     ("plan", &[&["site.yaml"], &["wrong.yaml"]]),
@@ -79,12 +81,13 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
             &["get", "/HOST/HOST"],
             &["log"],
             &["explain", "/HOST"],
-            &["set", "/HOST", "HOST", "--reason", "HOST"],
-            &["set", "/none/HOST", "HOST"],
+            &["set", "/HOST", "x", "--reason", "HOST"],
+            &["set", "/HOST/HOST", "x"],
+            &["set", "/HOST", "other HOST", "--text"],
             &["diff", "1"],
             &["version"],
             &["restore", "1", "--dry-run"],
-            &["push", "wrong.yaml"],
+            &["push", "update.yaml"],
             &["load", "HOST"],
             &["schema", "/HOST"],
         ],
@@ -98,60 +101,111 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
 const USAGES: &[&[&str]] =
     &[&["HOST"], &["plan", "--HOST"], &["facts", "get", "HOST"], &["report", "--state", "HOST"]];
 
-/// `run` is tried as the agent, and so `bootstrap` is; `mcp` speaks with programs alone; `page`, `events` and
-/// `top` print until they are told to end, by what the others print with or what their own tests try.
+/// These commands are not in the table. The test reads the log of `run`; `bootstrap` runs the same agent. `mcp`
+/// talks to programs. `page` prints one address. `events` and `top` do not end by themselves: `events` prints
+/// with the same code as the others, and the tests of `top` look at its cells.
+const OTHERS_OF_FACTS: [&str; 2] = ["watch", "help"];
+
+/// These show names, numbers and other texts, and nothing of the hostile one.
+const SILENT: &[&str] = &[
+    "check site.yaml",
+    "apply site.yaml",
+    "report --counts",
+    "report /agent/resources/page",
+    "types",
+    "types file",
+    "graph site.yaml",
+    "graph --live",
+    "graph --format mermaid --live",
+    "graph --format svg --live",
+    "history",
+    "history page",
+    "facts set /HOST x --reason HOST",
+    "facts version",
+    "bounce /agent/resources/page --reason HOST",
+    "park /agent/resources/page --reason HOST",
+    "unpark /agent/resources/page --reason HOST",
+];
+
 const OTHERS: [&str; 7] = ["run", "bootstrap", "mcp", "page", "events", "top", "help"];
 
-fn is_printable(ran: &Ran, arguments: &[&str]) {
-    let said = format!("{}{}", ran.stdout, ran.stderr);
-    let hides = |it: char| is_unprintable(it) && !matches!(it, '\n' | '\t');
-    let found = said.lines().find(|line| line.contains(hides));
-    assert_eq!(found.map(str::escape_debug).map(|it| it.to_string()), None, "{arguments:?}");
+/// The colours that the printer itself sets.
+const COLOURS: [&str; 6] =
+    ["\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[36m", "\u{1b}[90m", "\u{1b}[0m"];
+
+/// Requires that nothing unprintable is in a text, and no line of the hostile text's own.
+fn is_printable(said: &str, arguments: &[&str]) {
+    let plain = COLOURS.iter().fold(said.to_owned(), |said, colour| said.replace(colour, ""));
+    assert_eq!(
+        plain.escape_debug().to_string(),
+        printable_lines(&plain).escape_debug().to_string(),
+        "{arguments:?}"
+    );
+    // The text of a fact has lines of its own.
+    let is_value = arguments.starts_with(&["facts", "get"]);
+    assert!(
+        is_value || !plain.lines().any(|line| line.starts_with("FORGED")),
+        "{arguments:?}: {plain}"
+    );
 }
 
-/// Runs a command and returns all that it has said.
+/// Runs a command as on a terminal, and returns all that it has said.
 async fn tried(machine: &Machine, arguments: &[&str], text: &str) -> Result<String, Error> {
     let arguments: Vec<String> = arguments.iter().map(|it| it.replace("HOST", text)).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = machine.run(&arguments).await?;
-    is_printable(&ran, &arguments);
-    Ok(ran.stdout + &ran.stderr)
+    let mut program = machine.program(&arguments);
+    program.env("CLICOLOR_FORCE", "1");
+    let ran = ran(program).await?;
+    let said = ran.stdout + &ran.stderr;
+    is_printable(&said, &arguments);
+    Ok(said)
+}
+
+/// Returns the commands that a help lists.
+fn listed(help: &str) -> BTreeSet<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = lines.take_while(|line| !line.is_empty());
+    lines.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
+/// Returns whether the hostile text was shown, escaped.
+fn shows_it(said: &str) -> bool {
+    ["u{9b}", "u009b", "U0000009b", "x9B"].iter().any(|escape| said.contains(escape))
 }
 
 #[tokio::test]
 async fn nothing_from_elsewhere_reaches_a_terminal_as_it_is() -> TestResult {
     let machine = Machine::new(&SITE.replace("HOST", HOSTILE))?;
     machine.write("wrong.yaml", &WRONG.replace("HOST", HOSTILE))?;
+    machine.write("update.yaml", &format!("\"{HOSTILE}\": 1\n"))?;
     program(&machine, "it", &TYPE.replace("HOST", HOSTILE))?;
     let text: String = serde_json::from_str(&format!("\"{HOSTILE}\""))?;
     facts(&machine, &["set", &format!("/{text}"), &text, "--text"]).await?;
-    let applied = machine.run(&["apply", "site.yaml"]).await?;
-    assert!(applied.stdout.contains(r"\u001b"), "{}", applied.stdout);
-    is_printable(&applied, &["apply"]);
-    let help = machine.run(&["--help"]).await?.stdout;
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    let listed: BTreeSet<&str> = listed.filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(
-        COMMANDS.iter().map(|(name, _)| *name).chain(OTHERS).collect::<BTreeSet<_>>(),
-        listed
-    );
+    assert!(shows_it(&tried(&machine, &["apply", "site.yaml"], &text).await?));
+    let (help, help_of_facts) =
+        (machine.run(&["--help"]).await?.stdout, facts(&machine, &["--help"]).await?.stdout);
+    let tried_here = COMMANDS.iter().map(|(name, _)| *name).chain(OTHERS);
+    assert_eq!(tried_here.collect::<BTreeSet<_>>(), listed(&help));
+    let ways = COMMANDS.iter().filter(|(name, _)| *name == "facts").flat_map(|(_, ways)| *ways);
+    let of_facts = ways.map(|way| way[0]).chain(OTHERS_OF_FACTS);
+    assert_eq!(of_facts.collect::<BTreeSet<_>>(), listed(&help_of_facts));
 
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["a worker is degraded", "fails"]).await?;
+    let mut silent = Vec::new();
     for (command, ways) in COMMANDS {
-        let mut said = String::new();
         for way in *ways {
             for output in ["human", "json", "yaml"] {
                 let way = [&[*command], *way, &["--output", output]].concat();
-                said.push_str(&tried(&machine, &way, &text).await?);
+                if !shows_it(&tried(&machine, &way, &text).await?) && output == "human" {
+                    silent.push(way[..way.len() - 2].join(" "));
+                }
             }
         }
-        assert!(["u{1b}", "u001b"].iter().any(|it| said.contains(it)), "{command} shows nothing");
     }
+    assert_eq!(silent, SILENT);
     for usage in USAGES {
-        let said = tried(&machine, usage, &text).await?;
-        assert!(said.contains("u{9b}"), "{said}");
+        assert!(shows_it(&tried(&machine, usage, &text).await?), "{usage:?}");
     }
 
     agent.signal(Signal::TERM)?;
@@ -160,8 +214,9 @@ async fn nothing_from_elsewhere_reaches_a_terminal_as_it_is() -> TestResult {
     let mut agent = Agent::start_with(&machine, &as_json).await?;
     agent.until_logged(&["a worker is degraded", "fails"]).await?;
     agent.signal(Signal::TERM)?;
-    for stderr in [for_people, agent.whole_log().await?] {
-        is_printable(&Ran { code: None, stdout: String::new(), stderr }, &["run"]);
+    for log in [for_people, agent.whole_log().await?] {
+        is_printable(&log, &["run"]);
+        assert!(shows_it(&log), "{log}");
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use crankcase_workers::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -51,9 +52,9 @@ impl Action {
 
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)?;
+        f.write_str(&one_line(&self.name))?;
         for (name, value) in &self.arguments {
-            write!(f, " {name}={value}")?;
+            write!(f, " {}={value}", one_line(name))?;
         }
         Ok(())
     }

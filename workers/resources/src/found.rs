@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crankcase_workers::one_line;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -128,7 +129,8 @@ impl Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} -> {}", self.attribute, Shown(&self.old), Shown(&self.new))
+        let attribute = one_line(&self.attribute);
+        write!(f, "{attribute}: {} -> {}", Shown(&self.old), Shown(&self.new))
     }
 }
 

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crankcase_workers::one_line;
+
 use crate::account::{Account, Accounted, Done, Halt, Outcome};
 use crate::listing::{write_actions, write_differences};
 use crate::text::excerpt;
@@ -52,17 +54,17 @@ impl fmt::Display for Accounted {
             }
             Outcome::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
             Outcome::Failed { at: Some(at), error } => {
-                writeln!(f, "! {name} ({kind}) failed at {}: {error}", at.action)?;
+                writeln!(f, "! {name} ({kind}) failed at {}: {}", at.action, one_line(error))?;
             }
             Outcome::Failed { at: None, error } => {
-                writeln!(f, "! {name} ({kind}) failed: {error}")?;
+                writeln!(f, "! {name} ({kind}) failed: {}", one_line(error))?;
             }
             Outcome::Halted { by, .. } => writeln!(f, "- {name} ({kind}) is unfinished: {by}")?,
             Outcome::NotAttempted { by } => {
                 writeln!(f, "- {name} ({kind}) was not attempted: {by}")?;
             }
             Outcome::Refused { because } => {
-                writeln!(f, "- {name} ({kind}) is left as it is: {because}")?;
+                writeln!(f, "- {name} ({kind}) is left as it is: {}", one_line(because))?;
             }
             Outcome::Skipped { because } => {
                 writeln!(f, "- {name} ({kind}) was skipped because of {because}")?;

@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crankcase_workers::one_line;
+
 use crate::listing::{write_actions, write_differences};
 use crate::plan::{Change, Plan, PlannedResource, Verdict};
 
@@ -50,10 +52,17 @@ impl fmt::Display for PlannedResource {
                 change.fmt(f)?;
             }
             Verdict::MayChange { because, reason } => {
-                writeln!(f, "? {name} ({kind}) may change after {}: {reason}", because.join(", "))?;
+                writeln!(
+                    f,
+                    "? {name} ({kind}) may change after {}: {}",
+                    because.join(", "),
+                    one_line(reason)
+                )?;
             }
             Verdict::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
-            Verdict::Failed { error } => writeln!(f, "! {name} ({kind}) failed: {error}")?,
+            Verdict::Failed { error } => {
+                writeln!(f, "! {name} ({kind}) failed: {}", one_line(error))?;
+            }
             Verdict::Skipped { because } => {
                 writeln!(f, "- {name} ({kind}) is skipped because of {because}")?;
             }
