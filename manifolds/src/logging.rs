@@ -131,14 +131,13 @@ impl Logging {
     }
 
     /// Returns what writes, and why there is no journal if it was asked for.
-    #[expect(clippy::disallowed_methods, reason = "nothing is written")]
     fn layer<S>(&self) -> (Box<dyn Layer<S> + Send + Sync>, Option<io::Error>)
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
     {
         let wants_journal = match self.format {
             LogFormat::Journald => true,
-            LogFormat::Auto => is_journal(io::stderr()),
+            LogFormat::Auto => is_journal(stderr()),
             LogFormat::Json => {
                 return (fmt::layer().with_writer(Stderr::new(Layout::Json)).json().boxed(), None);
             }
@@ -151,10 +150,16 @@ impl Logging {
         };
         // An empty value does not count, by the convention of that variable.
         let is_plain = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let has_colours = !is_plain && io::stderr().is_terminal();
+        let has_colours = !is_plain && stderr().is_terminal();
         let layer = fmt::layer().with_writer(Stderr::new(Layout::Human)).with_ansi(has_colours);
         (layer.event_format(ForPeople::hiding(self.secrets.clone())).boxed(), missed)
     }
+}
+
+/// Returns stderr, to ask what it is.
+#[expect(clippy::disallowed_methods, reason = "nothing is written")]
+fn stderr() -> io::Stderr {
+    io::stderr()
 }
 
 /// Has panics be lines of the log, as long as errors are: what writes them to stderr otherwise waits

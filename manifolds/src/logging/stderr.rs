@@ -102,11 +102,12 @@ impl Write for Line<'_> {
                 }
             }
         }
-        let text = String::from_utf8_lossy(line);
         let put = match self.layout {
             // A line for people is printable already, but for its colours.
             Layout::Human => put(own, line, until),
-            Layout::Json => put(own, printable_json(&text).as_bytes(), until),
+            Layout::Json => {
+                put(own, printable_json(&String::from_utf8_lossy(line)).as_bytes(), until)
+            }
         };
         missed.lines += u64::from(put != Put::All);
         missed.is_cut |= put == Put::Some;

@@ -252,7 +252,7 @@ async fn run(path: &Path) -> Result<(), BoxError> {
     Ok(())
 }
 
-#[expect(clippy::print_stderr, clippy::disallowed_methods, reason = "it is no agent")]
+#[expect(clippy::print_stderr, clippy::disallowed_methods, reason = "no log yet")]
 #[tokio::main]
 async fn main() -> ExitCode {
     let Some(path) = std::env::args_os().nth(1) else {

@@ -222,6 +222,11 @@ async fn a_client_that_takes_nothing_of_its_answer_is_dropped() -> TestResult {
     // The socket takes this answer at once, so its reader need not be quick.
     guarded(world.client().await?.report(Some("/agent/w0"))).await?;
 
-    drop(stalled);
+    let mut taken = Vec::new();
+    drop(guarded(stalled.read_to_end(&mut taken)).await);
+    let head = String::from_utf8_lossy(&taken);
+    let (_, length) = head.split_once("content-length: ").ok_or("no length")?;
+    let length: usize = length.split_once('\r').ok_or("no end")?.0.parse()?;
+    assert!(taken.len() < length, "{} of {length} bytes", taken.len());
     world.clean_kill().await
 }
