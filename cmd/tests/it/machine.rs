@@ -100,15 +100,16 @@ impl Machine {
         Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
     }
 
-    /// Begins to run the program after a command of the shell, which holds for it too.
-    pub(crate) fn begin_after(&self, line: &str, arguments: &[&str]) -> Result<Child, Error> {
+    /// Returns the program, run after a command of the shell, which holds for it too.
+    pub(crate) fn program_after(&self, line: &str, arguments: &[&str]) -> Command {
         let program = self.program(arguments);
         let program = program.as_std();
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", &format!("{line}; exec \"$@\""), "sh"]);
         shell.arg(program.get_program()).args(program.get_args());
         shell.env_clear().current_dir(self.folder.path()).kill_on_drop(true).stdin(Stdio::null());
-        Ok(shell.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+        shell.stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
     }
 
     /// Waits until a program has ended.

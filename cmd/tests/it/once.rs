@@ -273,7 +273,7 @@ async fn a_hangup_that_is_ignored_interrupts_nothing() -> TestResult {
 "#,
     )?;
     machine.fifo("pipe")?;
-    let child = machine.begin_after("trap '' HUP", &["apply", "site.yaml"])?;
+    let child = machine.program_after("trap '' HUP", &["apply", "site.yaml"]).spawn()?;
     machine.lines("begun", 1).await?;
 
     signal(&child.id().ok_or("ended")?.to_string(), Signal::HUP)?;
@@ -292,7 +292,7 @@ async fn a_file_that_is_larger_than_allowed_fails_and_leaves_nothing_behind() ->
     )?;
     machine.write("source", &"x".repeat(1 << 20))?;
 
-    let child = machine.begin_after("ulimit -f 100", &["apply", "site.yaml"])?;
+    let child = machine.program_after("ulimit -f 100", &["apply", "site.yaml"]).spawn()?;
     let ran = machine.ended(child).await?;
 
     assert_eq!(ran.code, Some(1), "{ran:?}");

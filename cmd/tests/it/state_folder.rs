@@ -6,7 +6,8 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::machine::{Machine, signal, within};
+use crate::agent::Agent;
+use crate::machine::{Machine, signal};
 use crate::world::{Error, TestResult};
 
 /// Requires that a folder and all in it are for their owner alone; returns how many files it holds.
@@ -36,11 +37,12 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
     config: {command: [/bin/sh, -c, "umask 022; echo $$ >> @/pids; exec sleep 1000"]}
 "#,
         )?;
-        let mut child = machine.begin_after(&format!("umask {umask}"), &["run", "site.yaml"])?;
+        let program = machine.program_after(&format!("umask {umask}"), &["run", "site.yaml"]);
+        let mut agent = Agent::of(program).await?;
+        agent.until_logged(&["everything is settled"]).await?;
         let server = machine.lines("pids", 1).await?.remove(0);
         // Killed, it changes nothing while the test looks.
-        signal(&child.id().ok_or("ended")?.to_string(), Signal::KILL)?;
-        within(child.wait()).await??;
+        agent.dirty_kill().await?;
         signal(&server, Signal::KILL)?;
 
         let count = private(&machine.path("state"))?;
