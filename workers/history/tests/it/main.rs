@@ -133,6 +133,31 @@ fn many_events_are_all_written_and_the_oldest_are_forgotten() -> TestResult {
 }
 
 #[test]
+fn details_keep_to_their_bytes_and_the_oldest_are_forgotten() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("history.db");
+    let large = |name: &str| Event {
+        details: Some("x".repeat(30 * 1024 * 1024).into()),
+        ..event("repaired", name)
+    };
+    for hour in 0..10 {
+        let recorder = Recorder::begin(&path, ("run", "site.yaml"), at(hour))?;
+        recorder.note(large(&hour.to_string()), at(hour));
+        recorder.end("done", at(hour));
+    }
+
+    let with_details = |name: String| -> TestResult<bool> {
+        let query = Query { resource: Some(name), ..Query::default() };
+        Ok(opened(&path)?.events(&query)?[0].event.details.is_some())
+    };
+
+    let kept = (0..10).map(|hour| with_details(hour.to_string())).collect::<TestResult<Vec<_>>>();
+    // 256 MiB have room for 8 of 30 MiB.
+    assert_eq!(kept?, [&[false; 2][..], &[true; 8]].concat());
+    Ok(())
+}
+
+#[test]
 fn only_its_owner_reads_it_and_nothing_is_made_to_read() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("history.db");
