@@ -314,7 +314,7 @@ impl Context {
     /// Adds lines to the log of the call. That of an action is kept, even if the action then fails or
     /// panics; that of anything else is logged at the level `debug`.
     ///
-    /// Control characters are escaped. 512 KiB are kept, measured without that; the rest is counted.
+    /// Control characters are escaped. 7 MiB are kept, measured without that; the rest is counted.
     pub fn log(&self, text: &str) {
         self.log.add(text);
     }

@@ -10,7 +10,10 @@ use crate::approval::{Approval, Wish};
 use crate::deadline::too_late;
 use crate::facilities::Promise;
 use crate::opened::{Acted, Opened};
-use crate::text::chain;
+use crate::text::{chain, cut_after};
+
+/// How many characters of an action's last line an error shows.
+const LAST_LINE: usize = 200;
 
 /// Whether actions may still start.
 #[derive(Debug)]
@@ -153,7 +156,9 @@ async fn run_one(
             steps.done.push(done);
             return Ok(());
         }
-        Ok(Err(Unfinished::Interrupted)) if is_late => too_late(opened.timeout(), "interrupted"),
+        Ok(Err(Unfinished::Interrupted)) if is_late => {
+            too_late(opened.timeout(), &format!("interrupted{}", last_line(&done.log)))
+        }
         Ok(Err(Unfinished::Interrupted)) => {
             return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
         }
@@ -162,6 +167,12 @@ async fn run_one(
         Err(panicked) => chain(&panicked),
     };
     Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
+}
+
+/// Says what an action wrote last, for the end of an error.
+fn last_line(log: &[String]) -> String {
+    let last = log.iter().map(|line| line.trim()).rfind(|line| !line.is_empty());
+    last.map_or_else(String::new, |line| format!("; it said last: {}", cut_after(line, LAST_LINE)))
 }
 
 /// What was done to a resource so far, and what was wanted and not begun.

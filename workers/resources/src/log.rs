@@ -6,9 +6,9 @@ use crankcase_workers::{Secrets, printable};
 
 /// How many bytes of log one call keeps; what comes later is counted and dropped.
 ///
-/// All that `exec` keeps of both outputs has room, 64 KiB of each, also when every byte of it was no
-/// UTF-8 and became three.
-const LIMIT: usize = 512 * 1024;
+/// All that is kept of both outputs of an action has room, 1 MiB of each, also when every byte of it was
+/// no UTF-8 and became three.
+const LIMIT: usize = 7 * 1024 * 1024;
 
 /// What a call has logged. Cheap to clone; clones are the same.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ const LONGEST_TEXTS: usize = 64 * 1024;
 /// The length of the longest value in an event, in bytes of JSON.
 const LONGEST_VALUE: usize = 4 * 1024;
 
-/// The most lines of one action in an event.
+/// The most lines of one action in an excerpt of an event.
 const MOST_LINES: usize = 20;
 
 /// The length of the longest of these lines, in characters.
@@ -68,8 +68,8 @@ pub struct Happened {
     /// The names of the actions that were done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
-    /// The actions that were done, and after them the one that has failed, with the last 20 lines that each
-    /// has said.
+    /// The actions that were done, and after them the one that has failed, with what each has said: in
+    /// [`LastEvent`] the last 20 lines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub done: Vec<Done>,
     /// The resources and rules that have notified it.
@@ -144,18 +144,23 @@ impl Happened {
         failed: Option<&Done>,
     ) -> Self {
         let actions = done.iter().map(|done| done.action.name.clone()).collect();
-        let last_lines = |done: &Done| {
-            let log = done.log[done.log.len().saturating_sub(MOST_LINES)..].iter();
-            let log = log.map(|line| cut_after(line, LONGEST_LINE)).collect();
-            Done { action: done.action.clone(), log }
-        };
         Self {
             differences: summary(differences),
             changes: bounded(differences),
             actions,
-            done: done.iter().chain(failed).map(last_lines).collect(),
+            done: done.iter().chain(failed).cloned().collect(),
             ..self
         }
+    }
+
+    /// Returns the event with the last lines that each action has said: one is kept of each resource.
+    #[must_use]
+    pub(crate) fn excerpt(mut self) -> Self {
+        for Done { log, .. } in &mut self.done {
+            let last = log[log.len().saturating_sub(MOST_LINES)..].iter();
+            *log = last.map(|line| cut_after(line, LONGEST_LINE)).collect();
+        }
+        self
     }
 }
 
@@ -218,7 +223,7 @@ mod tests {
     use crate::found::Difference;
 
     #[test]
-    fn an_event_is_of_bounded_length() {
+    fn an_event_is_whole_and_its_excerpt_of_bounded_length() {
         let long = "x".repeat(100_000);
         let differences = [
             Difference::new("content", long.clone().into(), Value::Null).with_text(long.clone()),
@@ -227,8 +232,10 @@ mod tests {
         let done = [Done { action: Action::new("write"), log: vec![long; 50] }];
 
         let happened = Happened::new(What::Repaired, ("page", "file"), ("why", Duration::ZERO));
-        let happened = happened.with(&differences, &done, None);
+        let whole = happened.with(&differences, &done, None);
+        let happened = whole.clone().excerpt();
 
+        assert_eq!(whole.done, done);
         assert_eq!(happened.changes[0].old, json!("(100002 bytes)"));
         let texts = happened.changes.iter().filter_map(|change| change.text.as_ref());
         assert!(texts.map(String::len).sum::<usize>() < LONGEST_TEXTS + 100);

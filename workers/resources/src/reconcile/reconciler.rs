@@ -156,7 +156,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(observer) = self.setting.facilities.observer() {
             observer.happened(&happened);
         }
-        self.seat.note_event(happened);
+        self.seat.note_event(happened.excerpt());
     }
 
     /// Says that the resource is not as declared until another worker has kept it.
