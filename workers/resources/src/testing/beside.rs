@@ -17,7 +17,7 @@ use crate::known::KnownConfig;
 use crate::literal::Literal;
 use crate::plan::{Plan, Verdict};
 use crate::resource::Resource;
-use crate::testing::conformance::{listed, paths, secrets, whole};
+use crate::testing::conformance::{allow, listed, paths, secrets, whole};
 use crate::testing::giver::Giver;
 use crate::testing::runs::{apply_all, disagreement, plan_all};
 use crate::testing::sample::Sample;
@@ -70,6 +70,7 @@ impl<'a> Order<'a> {
             let folder = self.world.folder().join(&name);
             fs::create_dir(&folder)?;
             (sample.prepare)(&folder)?;
+            allow(self.world, sample, &folder);
             self.add(Node { sample, name, folder, is_lasting: sample.is_lasting }, rng)?;
         }
         connect(&mut self.declarations);

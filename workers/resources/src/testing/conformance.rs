@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub(super) const NAME: &str = "sample";
 ///   nothing;
 /// - nothing is changed but what is claimed;
 /// - a drift is seen, and its paths are watched, if paths are what is watched;
+/// - nothing but what a sample says is [volatile](Sample::volatile) differs from one time to the next;
 /// - dropped or told to stop at any await, it leaves what was there before or after one of its
 ///   actions, and the next apply brings it to its end;
 /// - if it can be put back as it was, that is so;
@@ -194,6 +196,7 @@ impl<'a> Trial<'a> {
     fn new(kinds: &'a Kinds, sample: &'a Sample) -> io::Result<Self> {
         let kind = kinds.get(&sample.kind).map_err(io::Error::other)?;
         let world = World::new()?;
+        allow(&world, sample, world.folder());
         let Value::Object(config) = (sample.config)(world.folder()) else {
             return Err(io::Error::other("its config is not a map"));
         };
@@ -288,6 +291,11 @@ pub(super) fn run<T>(work: impl Future<Output = T>) -> Result<T, String> {
 
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
+}
+
+/// Lets the paths that a sample says are volatile differ in its folder.
+pub(super) fn allow(world: &World, sample: &Sample, folder: &Path) {
+    sample.volatile.iter().for_each(|name| world.allow(folder.join(name)));
 }
 
 /// Returns the texts of sensitive parameters.

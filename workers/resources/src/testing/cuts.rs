@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::io;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,8 +12,9 @@ use crankcase_engine::Stopper;
 use crate::context::Context;
 use crate::found::Found;
 use crate::kind::Unit;
-use crate::testing::conformance::{Trial, run};
+use crate::testing::conformance::{Trial, listed, paths, run};
 use crate::testing::runs::{Steps, apply_all};
+use crate::testing::world::Snapshot;
 
 /// How many awaits are tried.
 const MOST: usize = 100;
@@ -34,6 +36,58 @@ pub(super) fn check(trial: &mut Trial<'_>, steps: &Steps) -> io::Result<()> {
             }
         }
     }
+    let longest = steps.iter().map(Snapshot::longest).max().unwrap_or_default();
+    let mut limits = vec![0, 1, longest / 2, longest.saturating_sub(1)];
+    limits.sort_unstable();
+    limits.dedup();
+    for limit in limits.into_iter().filter(|limit| *limit < longest) {
+        for at in 0..steps.len() - 1 {
+            cut_writes(trial, steps, (at, limit))?;
+        }
+    }
+    Ok(())
+}
+
+/// Does the actions up to one of them, which is killed once it has written this much to a file.
+fn cut_writes(trial: &mut Trial<'_>, steps: &Steps, (at, limit): (usize, usize)) -> io::Result<()> {
+    let Some(set) = &trial.sample.write_limit else { return Ok(()) };
+    let what = format!("killed in action {} when it has written {limit} bytes", at + 1);
+    trial.begin()?;
+    let ended = trial.unit().and_then(|(unit, context, _stopper)| {
+        run(async {
+            let Ok(Found::Stale(amiss)) = unit.check(&context).await else { return };
+            for (number, action) in amiss.shutdown.iter().chain(&amiss.actions).enumerate() {
+                set((number == at).then_some(limit as u64));
+                let acted = unit.act(action, &context).await;
+                set(None);
+                if acted.is_err() || number == at {
+                    break;
+                }
+            }
+        })
+    });
+    if trial.take(&what, ended).is_none() {
+        return Ok(());
+    }
+    let left = trial.world.look()?;
+    let strange = listed(left.strange(steps).into_iter().map(Path::display));
+    trial.require(strange.is_empty(), || {
+        format!("{what}, it leaves what was neither before nor is to be: {strange}")
+    });
+    is_brought_to_its_end(trial, steps, &what)
+}
+
+/// What a cut has left is brought to its end by the next apply.
+fn is_brought_to_its_end(trial: &mut Trial<'_>, steps: &Steps, what: &str) -> io::Result<()> {
+    let account = apply_all(trial.kinds, &[trial.declaration()]);
+    let Some(account) = trial.take(what, account) else { return Ok(()) };
+    let is_good = account.failures() == 0 && account.halted() == 0;
+    trial.require(is_good, || format!("{what}, it cannot be applied any more: {account}"));
+    let mended = trial.world.look()?;
+    let other = steps.last().map(|last| paths(last, &mended)).unwrap_or_default();
+    trial.require(other.is_empty(), || {
+        format!("{what}, apply does not bring it to its end: {other}")
+    });
     Ok(())
 }
 
@@ -50,18 +104,10 @@ fn cut_off(trial: &mut Trial<'_>, steps: &Steps, (cut, after): (Cut, usize)) -> 
     let Some(has_ended) = trial.take(&what, ended) else { return Ok(true) };
     let left = trial.world.look()?;
     trial.require(trial.sample.is_process || steps.contains(&left), || {
-        let before = super::conformance::paths(&steps[0], &left);
+        let before = paths(&steps[0], &left);
         format!("{what}, it leaves neither what was nor what is to be: {before}")
     });
-    let account = apply_all(trial.kinds, &[trial.declaration()]);
-    if let Some(account) = trial.take(&what, account) {
-        let is_good = account.failures() == 0 && account.halted() == 0;
-        trial.require(is_good, || format!("{what}, it cannot be applied any more: {account}"));
-        let mended = trial.world.look()?;
-        trial.require(steps.last() == Some(&mended), || {
-            format!("{what}, apply does not bring it to its end")
-        });
-    }
+    is_brought_to_its_end(trial, steps, &what)?;
     Ok(has_ended)
 }
 

@@ -14,7 +14,7 @@ use crate::claim::{PATH, Role};
 use crate::context::Context;
 use crate::declaration::Declaration;
 use crate::error::BoxError;
-use crate::found::{Amiss, Found, otherwise};
+use crate::found::{Amiss, Difference, Found, otherwise};
 use crate::kind::Unit;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
@@ -39,7 +39,10 @@ pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
     let strange = unclaimed(trial, &before, &after);
     trial.require(strange.is_empty(), || format!("it changes what it does not claim: {strange:?}"));
     let steps = step_by_step(trial)?;
-    trial.require(steps.last() == Some(&after), || "apply does not what its actions do".to_owned());
+    let other = steps.last().map(|last| paths(last, &after)).unwrap_or_default();
+    trial.require(other.is_empty(), || {
+        format!("its actions and apply do not leave the same, or not each time: {other}")
+    });
     Ok(steps)
 }
 
@@ -64,7 +67,7 @@ async fn walk(
     steps: &mut Steps,
 ) -> Result<(), String> {
     unit.open(context).await.map_err(|err| format!("opening it: {err}"))?;
-    let found = look_twice(unit, context).await?;
+    let found = look_twice(trial, unit, context).await?;
     is_as_before(trial, &steps[0], "a check")?;
     let mut foreseen = None;
     if let Found::Stale(amiss) = found {
@@ -80,12 +83,13 @@ async fn walk(
         }
         foreseen = amiss.after;
     }
-    match look_twice(unit, context).await? {
+    match look_twice(trial, unit, context).await? {
         Found::Valid(state) => {
             let map = state.as_object().ok_or("the state is not a map")?;
             let taken = trial.kind.states().accept(map);
             taken.map_err(|wrong| format!("the table of states refuses the state: {wrong}"))?;
             let foreseen = foreseen.as_deref().and_then(|foreseen| otherwise(foreseen, &state));
+            let foreseen = foreseen.filter(|(name, ..)| !trial.sample.is_volatile(name));
             if let Some((name, was, is)) = foreseen {
                 return Err(format!("{name} was foreseen to be {was}, and is {is}"));
             }
@@ -107,7 +111,7 @@ async fn walk(
     is_as_before(trial, &last, "an action that it does not have")?;
     if let Some(action) = unit.refresh(&[], context) {
         act(trial, unit, context, &action).await?;
-        let found = look_twice(unit, context).await?;
+        let found = look_twice(trial, unit, context).await?;
         if !matches!(found, Found::Valid(_)) {
             return Err(format!("after a refresh it is not as declared: {found:?}"));
         }
@@ -116,9 +120,14 @@ async fn walk(
     Ok(())
 }
 
-async fn look_twice(unit: &Arc<dyn Unit>, context: &Context) -> Result<Found, String> {
+async fn look_twice(
+    trial: &Trial<'_>,
+    unit: &Arc<dyn Unit>,
+    context: &Context,
+) -> Result<Found, String> {
     let look = async || unit.check(context).await.map_err(|err| format!("looking at it: {err}"));
-    let (first, second) = (look().await?, look().await?);
+    let first = trial.sample.lasting(look().await?);
+    let second = trial.sample.lasting(look().await?);
     let (one, other) = (format!("{first:?}"), format!("{second:?}"));
     if one == other { Ok(first) } else { Err(format!("two checks differ: {one}, then {other}")) }
 }
@@ -154,7 +163,14 @@ fn is_as_before(trial: &Trial<'_>, before: &Snapshot, what: &str) -> Result<(), 
 fn leaves_alone(trial: &mut Trial<'_>, declarations: &[Declaration]) -> io::Result<()> {
     let before = trial.begin()?;
     let plans = (planned(trial, declarations), planned(trial, declarations));
-    if let (Some(one), Some(other)) = plans {
+    if let (Some(mut one), Some(mut other)) = plans {
+        for planned in one.resources.iter_mut().chain(&mut other.resources) {
+            if let Verdict::Changes(change) = &mut planned.verdict {
+                let is_lasting =
+                    |differs: &Difference| !trial.sample.is_volatile(&differs.attribute);
+                change.differences.retain(is_lasting);
+            }
+        }
         trial.require(one == other, || format!("two plans differ: {one}, then {other}"));
     }
     let left = is_as_before(trial, &before, "a plan");
@@ -248,7 +264,10 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
     trial.require(world == *before, || format!("it is not put back as it was: {left}"));
     agrees(trial, &there);
     let world = trial.world.look()?;
-    trial.require(world == *after, || "it cannot be applied after it was put back".to_owned());
+    let other = paths(after, &world);
+    trial.require(world == *after, || {
+        format!("applied after it was put back, it is another one: {other}")
+    });
     Ok(())
 }
 

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use crate::found::Found;
+
 /// Something done to a folder.
 pub(super) type Doing = Box<dyn Fn(&Path) -> io::Result<()> + Send + Sync>;
 
@@ -28,7 +30,12 @@ pub struct Sample {
     pub(super) drifts: Vec<(String, Doing)>,
     pub(super) is_lasting: bool,
     pub(super) is_process: bool,
+    pub(super) volatile: Vec<String>,
+    pub(super) write_limit: Option<WriteLimit>,
 }
+
+/// What limits how many bytes a process may write to a file.
+pub(super) type WriteLimit = Box<dyn Fn(Option<u64>) + Send + Sync>;
 
 impl Sample {
     /// Returns a sample of this kind, with a name for messages, whose config is made for a folder.
@@ -45,6 +52,8 @@ impl Sample {
             drifts: Vec::new(),
             is_lasting: true,
             is_process: false,
+            volatile: Vec::new(),
+            write_limit: None,
         }
     }
 
@@ -63,6 +72,20 @@ impl Sample {
         Self { is_process: true, ..self }
     }
 
+    /// Says that something differs each time, such as a time: an attribute of the state, or a path in the
+    /// folder, with all that is below it. It is not compared.
+    pub fn volatile(mut self, name: &str) -> Self {
+        self.volatile.push(name.to_owned());
+        self
+    }
+
+    /// Sets what limits how many bytes the process that does its work may write to a file: what writes more
+    /// is killed. With it each action is cut off within its writes, which has to leave each file as it was
+    /// before or after one of the actions. By default they are not cut off there.
+    pub fn limited_by(self, limit: impl Fn(Option<u64>) + Send + Sync + 'static) -> Self {
+        Self { write_limit: Some(Box::new(limit)), ..self }
+    }
+
     /// Adds a way in which the resource may come not to be as declared any more.
     pub fn drift(
         mut self,
@@ -76,6 +99,33 @@ impl Sample {
     /// Says that what is done does not last: the next apply does it again.
     pub fn in_each_run(self) -> Self {
         Self { is_lasting: false, ..self }
+    }
+}
+
+impl Sample {
+    /// Returns whether an attribute of the state differs each time.
+    pub(super) fn is_volatile(&self, attribute: &str) -> bool {
+        self.volatile.iter().any(|name| name == attribute)
+    }
+
+    /// Returns what was found without what differs each time.
+    pub(super) fn lasting(&self, found: Found) -> Found {
+        let lasting = |state: Value| match state {
+            Value::Object(mut map) => {
+                map.retain(|name, _| !self.is_volatile(name));
+                Value::Object(map)
+            }
+            state => state,
+        };
+        match found {
+            Found::Valid(state) => Found::Valid(lasting(state)),
+            Found::Stale(mut amiss) => {
+                amiss.current = amiss.current.map(lasting);
+                amiss.differences.retain(|differs| !self.is_volatile(&differs.attribute));
+                Found::Stale(amiss)
+            }
+            found => found,
+        }
     }
 }
 

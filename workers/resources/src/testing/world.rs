@@ -1,11 +1,12 @@
 //! The folder that a sample is tried in, and what is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// A folder that is the same path, and empty, for each try.
@@ -13,6 +14,8 @@ use tempfile::TempDir;
 pub(super) struct World {
     _root: TempDir,
     folder: PathBuf,
+    /// The paths below it whose content may be another one each time.
+    volatile: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl World {
@@ -20,11 +23,16 @@ impl World {
         let root = tempfile::tempdir()?;
         let folder = root.path().join("world");
         fs::create_dir(&folder)?;
-        Ok(Self { _root: root, folder })
+        Ok(Self { _root: root, folder, volatile: Mutex::default() })
     }
 
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Lets what is at a path, or below it, have another content each time.
+    pub(super) fn allow(&self, path: PathBuf) {
+        self.volatile.lock().insert(path);
     }
 
     /// Empties the folder.
@@ -34,13 +42,16 @@ impl World {
     }
 
     pub(super) fn look(&self) -> io::Result<Snapshot> {
+        let volatile = self.volatile.lock();
         let mut entries = BTreeMap::new();
         let mut folders = vec![self.folder.clone()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder)? {
                 let path = entry?.path();
                 let about = fs::symlink_metadata(&path)?;
-                let content = if about.is_dir() {
+                let content = if volatile.contains(&path) {
+                    Vec::new()
+                } else if about.is_dir() {
                     folders.push(path.clone());
                     Vec::new()
                 } else if about.is_symlink() {
@@ -75,5 +86,18 @@ impl Snapshot {
         let changed = self.0.iter().filter(|(path, entry)| other.0.get(*path) != Some(entry));
         let gone = other.0.keys().filter(|path| !self.0.contains_key(*path));
         changed.map(|(path, _)| path).chain(gone).map(PathBuf::as_path).collect()
+    }
+
+    /// Returns the paths of some worlds that are in none of them as they are in this one.
+    pub(super) fn strange<'a>(&self, worlds: &'a [Self]) -> BTreeSet<&'a Path> {
+        let known = worlds.iter().flat_map(|world| world.0.keys());
+        let strange = known
+            .filter(|path| !worlds.iter().any(|world| world.0.get(*path) == self.0.get(*path)));
+        strange.map(PathBuf::as_path).collect()
+    }
+
+    /// Returns how long the longest file is, in bytes.
+    pub(super) fn longest(&self) -> usize {
+        self.0.values().map(|entry| entry.content.len()).max().unwrap_or_default()
     }
 }
