@@ -371,6 +371,7 @@ fn make_kinds(
             Some((used.alias.clone(), (*kind).clone()))
         });
         wish.dependencies = used.collect();
+        wish.timeout = draft.meta.timeout;
         wish
     };
     let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::kind::Kind;
 
@@ -50,13 +51,16 @@ pub struct WantedKind {
     pub folder: PathBuf,
     /// The aliases of what it depends on, each with its type. None by default.
     pub dependencies: Vec<(String, String)>,
+    /// How long each call may take that is made for the resource, as [`Meta::timeout`](crate::Meta::timeout).
+    /// None by default.
+    pub timeout: Option<Duration>,
 }
 
 impl WantedKind {
     /// Returns the wish of a resource.
     pub fn new(kind: &str, resource: &str, folder: PathBuf) -> Self {
         let (kind, resource) = (kind.to_owned(), resource.to_owned());
-        Self { kind, resource, folder, dependencies: Vec::new() }
+        Self { kind, resource, folder, dependencies: Vec::new(), timeout: None }
     }
 }
 
