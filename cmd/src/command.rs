@@ -126,7 +126,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(global, &args),
             Self::Bootstrap(args) => bootstrap::run(global, &args),
-            Self::Check(args) => check::run(global, &args),
+            Self::Check(args) => runtime::work(check::run(global, args)),
             Self::Plan(args) => runtime::work(plan::run(global, args)),
             Self::Apply(args) => runtime::work(apply::run(global, args)),
             Self::Report(args) => runtime::ask(report::run(global, args)),
@@ -135,8 +135,8 @@ impl Command {
             #[cfg(feature = "mcp")]
             Self::Mcp(args) => runtime::ask(mcp::run(global, args)),
             Self::Page(args) => runtime::ask(page::run(global, args)),
-            Self::Types(args) => types::run(global, args),
-            Self::Graph(args) => runtime::ask(graph::run(global, args)),
+            Self::Types(args) => runtime::work(types::run(global, args)),
+            Self::Graph(args) => runtime::work(graph::run(global, args)),
             Self::History(args) => history::run(global, &args),
             Self::Facts(command) => facts::run(global, command),
             Self::Events(args) => runtime::ask(events::run(global, args)),

@@ -11,6 +11,7 @@ use crankcase_kinds::with_facts;
 use crankcase_resources::{Culprit, KindSource, Kinds, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
 
+use crate::calls::calls;
 use crate::exit::{ExitError, FAILED, INVALID};
 use crate::global::Global;
 
@@ -38,9 +39,24 @@ pub(crate) struct ExternalArgs {
     /// variables, as Deployster's conf [default: none]
     #[arg(help_heading = HEADING, long, value_name = "DIR")]
     conf: Option<PathBuf>,
+    /// Ask each type again how it works, and use no answer that was kept
+    #[arg(help_heading = HEADING, long)]
+    #[serde(skip)]
+    refresh_types: bool,
     /// The version that types of protocol 0 are told [default: 18.0.0]
     #[arg(help_heading = HEADING, long, value_name = "VERSION")]
     protocol_version: Option<String>,
+}
+
+/// What external types are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To look. Nothing is on record where there is no state folder.
+    Look,
+    /// To make the machine as declared.
+    Apply,
+    /// To keep it as declared. A type that cannot be asked how it works concerns its resources alone.
+    Keep,
 }
 
 /// When images are pulled.
@@ -64,7 +80,7 @@ impl ExternalArgs {
         name: &str,
     ) -> anyhow::Result<Option<(Kinds, String)>> {
         let folder = std::env::current_dir().context("there is no working directory")?;
-        let source = Arc::new(self.source((None, global.verbose > 0), false));
+        let source = Arc::new(self.source((None, global.verbose > 0), Purpose::Look));
         let named = source.name(name, &folder).map_err(|wrong| ExitError::new(INVALID, wrong))?;
         let Some(name) = named else { return Ok(None) };
         let mut kinds = with_facts().from_source(source);
@@ -97,11 +113,10 @@ impl ExternalArgs {
 
     /// Returns what makes kinds of them, for an agent with this state folder.
     ///
-    /// `is_lenient` says that a type that cannot be asked how it works concerns its resources alone.
     pub(crate) fn source(
         &self,
         (state, is_verbose): (Option<&Path>, bool),
-        is_lenient: bool,
+        purpose: Purpose,
     ) -> External {
         let mut settings = Settings::default();
         if let Some(engine) = &self.engine {
@@ -118,9 +133,11 @@ impl ExternalArgs {
         settings.conf = conf.and_then(|conf| std::path::absolute(conf).ok());
         settings.version = self.version();
         settings.is_verbose = is_verbose;
-        settings.is_lenient = is_lenient;
+        settings.is_fresh = self.refresh_types;
+        settings.is_lenient = purpose == Purpose::Keep;
+        settings.makes_state = purpose != Purpose::Look;
         settings.state = state.and_then(|state| std::path::absolute(state).ok());
         settings.cache = settings.state.as_ref().map(|state| state.join("types"));
-        External::new(settings)
+        External::new(settings).with_calls(calls())
     }
 }

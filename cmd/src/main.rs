@@ -1,5 +1,6 @@
 //! Keeps a machine as its manifest declares, and says why anything is not.
 
+mod calls;
 mod cli;
 mod command;
 mod completion;
@@ -41,7 +42,9 @@ fn main() -> ExitCode {
         true => logging::begin(&global, command.usual_log()),
         false => Ok(()),
     };
-    match begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global)) {
+    let ended = begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global));
+    calls::end();
+    match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

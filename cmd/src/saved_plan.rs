@@ -79,7 +79,7 @@ impl SavedPlan {
     /// Loads the site that it is a plan of, if that is made of the same as then. Nothing is executed.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
         require(&self.moved_files())?;
-        let site = self.site.load(global)?;
+        let site = self.site.load_to_apply(global)?;
         let has_moved = site.digest() != self.digest;
         let moved = has_moved.then(|| BESIDE.to_owned() + HAS_CHANGED);
         require(moved.as_slice())?;

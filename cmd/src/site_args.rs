@@ -14,7 +14,7 @@ use crankcase_workers::read_file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::external_args::ExternalArgs;
+use crate::external_args::{ExternalArgs, Purpose};
 use crate::facts_store;
 use crate::global::Global;
 use crate::plan_file::IsSavedPlan;
@@ -50,7 +50,7 @@ pub(crate) struct SiteArgs {
 impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self, global: &Global) -> SiteFiles {
-        self.files_of(self.kinds(global, false))
+        self.files_of(self.kinds(global, Purpose::Look))
     }
 
     /// Like `files`, but for an agent with these facts. The agent goes on while a type does not work.
@@ -59,13 +59,13 @@ impl SiteArgs {
         global: &Global,
         facts: Option<Arc<dyn SiteFacts>>,
     ) -> SiteFiles {
-        seeing(self.files_of(self.kinds(global, true)), facts)
+        seeing(self.files_of(self.kinds(global, Purpose::Keep)), facts)
     }
 
-    fn kinds(&self, global: &Global, is_lenient: bool) -> Kinds {
+    fn kinds(&self, global: &Global, purpose: Purpose) -> Kinds {
         let state = global.state_dir().ok();
         let state = state.as_ref().map(StateDir::path);
-        let source = self.external.source((state, global.verbose > 0), is_lenient);
+        let source = self.external.source((state, global.verbose > 0), purpose);
         with_facts().from_source(Arc::new(source))
     }
 
@@ -151,6 +151,12 @@ impl SiteArgs {
     /// Loads the site. Nothing is executed but external types, which are asked how they work.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
         Self::loaded(&seeing(self.files(global), facts_store::seen(global)?))
+    }
+
+    /// Loads the site to apply it.
+    pub(crate) fn load_to_apply(&self, global: &Global) -> anyhow::Result<Site> {
+        let files = self.files_of(self.kinds(global, Purpose::Apply));
+        Self::loaded(&seeing(files, facts_store::seen(global)?))
     }
 
     /// Loads a site.

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::interrupts::Interrupts;
-use crate::command::progress::told;
+use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
 use crate::facts_store::{host_name, open};
 use crate::global::Global;
@@ -55,9 +55,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     args.confirm.require_terminal()?;
     let mut interrupts = Interrupts::listen()?;
-    let loading = (args.site.clone(), args.work.clone(), global.clone());
-    let loaded = interrupts.unless(move || load(&loading.0, &loading.1, &loading.2)).await;
-    let Some((saved, site)) = loaded.transpose()? else { return Ok(exit::INTERRUPTED) };
+    let Some((saved, site)) = load_unless(global, &args, &mut interrupts).await? else {
+        return Ok(exit::INTERRUPTED);
+    };
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
@@ -230,6 +230,17 @@ async fn to_the_end(
     }
 }
 
+/// Loads what is applied; `None` if a signal comes first.
+async fn load_unless(
+    global: &Global,
+    args: &Args,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<Option<(Option<SavedPlan>, Site)>> {
+    let asked = (args.site.clone(), args.work.clone(), global.clone());
+    let load = move || load(&asked.0, &asked.1, &asked.2);
+    loaded(global, interrupts, load).await.transpose()
+}
+
 /// Loads what is applied: a site, or a saved plan and the site that it was made of.
 fn load(
     args: &SiteArgs,
@@ -243,7 +254,7 @@ fn load(
     }
     let site = match &saved {
         Some(saved) => saved.load(global)?,
-        None => args.load(global)?.select(&selection)?,
+        None => args.load_to_apply(global)?.select(&selection)?,
     };
     Ok((saved, site))
 }

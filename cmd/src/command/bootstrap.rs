@@ -7,6 +7,8 @@ use crankcase_facts::{Change, Document, Facts, FactsError, Load, Submission, wir
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::loaded;
 use crate::command::{run, runtime};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
@@ -43,7 +45,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     bootstrap.load(&trial)?;
     if runtime::ask(is_running(global))? == exit::DONE {
         let seen = facts_store::seen_of(&trial);
-        SiteArgs::loaded(&args.run.site.files_of_agent(global, Some(seen)))?;
+        let files = args.run.site.files_of_agent(global, Some(seen));
+        let tried = runtime::work(async {
+            let load = move || SiteArgs::loaded(&files);
+            let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
+            Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
+        })?;
+        if tried != exit::DONE {
+            return Ok(tried);
+        }
         let code = runtime::ask(bootstrap.update(global, &found))?;
         if code != exit::NO_AGENT {
             return Ok(code);

@@ -1,5 +1,7 @@
 use std::io::Write;
 
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::loaded;
 use crate::exit;
 use crate::global::Global;
 use crate::print::{self, Checked};
@@ -12,8 +14,13 @@ pub(crate) struct Args {
     site: SiteArgs,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    let site = args.site.load(global)?;
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let mut interrupts = Interrupts::listen()?;
+    let asked = global.clone();
+    let load = move || args.site.load(&asked);
+    let Some(site) = loaded(global, &mut interrupts, load).await.transpose()? else {
+        return Ok(exit::INTERRUPTED);
+    };
     if !global.quiet || global.output.is_data() {
         print::data(global.output, &Checked::from(&site), |checked, out| {
             match checked.resources.unwrap_or_default() {

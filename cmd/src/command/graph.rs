@@ -7,6 +7,8 @@ use crankcase_resources::resource_name;
 use crankcase_status::picture::{Line, Look, Picture};
 use serde::Serialize;
 
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::loaded;
 use crate::external_args::ExternalArgs;
 use crate::global::{Format, Global};
 use crate::paths::worker_path;
@@ -86,7 +88,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     } else {
         let Args { paths, vars, var_files, no_automatic_edges, external, .. } = args;
         let site = SiteArgs { paths, vars, var_files, no_automatic_edges, external };
-        let site = site.load(global)?;
+        let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
+        let load = move || site.load(&asked);
+        let Some(site) = loaded(global, &mut interrupts, load).await.transpose()? else {
+            return Ok(exit::INTERRUPTED);
+        };
         let graph = SiteGraph::new(&site);
         let graph = match around {
             Some(around) => {

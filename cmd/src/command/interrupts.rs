@@ -8,6 +8,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use crate::calls::calls;
+
 /// How soon after a signal another one is taken for a part of it: some who ask a process and its
 /// group ask it twice.
 const APART: Duration = Duration::from_millis(250);
@@ -48,7 +50,7 @@ impl Interrupts {
     }
 
     /// Does work that blocks its thread; `None` if a signal comes first. The work goes on then, at most
-    /// until the process ends.
+    /// until the process ends, without the types that it calls.
     pub(super) async fn unless<T: Send + 'static>(
         &mut self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -56,7 +58,10 @@ impl Interrupts {
         let work = spawn_blocking(work);
         tokio::select! {
             biased;
-            () = self.next() => None,
+            () = self.next() => {
+                calls().end();
+                None
+            }
             done = work => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
         }
     }

@@ -6,7 +6,7 @@ use crankcase_manifolds::facts::world;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::interrupts::Interrupts;
-use crate::command::progress::told;
+use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
 use crate::facts_store::{find_or_none, host_name};
 use crate::global::Global;
@@ -40,7 +40,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         let files = if is_saved { loading.fingerprints() } else { BTreeMap::new() };
         anyhow::Ok((files, loading.load(&asked)?))
     };
-    let Some((files, site)) = interrupts.unless(load).await.transpose()? else {
+    let Some((files, site)) = loaded(global, &mut interrupts, load).await.transpose()? else {
         return Ok(exit::INTERRUPTED);
     };
     if site.is_piped() && args.out.is_some() {

@@ -21,6 +21,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
+use crate::calls::calls;
+use crate::command::progress::waited_for;
 use crate::command::runtime;
 use crate::exit::ExitError;
 use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
@@ -88,7 +90,8 @@ pub(crate) fn run_with(
     let ran = listen(&runtime).and_then(|signals| {
         let seen = first.map(seen_of).map_or_else(|| seen(global), |it| Ok(Some(it)))?;
         let files = args.site.files_of_agent(global, seen);
-        let loaded = runtime.block_on(load(files, signals.clone())).transpose()?;
+        let loading = waited_for(global, load(files, signals.clone()));
+        let loaded = runtime.block_on(loading).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
         keep(global, args, (site, &open()?), signals)
     });
@@ -104,6 +107,13 @@ fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
     let handle = signals.handle();
     let (_never, stop) = Stop::pair();
     drop(runtime.spawn(signals.run(stop)));
+    let asked = handle.clone();
+    drop(runtime.spawn(async move {
+        // A load that waits for a type would hold the end up.
+        if asked.next_end(0).await.is_ok() {
+            calls().end();
+        }
+    }));
     Ok(handle)
 }
 

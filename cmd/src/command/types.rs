@@ -5,6 +5,8 @@ use crankcase_resources::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::command::interrupts::Interrupts;
+use crate::command::progress::loaded;
 use crate::external_args::ExternalArgs;
 use crate::global::Global;
 use crate::{exit, print};
@@ -80,9 +82,9 @@ impl<'a> Described<'a> {
     }
 }
 
-pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     if let Some(Command::Test(args)) = args.command {
-        return test::run(global, &args);
+        return test::run(global, args).await;
     }
     if let Some(protocol) = args.protocol.and_then(crankcase_external::protocol) {
         print::data(global.output, &protocol, |protocol, out| {
@@ -92,10 +94,12 @@ pub(crate) fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
     let kinds = with_facts();
     if let Some(name) = args.name {
-        let (kinds, name) = match args.external.ask(global, &name)? {
-            Some(external) => external,
-            None => (kinds, name),
+        let (mut interrupts, asked, wanted) = (Interrupts::listen()?, global.clone(), name.clone());
+        let ask = move || args.external.ask(&asked, &wanted);
+        let Some(external) = loaded(global, &mut interrupts, ask).await.transpose()? else {
+            return Ok(exit::INTERRUPTED);
         };
+        let (kinds, name) = external.unwrap_or((kinds, name));
         let kind = kinds.get(&name)?;
         print::data(global.output, &Described::new(&**kind), write_one)?;
         return Ok(exit::DONE);

@@ -16,6 +16,7 @@ mod facts_in_agent;
 mod history;
 mod hostile_texts;
 mod hostile_types;
+mod interrupted_types;
 mod keeping;
 mod machine;
 #[cfg(feature = "mcp")]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
+use crate::agent::Agent;
 use crate::external::DISK;
 use crate::machine::{Machine, signal, within};
 use crate::world::{Error, Ran, TestResult};
@@ -285,7 +286,7 @@ esac
     let mut events =
         Command::new("docker").args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
     let mut started = BufReader::new(events.stdout.take().ok_or("no events")?).lines();
-    let mut first = machine.begin(&["apply", "site.yaml"])?;
+    let mut first = machine.begin(&["apply", "site.yaml", "--refresh-types"])?;
     // Two of the agent that was here, and that which hangs.
     for _ in 0..3 {
         within(started.next_line()).await??.ok_or("nothing has started")?;
@@ -312,6 +313,89 @@ esac
     assert_eq!(next.code, Some(0), "{next:?}");
     assert!(next.stderr.contains("container was left behind"), "{next:?}");
     assert_eq!(ship.containers().await?, "");
+    Ok(())
+}
+
+/// A type that is watched, and does not end when it is asked to.
+const WATCHES: &str = r#"#!/bin/sh
+cat >/dev/null
+case ${1-init} in
+init) echo '{"protocol": 1, "plugs": {"disks": {"path": "/disks", "writable": true}},
+  "calls": {"check": {"args": ["check"]}, "watch": {"args": ["watch"]}}}' ;;
+check) echo '{"status": "VALID", "state": {}}' ;;
+watch) trap '' TERM; echo up > /disks/up; sleep 1000; sleep 1000 ;;
+esac
+"#;
+
+const WATCHED: &str = r#"plugs: {disks: {path: "@/disks"}}
+resources: {r: {type: "IMAGE"}}
+"#;
+
+#[tokio::test]
+async fn an_agent_that_ends_leaves_no_container() -> TestResult {
+    let ship = Ship::build(WATCHES).await?;
+    ship.declare(WATCHED)?;
+    let agent = Agent::start(&ship.machine).await?;
+    ship.machine.until("disks/up", |text| text == "up\n").await?;
+
+    agent.clean_kill(&ship.machine).await?;
+
+    assert_eq!(ship.containers().await?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_that_is_interrupted_leaves_no_container() -> TestResult {
+    let script = "#!/bin/sh\ncat >/dev/null\ntrap '' TERM\nsleep 1000\nsleep 1000\n";
+    let ship = Ship::build(script).await?;
+    let machine = &ship.machine;
+    ship.declare("resources: {r: {type: \"IMAGE\"}}\n")?;
+    let label = format!("label=crankcase.agent={}", machine.path("state").display());
+    let words = ["events", "--since", "1", "--filter", &label, "--filter", "event=start"];
+    let mut events =
+        Command::new("docker").args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut started = BufReader::new(events.stdout.take().ok_or("no events")?).lines();
+
+    for (asked, command) in [(Signal::INT, "check"), (Signal::TERM, "apply")] {
+        let child = machine.begin(&[command, "site.yaml"])?;
+        within(started.next_line()).await??.ok_or("nothing has started")?;
+        signal(&child.id().ok_or("it has ended")?.to_string(), asked)?;
+        let ended = machine.ended(child).await?;
+
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        assert_eq!(ship.containers().await?, "", "{command}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_container_finds_its_folder_and_no_other_one_of_the_agent() -> TestResult {
+    let script = r#"#!/bin/sh
+cat >/dev/null
+case ${1-init} in
+init) echo '{"state_action": {"args": ["state"]}}' ;;
+state) echo x > "$CRANKCASE_FOLDER/x"
+  printf '{"status": "VALID", "state": {"folder": "%s", "state": "%s"}}' "$CRANKCASE_FOLDER" "$(ls STATE)" ;;
+esac
+"#;
+    let machine = Machine::new("{}")?;
+    let state = machine.path("state").display().to_string();
+    let ship = Ship::build(&script.replace("STATE", &state)).await?;
+    let site = r#"resources:
+  r: {type: "IMAGE"}
+  told: {type: file, dependencies: [r], config: {path: "@/told", content: "{{ r.state | tojson }}"}}
+"#;
+    machine.write("site.yaml", &machine.text(site).replace("IMAGE", &ship.image))?;
+
+    let applied = machine.run(&["apply", "site.yaml", "--network", "none"]).await?;
+
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let told: Value = serde_json::from_str(&machine.read("told").ok_or("nothing was told")?)?;
+    let folder = told["folder"].as_str().ok_or("no folder")?.to_owned();
+    assert_eq!(fs::read_to_string(format!("{folder}/x"))?, "x\n");
+    // Beside history, records and locks, there is only the way to it.
+    let shown = told["state"].as_str().ok_or("no state")?;
+    assert!(folder.starts_with(&format!("{state}/{shown}")), "{told}");
     Ok(())
 }
 
@@ -416,14 +500,19 @@ impl Podman {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    async fn apply(&self) -> Result<Ran, Error> {
+    /// Returns the words of a command.
+    fn words<'a>(&'a self, command: &'a str) -> [&'a str; 8] {
         // Where the limits of a machine cannot be raised, podman may not set its own.
         let limits = [
             "--engine-option=--ulimit=nofile=1024:1024",
             "--engine-option=--ulimit=nproc=1000:1000",
         ];
-        let words = ["apply", "site.yaml", "--network", "none", "--engine", &self.engine];
-        self.machine.run(&[&words[..], &limits].concat()).await
+        let [nofile, nproc] = limits;
+        [command, "site.yaml", "--network", "none", "--engine", &self.engine, nofile, nproc]
+    }
+
+    async fn apply(&self) -> Result<Ran, Error> {
+        self.machine.run(&self.words("apply")).await
     }
 }
 
@@ -451,6 +540,24 @@ async fn a_container_of_podman_ends_with_its_call() -> TestResult {
 
     assert_eq!(applied.code, Some(1), "{applied:?}");
     assert_eq!(podman.machine.read("disks/up").as_deref(), Some("up\n"), "{applied:?}");
+    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_leaves_no_container_of_podman() -> TestResult {
+    let podman = Podman::import(WATCHES).await?;
+    podman.machine.write(
+        "site.yaml",
+        &podman.machine.text(&WATCHED.replace("IMAGE", "podman:acme/disk:1")),
+    )?;
+    let agent = Agent::start_with(&podman.machine, &podman.words("run")).await?;
+    podman.machine.until("disks/up", |text| text == "up\n").await?;
+    let pid = podman.ask(&["inspect", "--latest", "--format", "{{.State.Pid}}"]).await?;
+
+    agent.clean_kill(&podman.machine).await?;
+
+    assert!(!fs::exists(format!("/proc/{}", pid.trim()))?, "{pid}");
     assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
     Ok(())
 }

@@ -146,3 +146,19 @@ async fn a_signal_while_a_manifest_is_loaded_ends_the_command_in_order() -> Test
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_command_that_waits_for_a_pipe_can_be_interrupted() -> TestResult {
+    for command in ["check", "graph", "plan", "apply"] {
+        let machine = machine()?;
+        machine.fifo("pipe.yaml")?;
+        let child = machine.begin(&[command, "pipe.yaml"])?;
+        let _writer = opened(&machine, "pipe.yaml").await?;
+
+        signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+        let ended = machine.ended(child).await?;
+
+        assert_eq!(ended.code, Some(130), "{command}: {ended:?}");
+    }
+    Ok(())
+}

@@ -1,23 +1,39 @@
 //! Which program a type is just now, and what it has answered before.
 
+use std::collections::HashMap;
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
 
-use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, blocking};
 use crankcase_workers::{Folder, open_file};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::calls::Caller;
 use crate::engine::digest_of_image;
 use crate::settings::Settings;
 use crate::type_name::Runner;
 use crate::unknown::Unknown;
 
 /// The largest answer that is kept, in bytes.
-const LARGEST: u64 = 16 * 1024 * 1024;
+const LARGEST: u64 = 17 * 1024 * 1024;
+
+/// How much is kept for as long as the process lives, in bytes; what is more is asked again.
+const MOST: usize = 64 * 1024 * 1024;
+
+/// The key of an answer with the files that it depends on.
+const DEPENDS_ON: &str = "depends_on_files";
+
+/// How far the clock of files may be behind.
+const COARSE: Duration = Duration::from_millis(50);
 
 /// Returns what tells a program from one of another content: the digest of its file, or of its image,
 /// which is pulled if that is to be.
@@ -25,10 +41,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// # Errors
 ///
 /// When there is none.
-pub(crate) async fn identity(
-    runner: &Runner,
-    (settings, stop): (&Settings, &Stop),
-) -> Result<String, Unknown> {
+pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
             let (path, shown) = (path.clone(), path.display().to_string());
@@ -40,7 +53,7 @@ pub(crate) async fn identity(
             })
         }
         Runner::Container { engine, image } => {
-            digest_of_image(engine, image, (settings, stop)).await.map_err(Unknown::Machine)
+            digest_of_image(engine, image, caller).await.map_err(Unknown::Machine)
         }
     }
 }
@@ -62,32 +75,141 @@ fn digest_of(path: &Path) -> Result<String, BoxError> {
     }
 }
 
-/// Returns what a program of this identity has answered to this input, if that is known.
-pub(crate) fn recall(cache: Option<&Path>, identity: &str, input: &Value) -> Option<Value> {
-    let folder = Folder::open(cache?).ok()?;
-    serde_json::from_slice(&folder.read(key(identity, input), LARGEST).ok()?).ok()
+/// What types have answered: for as long as the process lives, and in the folder of the cache if it can be
+/// told whether the answer still holds.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    answers: Mutex<HashMap<String, Entry>>,
+    /// How many bytes they have.
+    bytes: AtomicUsize,
 }
 
-/// Keeps what it has answered, if the folder that the cache is in is there.
-pub(crate) fn keep(cache: Option<&Path>, (identity, input): (&str, &Value), answer: &Value) {
-    // A plan makes no state folder.
-    let is_there = |cache: &&Path| cache.parent().is_some_and(Path::is_dir);
-    let Some(cache) = cache.filter(is_there) else { return };
-    let keep = || -> Result<(), BoxError> {
-        let folder = Folder::make(cache)?;
-        Ok(folder.replace(key(identity, input), &serde_json::to_vec(answer)?, 0o600)?)
-    };
-    if let Err(error) = keep() {
-        tracing::debug!(error, "an answer is not kept");
+/// An answer that is kept.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Entry {
+    answer: Value,
+    /// The digest of the files that the program has said it depends on.
+    files: Option<String>,
+}
+
+/// What was asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) runner: &'a Runner,
+    pub(crate) identity: &'a str,
+    pub(crate) input: &'a Value,
+}
+
+impl Kept {
+    /// Returns what was answered to this before, if that still holds.
+    pub(crate) async fn recall(
+        &self,
+        settings: &Settings,
+        question: Question<'_>,
+    ) -> Option<Value> {
+        let key = question.key();
+        let known = self.answers.lock().get(&key).cloned();
+        let stored = || {
+            let cache = settings.cache.as_deref().filter(|_| !settings.is_fresh)?;
+            let folder = Folder::open(cache).ok()?;
+            serde_json::from_slice(&folder.read(&key, LARGEST).ok()?).ok()
+        };
+        let Entry { answer, files } = known.or_else(stored)?;
+        if let Some(files) = files {
+            let now = digest_of_files(question.runner, &answer, None).await;
+            now.ok().flatten().filter(|now| *now == files)?;
+        }
+        Some(answer)
+    }
+
+    /// Keeps what was answered to a call that began then.
+    pub(crate) async fn keep(
+        &self,
+        settings: &Settings,
+        (question, began): (Question<'_>, SystemTime),
+        answer: &Value,
+    ) {
+        let files = match question.runner {
+            Runner::Program(_) => digest_of_files(question.runner, answer, Some(began))
+                .await
+                .unwrap_or_else(|error| {
+                    tracing::debug!(error, "an answer is kept for this process only");
+                    None
+                }),
+            Runner::Container { .. } => None,
+        };
+        // Of a program it is not known what else its answer depends on, unless it has said so.
+        let is_lasting = files.is_some() || matches!(question.runner, Runner::Container { .. });
+        let (key, entry) = (question.key(), Entry { answer: answer.clone(), files });
+        let Ok(text) = serde_json::to_vec(&entry) else { return };
+        // A plan makes no state folder.
+        let is_there = |cache: &&Path| cache.parent().is_some_and(Path::is_dir);
+        if let Some(cache) = settings.cache.as_deref().filter(is_there).filter(|_| is_lasting) {
+            let stored = Folder::make(cache).and_then(|folder| folder.replace(&key, &text, 0o600));
+            if let Err(error) = stored {
+                tracing::debug!(%error, "an answer is not kept");
+            }
+        }
+        if self.bytes.fetch_add(text.len(), Relaxed) + text.len() <= MOST {
+            self.answers.lock().insert(key, entry);
+        } else {
+            self.bytes.fetch_sub(text.len(), Relaxed);
+        }
     }
 }
 
-fn key(identity: &str, input: &Value) -> String {
-    let mut hasher = Sha256::new();
-    for part in [identity, &input.to_string()] {
-        // With its length, so that no text runs into the next.
-        hasher.update((part.len() as u64).to_le_bytes());
-        hasher.update(part);
+impl Question<'_> {
+    fn key(&self) -> String {
+        let mut hasher = Sha256::new();
+        // The first is the version of what is kept.
+        for part in ["2", self.identity, &self.input.to_string()] {
+            // With its length, so that no text runs into the next.
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        base16ct::lower::encode_string(&hasher.finalize())
     }
-    base16ct::lower::encode_string(&hasher.finalize())
+}
+
+/// Returns the digest of the files that a program has said its answer depends on; none if it has said
+/// nothing of that, or is none of this machine.
+///
+/// # Errors
+///
+/// When one cannot be read, or has changed since `began`: then nobody knows which one was answered for.
+async fn digest_of_files(
+    runner: &Runner,
+    answer: &Value,
+    began: Option<SystemTime>,
+) -> Result<Option<String>, BoxError> {
+    let Runner::Program(program) = runner else { return Ok(None) };
+    let Some(files) = answer.get(DEPENDS_ON).and_then(Value::as_array) else { return Ok(None) };
+    let folder = program.parent().unwrap_or(Path::new("/")).to_owned();
+    let files: Vec<_> = files.iter().filter_map(|file| Some(folder.join(file.as_str()?))).collect();
+    blocking(move || -> Result<_, BoxError> {
+        let mut hasher = Sha256::new();
+        for path in &files {
+            let digest = match std::fs::metadata(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+                Err(error) => return Err(error.into()),
+                Ok(found) => {
+                    if began.is_some_and(|began| changed(&found) + COARSE >= began) {
+                        return Err(format!("{} has just changed", path.display()).into());
+                    }
+                    digest_of(path)?
+                }
+            };
+            hasher.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
+            hasher.update(Sha256::digest(digest));
+        }
+        Ok(Some(base16ct::lower::encode_string(&hasher.finalize())))
+    })
+    .await
+}
+
+/// Returns when a file was changed last, which nobody can set.
+fn changed(found: &Metadata) -> SystemTime {
+    let (seconds, nanos) = (found.ctime().max(0), found.ctime_nsec().max(0));
+    let since = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or_default());
+    SystemTime::UNIX_EPOCH + since
 }

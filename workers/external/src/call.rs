@@ -8,18 +8,23 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
-use crankcase_workers::{Finished, Job, JobError, Ledger, ProcessConfig, Told, read_json};
+use crankcase_workers::{Finished, Job, JobError, Limit, ProcessConfig, Told, read_json};
 use serde_json::Value;
 
+use crate::calls::Caller;
 use crate::containers::{Container, LABEL};
 use crate::engine::ENVIRONMENT;
 use crate::plugs::Mount;
-use crate::settings::Settings;
 use crate::type_name::Runner;
 
-/// How many of the last lines of stderr an error shows, and how many characters of each.
-const LAST_LINES: usize = 20;
+/// How many of the last lines an error shows, and how many characters of each: of a look, and of an
+/// action, whose whole output is in the account.
+const LOOK_LINES: usize = 20;
+const ACTION_LINES: usize = 1;
 const LAST_LINE: usize = 200;
+
+/// How much of the beginning and of the end of each output of an action is kept, in bytes: 1 MiB in all.
+const ACTION_KEPT: (usize, usize) = (512 * 1024, 512 * 1024);
 
 /// How much of what is told line by line is told, in bytes: of a look, and of an action or a watch.
 const LOOK_TOLD: usize = 64 * 1024;
@@ -43,15 +48,6 @@ pub(crate) struct Call<'a> {
     pub(crate) mounts: &'a [Mount],
     pub(crate) has_network: bool,
     pub(crate) timeout: Duration,
-}
-
-/// Who calls.
-#[derive(Clone, Copy)]
-pub(crate) struct Caller<'a> {
-    pub(crate) settings: &'a Settings,
-    pub(crate) ledger: Option<&'a Ledger>,
-    pub(crate) stop: &'a Stop,
-    pub(crate) told: Option<Told<'a>>,
 }
 
 /// Why a call has failed.
@@ -86,8 +82,12 @@ impl CallError {
         match self {
             Self::Start { .. } => true,
             Self::Exit { code, last, .. } => {
-                let is_foreign = || last.to_lowercase().contains("exec format error");
-                matches!(runner, Runner::Container { .. }) && (*code == NOT_RUN || is_foreign())
+                // Of another kind of machine, or beyond the limits of this one.
+                let is_unfit = || {
+                    let last = last.to_lowercase();
+                    last.contains("exec format error") || *code == 126 && last.contains("rlimit")
+                };
+                matches!(runner, Runner::Container { .. }) && (*code == NOT_RUN || is_unfit())
             }
             _ => false,
         }
@@ -99,8 +99,9 @@ impl Caller<'_> {
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value, CallError> {
         let say = self.told.map(|told| bounded(told, LOOK_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
-        let finished = self.run(call, Some(self.settings.most), (None, told)).await?;
-        let (what, last) = (call.what(), last_lines(&finished.stderr));
+        let run = self.run(call, Output::Answer(self.settings.most), (None, told)).await;
+        let finished = run.map_err(|failed| failed.error)?;
+        let (what, last) = (call.what(), last_lines(&finished.stderr, LOOK_LINES));
         let text = finished.stdout.trim();
         if text.is_empty() {
             return Err(CallError::Nothing { what, last });
@@ -117,11 +118,15 @@ impl Caller<'_> {
         })
     }
 
-    /// Calls a program for what it does. Returns what it has written.
-    pub(crate) async fn act(&self, call: &Call<'_>) -> Result<Finished, CallError> {
+    /// Calls a program for what it does. Returns what it has written, however it has ended: 1 MiB of
+    /// stdout and then of stderr, without what was in the middle if there was more.
+    pub(crate) async fn act(&self, call: &Call<'_>) -> (String, Result<(), CallError>) {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
-        self.run(call, None, (told, told)).await
+        match self.run(call, Output::Log, (told, told)).await {
+            Ok(finished) => (joined(&finished), Ok(())),
+            Err(Failed { error, output }) => (output, Err(error)),
+        }
     }
 
     /// Calls a program that goes on until it is told to stop; `event` is told of each line of its stdout.
@@ -129,73 +134,67 @@ impl Caller<'_> {
     pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
-        match self.run(call, None, (Some(event), told)).await {
+        match self.run(call, Output::Events, (Some(event), told)).await {
             Ok(finished) => CallError::Ended {
                 what: call.what(),
                 how: finished.end(),
-                last: last_lines(&finished.stderr),
+                last: last_lines(&finished.stderr, LOOK_LINES),
             },
-            Err(error) => error,
+            Err(failed) => failed.error,
         }
     }
 
     async fn run(
         &self,
         call: &Call<'_>,
-        most: Option<usize>,
+        wanted: Output,
         told: (Option<Told<'_>>, Option<Told<'_>>),
-    ) -> Result<Finished, CallError> {
-        let what = call.what();
+    ) -> Result<Finished, Failed> {
         let start = |source: BoxError| CallError::Start { what: call.what(), source };
+        if self.calls.is_over() {
+            return Err(CallError::Stopped { what: call.what(), last: String::new() }.into());
+        }
+        let _open = self.calls.begin(call.what());
         let container = match call.runner {
             Runner::Program(_) => None,
             Runner::Container { engine, .. } => {
-                // A plan makes no state folder.
-                let state = self.settings.state.as_deref().filter(|state| state.is_dir());
-                Some(Container::begin(engine, state).await.map_err(|err| start(err.into()))?)
+                let begun = Container::begin(engine, self.settings.record(), self.calls).await;
+                Some(begun.map_err(|err| start(err.into()))?)
             }
         };
-        let process = self.process(call, container.as_ref()).map_err(|err| start(err.into()))?;
-        let job = Job::new(process, call.timeout).with_children();
-        let job = match most {
-            Some(most) => job.at_most(most),
-            None => job,
-        };
-        let finished = match job.run(self.ledger, self.stop, told).await {
-            Ok(finished) => finished,
-            Err(error) => {
-                if let Some(container) = container {
-                    container.end().await;
-                }
-                return Err(match error {
-                    JobError::TimedOut { limit, output } => {
-                        CallError::TimedOut { what, limit, last: last_lines(&output) }
-                    }
-                    JobError::TooMuch { most, stderr } => {
-                        CallError::TooMuch { what, most, last: last_lines(&stderr) }
-                    }
-                    JobError::Stopped { output } => {
-                        CallError::Stopped { what, last: last_lines(&output) }
-                    }
-                    error => start(error.into()),
-                });
-            }
-        };
+        let limit = self.calls.write_limit().filter(|_| matches!(wanted, Output::Log));
+        let process = self.process(call, (container.as_ref(), limit));
+        let process = process.map_err(|err| start(err.into()))?;
+        let job = wanted.kept(Job::new(process, call.timeout).with_children());
+        let (stopper, stop) = Stop::pair();
+        let run = job.run(self.ledger, &stop, told);
+        let run = self.calls.stopping((&stopper, self.stop), run).await;
         if let Some(container) = container {
-            container.ended();
+            match run.as_ref().ok().and_then(|finished| finished.status.code()) {
+                Some(code) if code != NOT_RUN => container.ended(),
+                // Its client was ended, or has lost its engine: that says nothing of the container.
+                _ => container.end().await,
+            }
         }
-        let last = || last_lines(&finished.stderr);
-        match finished.status.code() {
-            Some(0) => Ok(finished),
-            Some(code) => Err(CallError::Exit { what, code, last: last() }),
-            None => Err(CallError::Ended { what, how: finished.end(), last: last() }),
+        let finished = run.map_err(|error| Failed::of(call, wanted, error))?;
+        if finished.status.success() {
+            return Ok(finished);
         }
+        let output = joined(&finished);
+        let said = if matches!(wanted, Output::Log) { &output } else { &finished.stderr };
+        let last = last_lines(said, wanted.last_lines());
+        let what = call.what();
+        let error = match finished.status.code() {
+            Some(code) => CallError::Exit { what, code, last },
+            None => CallError::Ended { what, how: finished.end(), last },
+        };
+        Err(Failed { error, output })
     }
 
     fn process(
         &self,
         call: &Call<'_>,
-        container: Option<&Container>,
+        (container, write_limit): (Option<&Container>, Option<u64>),
     ) -> Result<ProcessConfig, String> {
         let mut words: Vec<OsString> = Vec::new();
         match call.runner {
@@ -205,6 +204,9 @@ impl Caller<'_> {
             Runner::Container { engine, image } => {
                 words.extend(engine.iter().map(Into::into));
                 words.extend(self.run_words(call, container)?.into_iter().map(Into::into));
+                words.extend(
+                    write_limit.map(|limit| format!("--ulimit=fsize={limit}:{limit}").into()),
+                );
                 words.push(image.into());
             }
         }
@@ -215,6 +217,7 @@ impl Caller<'_> {
         process.input = serde_json::to_vec_pretty(call.input).map_err(|err| err.to_string())?;
         match call.runner {
             Runner::Program(_) => {
+                process.limits.extend(write_limit.map(|limit| (Limit::FileSize, Some(limit))));
                 process.environment.extend(call.mounts.iter().map(|mount| {
                     (variable(&mount.plug).into(), mount.from.clone().into_os_string())
                 }));
@@ -253,12 +256,85 @@ impl Caller<'_> {
         for (path, mode) in [(settings.conf.as_deref(), "ro"), (call.work, "rw")] {
             words.extend(path.map(|path| own(path, mode)).transpose()?);
         }
+        let state = settings.state.as_deref();
+        // Podman would copy into it what it hides.
+        let copy = if call.runner.is_podman() { ",notmpcopyup" } else { "" };
+        for folder in [Some(call.workspace), settings.conf.as_deref()].into_iter().flatten() {
+            // What a type may read holds the secrets of no other one.
+            let within = state.and_then(|state| within(state, folder));
+            words.extend(within.map(|state| format!("--tmpfs={}:size=64k{copy}", state.display())));
+        }
+        words.extend(call.work.map(|work| format!("--env=CRANKCASE_FOLDER={}", work.display())));
         for Mount { from, to, is_writable, .. } in call.mounts {
             words.push(volume(from, to, if *is_writable { "rw" } else { "ro" })?);
         }
         words.extend(call.entrypoint.map(|entrypoint| format!("--entrypoint={entrypoint}")));
         words.extend(settings.run_options.iter().cloned());
         Ok(words)
+    }
+}
+
+/// What is wanted of the output of a call.
+#[derive(Debug, Clone, Copy)]
+enum Output {
+    /// All of stdout, which is an answer of at most this many bytes.
+    Answer(usize),
+    /// Both streams, for people.
+    Log,
+    /// Each line of stdout, when it comes.
+    Events,
+}
+
+impl Output {
+    fn kept(self, job: Job) -> Job {
+        match self {
+            Self::Answer(most) => job.at_most(most),
+            Self::Log => job.kept(ACTION_KEPT.0, ACTION_KEPT.1),
+            Self::Events => job,
+        }
+    }
+
+    /// How many of the last lines an error shows.
+    fn last_lines(self) -> usize {
+        match self {
+            Self::Log => ACTION_LINES,
+            Self::Answer(_) | Self::Events => LOOK_LINES,
+        }
+    }
+}
+
+/// A call that has failed, and what it had written.
+#[derive(Debug)]
+struct Failed {
+    error: CallError,
+    output: String,
+}
+
+impl From<CallError> for Failed {
+    fn from(error: CallError) -> Self {
+        Self { error, output: String::new() }
+    }
+}
+
+impl Failed {
+    /// Returns the failure of a call that did not end by itself.
+    fn of(call: &Call<'_>, wanted: Output, error: JobError) -> Self {
+        let (what, lines) = (call.what(), wanted.last_lines());
+        match error {
+            JobError::TimedOut { limit, output } => {
+                let last = last_lines(&output, lines);
+                Self { error: CallError::TimedOut { what, limit, last }, output }
+            }
+            JobError::Stopped { output } => {
+                let last = last_lines(&output, lines);
+                Self { error: CallError::Stopped { what, last }, output }
+            }
+            JobError::TooMuch { most, stderr } => {
+                let last = last_lines(&stderr, lines);
+                CallError::TooMuch { what, most, last }.into()
+            }
+            error => CallError::Start { what, source: error.into() }.into(),
+        }
     }
 }
 
@@ -288,6 +364,12 @@ fn program(path: &Path, entrypoint: Option<&str>) -> PathBuf {
     }
 }
 
+/// Returns the path by which a folder that is there is found within another one, if it is.
+fn within(inner: &Path, outer: &Path) -> Option<PathBuf> {
+    let (real, real_outer) = (inner.canonicalize().ok()?, outer.canonicalize().ok()?);
+    Some(outer.join(real.strip_prefix(real_outer).ok()?))
+}
+
 fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
     let shown = from.display();
     match from.to_str().filter(|from| !from.contains(':') && !to.contains(':')) {
@@ -309,10 +391,16 @@ fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a 
     }
 }
 
-/// Says what a program wrote last to stderr, for the end of an error.
-fn last_lines(text: &str) -> String {
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let lines: Vec<_> = lines.map(|line| cut_after(line, LAST_LINE)).collect();
-    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+/// Returns both outputs, one after the other.
+fn joined(Finished { stdout, stderr, .. }: &Finished) -> String {
+    let end = if stdout.is_empty() || stdout.ends_with('\n') { "" } else { "\n" };
+    format!("{stdout}{end}{stderr}")
+}
+
+/// Says what a program wrote last, in at most so many lines, for the end of an error.
+fn last_lines(text: &str, most: usize) -> String {
+    let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(most);
+    let mut last: Vec<_> = lines.map(|line| cut_after(line, LAST_LINE)).collect();
+    last.reverse();
     if last.is_empty() { String::new() } else { format!("; it said last: {}", last.join(" / ")) }
 }

@@ -6,12 +6,16 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crankcase_resources::blocking;
 use crankcase_workers::{Folder, ProcessId};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
+use crate::calls::{Calls, OpenCall};
 use crate::engine::remove;
 
 /// The label of all containers, with the state folder of the agent that has started them.
@@ -23,6 +27,9 @@ const MOST: usize = 100_000;
 /// The largest record, in bytes.
 const LARGEST: u64 = 64 * 1024;
 
+/// How long a call waits for its container to be removed, which then goes on without it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// A container that is about to run, or runs. Dropped before it has [ended](Self::ended), it is removed
 /// a little later.
 #[derive(Debug)]
@@ -30,7 +37,8 @@ pub(crate) struct Container {
     engine: Vec<String>,
     pub(crate) name: String,
     record: Option<PathBuf>,
-    has_ended: bool,
+    /// Not there any more once it has ended, or is being removed.
+    open: Option<OpenCall>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,10 +63,14 @@ impl Record {
 
 impl Container {
     /// Names a container, and puts it on record in the state folder.
-    pub(crate) async fn begin(engine: &[String], state: Option<&Path>) -> Result<Self, String> {
+    pub(crate) async fn begin(
+        engine: &[String],
+        state: Option<&Path>,
+        calls: &Calls,
+    ) -> Result<Self, String> {
         let name = format!("crankcase-{:032x}", rand::random::<u128>());
-        let mut container =
-            Self { engine: engine.to_owned(), name, record: None, has_ended: false };
+        let open = Some(calls.begin(format!("the end of container {name}")));
+        let mut container = Self { engine: engine.to_owned(), name, record: None, open };
         let Some(folder) = state.map(records) else { return Ok(container) };
         let (name, engine) = (container.name.clone(), engine.to_owned());
         let noted = folder.clone();
@@ -76,35 +88,42 @@ impl Container {
 
     /// Says that it has ended by itself.
     pub(crate) fn ended(mut self) {
-        self.has_ended = true;
+        self.open = None;
         forget(self.record.as_deref());
     }
 
-    /// Removes it with all that runs in it: that its client was ended says nothing of it.
+    /// Removes it with all that runs in it: that its client was ended says nothing of it. It is waited for
+    /// with a limit, as an engine may not answer.
     pub(crate) async fn end(mut self) {
-        self.has_ended = true;
+        let removed = self.remove();
+        drop(timeout(PATIENCE, removed).await);
+    }
+
+    /// Removes it, unless it has ended. Returns what tells that this is done.
+    fn remove(&mut self) -> oneshot::Receiver<()> {
+        let (removed, told) = oneshot::channel();
+        let Some(open) = self.open.take() else { return told };
         let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
         let record = self.record.take();
-        if remove(&engine, &name).await {
-            forget(record.as_deref());
+        let remove = move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            if runtime.is_ok_and(|runtime| runtime.block_on(remove(&engine, &name))) {
+                forget(record.as_deref());
+            }
+            drop((open, removed));
+        };
+        // Whoever drops it cannot wait for an engine, and its runtime may be about to end.
+        let thread = std::thread::Builder::new().name("container end".to_owned()).spawn(remove);
+        if let Err(error) = thread {
+            tracing::warn!(%error, "a container is left to the next agent");
         }
+        told
     }
 }
 
 impl Drop for Container {
     fn drop(&mut self) {
-        if self.has_ended {
-            return;
-        }
-        let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
-        let record = self.record.take();
-        // Whoever drops it cannot wait for an engine, and its runtime may be about to end.
-        std::thread::spawn(move || {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            if runtime.is_ok_and(|runtime| runtime.block_on(remove(&engine, &name))) {
-                forget(record.as_deref());
-            }
-        });
+        drop(self.remove());
     }
 }
 

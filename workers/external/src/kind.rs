@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_resources::{AttributeError, Claimed, Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_workers::Secrets;
 use serde_json::Value;
 
 use crate::external_type::ExternalType;
@@ -36,11 +37,17 @@ impl Kind for ExternalKind {
     }
 
     fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
-        let said = self.0.known(resource);
-        let said = said.as_ref().and_then(|said| said.schema.as_ref());
+        let judged = self.judge(known);
+        let Some(said) = self.0.known(resource) else { return judged };
+        let Some(schema) = &said.schema else { return judged };
         let config = Value::Object(known.config.clone());
-        let errors = said.map(|schema| schema.errors(resource, (&config, known.unknown)));
-        Judged { errors: errors.unwrap_or_default(), ..self.judge(known) }
+        let mut errors = schema.errors(resource, (&config, known.unknown));
+        let secrets = Secrets::default();
+        said.init.hide(known.config, &secrets);
+        for error in &mut errors {
+            error.message = format!("{}{}", secrets.redact(&error.message), said.hint());
+        }
+        Judged { errors, ..judged }
     }
 
     fn can_reverse(&self) -> bool {

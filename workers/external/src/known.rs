@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use crankcase_engine::{Stop, WithCauses};
+use crankcase_resources::BoxError;
 use crankcase_workers::Ledger;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::cache::{identity, keep, recall};
-use crate::call::{Call, Caller};
+use crate::cache::{Kept, Question, identity};
+use crate::call::Call;
+use crate::calls::{Caller, Calls};
 use crate::containers::end_leftovers;
+use crate::load_record::{LoadRecord, end_left};
 use crate::messages::{Init, Wanted};
 use crate::plugs::{Mount, Plugs};
 use crate::schema::ConfigSchema;
@@ -27,21 +31,57 @@ pub(crate) struct Known {
     pub(crate) init: Init,
     pub(crate) schema: Option<Arc<ConfigSchema>>,
     pub(crate) mounts: Vec<Mount>,
+    /// Whether the type was not asked just now: it may have changed in a way that nobody sees.
+    pub(crate) is_kept: bool,
+}
+
+impl Known {
+    /// Returns an error with that hint.
+    pub(crate) fn explained(&self, error: BoxError) -> BoxError {
+        match self.hint() {
+            "" => error,
+            hint => format!("{}{hint}", WithCauses(&*error)).into(),
+        }
+    }
+
+    /// Returns what is said after an error that may come of an answer that is not right any more.
+    pub(crate) fn hint(&self) -> &'static str {
+        hint(self.is_kept)
+    }
+}
+
+fn hint(is_kept: bool) -> &'static str {
+    if is_kept {
+        "; how its type works was answered before, and is asked again with --refresh-types"
+    } else {
+        ""
+    }
 }
 
 /// What all kinds of a manifest share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
+    pub(crate) calls: Calls,
     pub(crate) plugs: Plugs,
+    /// What types have said to earlier loads.
+    kept: Arc<Kept>,
     /// Set once what a killed agent has left was ended.
     leftovers: OnceCell<()>,
     /// What types of protocol 1 have said, by their names: it is the same for all of their resources.
-    answers: Mutex<HashMap<String, Value>>,
+    answers: Mutex<HashMap<String, Answered>>,
     /// Their schemas, read.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
     /// The programs and images beside the types that are known to be there.
     others: Mutex<BTreeSet<Runner>>,
+}
+
+/// What a type has said of how it works.
+#[derive(Debug, Clone)]
+struct Answered {
+    answer: Value,
+    /// Whether that was before, and not to this load.
+    is_kept: bool,
 }
 
 /// Who asks a type how it works.
@@ -53,15 +93,41 @@ pub(crate) struct Asking<'a> {
     pub(crate) folder: &'a Path,
     /// The aliases of what the resource depends on, each with its type, if that is known.
     pub(crate) dependencies: Option<&'a [(String, String)]>,
-    pub(crate) ledger: Option<&'a Ledger>,
+    pub(crate) record: Record<'a>,
     pub(crate) stop: &'a Stop,
+    /// How long the answer may take, if the resource says so.
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Where a call is on record.
+#[derive(Clone, Copy)]
+pub(crate) enum Record<'a> {
+    /// With all that the resource runs.
+    Resource(Option<&'a Ledger>),
+    /// With what a load asks.
+    Load(&'a LoadRecord),
+}
+
+impl<'a> Record<'a> {
+    fn ledger(self) -> Option<&'a Ledger> {
+        match self {
+            Self::Resource(ledger) => ledger,
+            Self::Load(record) => record.ledger(),
+        }
+    }
 }
 
 impl Shared {
-    pub(crate) fn new(settings: Arc<Settings>, plugs: Plugs) -> Self {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        (calls, kept): (Calls, Arc<Kept>),
+        plugs: Plugs,
+    ) -> Self {
         Self {
             settings,
+            calls,
             plugs,
+            kept,
             leftovers: OnceCell::new(),
             answers: Mutex::default(),
             schemas: Mutex::default(),
@@ -73,6 +139,7 @@ impl Shared {
     pub(crate) async fn end_leftovers(&self) {
         let Some(state) = &self.settings.state else { return };
         let end = || async {
+            end_left(state).await;
             for container in end_leftovers(state).await {
                 tracing::warn!(container, "container was left behind");
             }
@@ -82,8 +149,8 @@ impl Shared {
 
     /// Asks a type how it works, unless that is known.
     pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Known, Unknown> {
-        let Asking { resource, kind, dependencies, .. } = asking;
-        let answer = self.answer(asking).await?;
+        let Asking { resource, kind, runner, folder, dependencies, .. } = asking;
+        let Answered { answer, is_kept } = self.answer(asking).await?;
         let init = Init::read(answer).map_err(|wrong| {
             Unknown::Type(vec![format!(
                 "protocol error: '{resource}' initialization result failed validation: {wrong}"
@@ -93,6 +160,10 @@ impl Shared {
             (Some(wanted), Some(given)) => judge_dependencies(resource, wanted, given),
             _ => Vec::new(),
         };
+        let wrong = wrong_references(&init, runner, (folder, &self.settings));
+        errors.extend(wrong.into_iter().map(|wrong| {
+            format!("protocol error: '{resource}' initialization result failed validation: {wrong}")
+        }));
         let mounts = self.plugs.give((resource, kind), &init.plugs);
         let mounts = mounts.unwrap_or_else(|wrong| {
             errors.extend(wrong);
@@ -106,8 +177,11 @@ impl Shared {
             None
         });
         match errors.is_empty() {
-            true => Ok(Known { init, schema, mounts }),
-            false => Err(Unknown::Type(errors)),
+            true => Ok(Known { init, schema, mounts, is_kept }),
+            false => {
+                let hint = hint(is_kept);
+                Err(Unknown::Type(errors.into_iter().map(|error| error + hint).collect()))
+            }
         }
     }
 
@@ -133,34 +207,52 @@ impl Shared {
     }
 
     /// Requires that a program or an image is there that is called beside a type, which is looked for once.
-    pub(crate) async fn require(&self, runner: &Runner, stop: &Stop) -> Result<(), Unknown> {
+    pub(crate) async fn require(
+        &self,
+        runner: &Runner,
+        (ledger, stop): (Option<&Ledger>, &Stop),
+    ) -> Result<(), Unknown> {
         if !self.others.lock().contains(runner) {
-            identity(runner, (&self.settings, stop)).await?;
+            identity(runner, &self.caller(ledger, stop)).await?;
             self.others.lock().insert(runner.clone());
         }
         Ok(())
     }
 
-    async fn answer(&self, asking: Asking<'_>) -> Result<Value, Unknown> {
-        let Asking { resource, kind, runner, folder, ledger, stop, .. } = asking;
+    /// Returns who calls, and is told nothing.
+    pub(crate) fn caller<'a>(&'a self, ledger: Option<&'a Ledger>, stop: &'a Stop) -> Caller<'a> {
+        Caller { settings: &self.settings, calls: &self.calls, ledger, stop, told: None }
+    }
+
+    async fn answer(&self, asking: Asking<'_>) -> Result<Answered, Unknown> {
+        let Asking { resource, kind, runner, folder, record, stop, timeout, .. } = asking;
         let said = self.answers.lock().get(kind).cloned();
-        if let Some(answer) = said {
-            return Ok(answer);
+        if let Some(said) = said {
+            return Ok(said);
         }
         let settings = &*self.settings;
         let (input, of_all) =
             (self.input((resource, kind), folder), self.input(("", kind), folder));
-        let identity = identity(runner, (settings, stop)).await?;
-        let cache = settings.cache.as_deref();
-        if let Some(answer) = recall(cache, &identity, &of_all) {
-            self.answers.lock().insert(kind.to_owned(), answer.clone());
-            return Ok(answer);
+        // What is only read needs no record.
+        let ledger = match runner {
+            Runner::Program(_) => None,
+            Runner::Container { .. } => record.ledger(),
+        };
+        let identity = identity(runner, &self.caller(ledger, stop)).await?;
+        let of_all = Question { runner, identity: &identity, input: &of_all };
+        let of_one = Question { input: &input, ..of_all };
+        if let Some(answer) = self.kept.recall(settings, of_all).await {
+            let said = Answered { answer, is_kept: true };
+            self.answers.lock().insert(kind.to_owned(), said.clone());
+            return Ok(said);
         }
-        if let Some(answer) = recall(cache, &identity, &input) {
-            return Ok(answer);
+        if let Some(answer) = self.kept.recall(settings, of_one).await {
+            return Ok(Answered { answer, is_kept: true });
         }
+        #[expect(clippy::disallowed_methods, reason = "it is compared with the times of files")]
+        let began = SystemTime::now();
         let say = |line: &str| tracing::info!(resource, line, "a type said");
-        let caller = Caller { settings, ledger, stop, told: Some(&say) };
+        let caller = Caller { told: Some(&say), ..self.caller(record.ledger(), stop) };
         let call = Call {
             resource,
             phase: "init",
@@ -172,7 +264,7 @@ impl Shared {
             work: None,
             mounts: &[],
             has_network: true,
-            timeout: settings.look_timeout,
+            timeout: timeout.map_or(settings.look_timeout, |it| it.min(settings.look_timeout)),
         };
         let answer = caller.ask(&call).await.map_err(|error| {
             let text = WithCauses(&error).to_string();
@@ -182,16 +274,17 @@ impl Shared {
                 Unknown::Type(vec![text])
             }
         })?;
+        let said = Answered { answer, is_kept: false };
         // An answer that is wrong may be another one next time.
-        match Init::read(answer.clone()) {
+        match Init::read(said.answer.clone()) {
             Ok(init) if init.is_v1 => {
-                keep(cache, (&identity, &of_all), &answer);
-                self.answers.lock().insert(kind.to_owned(), answer.clone());
+                self.kept.keep(settings, (of_all, began), &said.answer).await;
+                self.answers.lock().insert(kind.to_owned(), said.clone());
             }
-            Ok(_) => keep(cache, (&identity, &input), &answer),
+            Ok(_) => self.kept.keep(settings, (of_one, began), &said.answer).await,
             Err(_) => {}
         }
-        Ok(answer)
+        Ok(said)
     }
 
     /// Returns what every call of a type is told of its resource by protocol 0.
@@ -199,6 +292,28 @@ impl Shared {
         let Settings { version, is_verbose, .. } = &*self.settings;
         v0::input(who, (version, *is_verbose), &folder.to_string_lossy())
     }
+}
+
+/// Says which images an answer names wrongly, and which places in a container.
+fn wrong_references(
+    init: &Init,
+    runner: &Runner,
+    (folder, settings): (&Path, &Settings),
+) -> Vec<String> {
+    let calls = init.named_calls().filter_map(|(name, call)| {
+        let image = call.image.as_deref()?;
+        let wrong = runner.of_call(image, folder, settings).err()?;
+        Some(format!("{name}: the image \"{image}\": {wrong}"))
+    });
+    let is_container = matches!(runner, Runner::Container { .. });
+    let plugs = init.plugs.iter().filter(|(_, plug)| {
+        is_container && (!plug.path.starts_with('/') || plug.path.contains(':'))
+    });
+    let plugs = plugs.map(|(name, plug)| {
+        let path = &plug.path;
+        format!("plug '{name}': \"{path}\" is no absolute path without a : in it")
+    });
+    calls.chain(plugs).collect()
 }
 
 /// Says which dependencies a type does not want, or lacks.

@@ -10,11 +10,13 @@
 
 mod cache;
 mod call;
+mod calls;
 mod containers;
 mod engine;
 mod external_type;
 mod kind;
 mod known;
+mod load_record;
 mod messages;
 mod plugs;
 mod prepared;
@@ -30,6 +32,7 @@ mod v0;
 mod v1;
 mod waking;
 
+pub use calls::Calls;
 pub use protocol::protocol;
 pub use settings::{Pull, Settings};
 pub use source::External;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crankcase_resources::Difference;
+use crankcase_resources::{Difference, add_secret};
+use crankcase_workers::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -52,8 +53,26 @@ pub(crate) struct Init {
     pub(crate) has_network: bool,
     /// How long a look and an action may take, if it says so.
     pub(crate) timeouts: (Option<Duration>, Option<Duration>),
+    /// The files that this answer depends on besides the program, if it says so.
+    pub(crate) depends_on_files: Option<Vec<String>>,
     /// JSON pointers to what is secret in configs and in states.
     pub(crate) sensitive: (Vec<String>, Vec<String>),
+}
+
+impl Init {
+    /// Takes what is sensitive in a config for secrets.
+    pub(crate) fn hide(&self, config: &Map<String, Value>, secrets: &Secrets) {
+        hide(config, &self.sensitive.0, secrets);
+    }
+
+    /// Returns all calls, by their names in the answer.
+    pub(crate) fn named_calls(&self) -> impl Iterator<Item = (&'static str, &CallSpec)> {
+        let Calls { check, delete, reverse, watch } = &self.calls;
+        let check = (if self.is_v1 { "calls.check" } else { "state_action" }, check);
+        let others = [("calls.delete", delete), ("calls.reverse", reverse), ("calls.watch", watch)];
+        let others = others.into_iter().filter_map(|(name, call)| Some((name, call.as_ref()?)));
+        std::iter::once(check).chain(others)
+    }
 }
 
 /// A resource that one of a type depends on.
@@ -100,6 +119,24 @@ pub(crate) struct Answer {
 pub(crate) enum State {
     Valid(Map<String, Value>),
     Stale(Stale),
+}
+
+impl State {
+    /// Takes what is sensitive in it, by the type's first answer, for secrets.
+    pub(crate) fn hide(&self, init: &Init, secrets: &Secrets) {
+        let states: Vec<_> = match self {
+            Self::Valid(state) => vec![state],
+            Self::Stale(Stale { now, planned, .. }) => now.iter().chain(planned).collect(),
+        };
+        states.into_iter().for_each(|state| hide(state, &init.sensitive.1, secrets));
+    }
+}
+
+fn hide(values: &Map<String, Value>, pointers: &[String], secrets: &Secrets) {
+    let values = Value::Object(values.clone());
+    for value in pointers.iter().filter_map(|pointer| values.pointer(pointer)) {
+        add_secret(value, secrets);
+    }
 }
 
 /// How a resource is that is not as declared.

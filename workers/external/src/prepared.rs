@@ -9,10 +9,10 @@ use crankcase_workers::{Ledger, Secrets};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
-use crate::call::{Call, Caller};
-use crate::known::Known;
+use crate::call::Call;
+use crate::calls::Caller;
+use crate::known::{Known, Shared};
 use crate::messages::CallSpec;
-use crate::settings::Settings;
 use crate::type_name::Runner;
 use crate::waking::Signal;
 
@@ -60,7 +60,7 @@ impl Prepared {
 pub(crate) struct Watched {
     pub(crate) resource: String,
     pub(crate) input: Value,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) stop: Stop,
     pub(crate) secrets: Secrets,
@@ -77,12 +77,8 @@ impl Watched {
         };
         // If there is no room, a signal is there already.
         let event = |_: &str| drop(signals.try_send(Ok(())));
-        let caller = Caller {
-            settings: &self.settings,
-            ledger: self.ledger.as_ref(),
-            stop: &self.stop,
-            told: Some(&say),
-        };
+        let caller = self.shared.caller(self.ledger.as_ref(), &self.stop);
+        let caller = Caller { told: Some(&say), ..caller };
         let call = self.prepared.call(resource, ("watch", &self.input), FOR_EVER);
         let ended = tokio::select! {
             biased;

@@ -8,12 +8,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_resources::{
     Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Unfinished, Unit,
-    Watch, add_secret, blocking,
+    Watch, blocking,
 };
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
 
-use crate::call::{CallError, Caller};
+use crate::call::CallError;
+use crate::calls::Caller;
 use crate::external_type::ExternalType;
 use crate::known::Known;
 use crate::messages::{ActionSpec, Answer, CallSpec, Stale, State};
@@ -37,46 +38,12 @@ const DELETED: &str = "$deleted";
 #[async_trait]
 impl Unit for External {
     async fn check(&self, context: &Context) -> Result<Found, BoxError> {
-        let known = self.kind.ask(context).await?;
-        self.judge(&known, context)?;
-        let input = self.input("check", &known, context);
-        let say = |line: &str| context.log(line);
-        let caller = self.caller(context, Some(&say));
-        let prepared = self.prepare(&known.init.calls.check, &known, context).await?;
-        let phase = if known.init.is_v1 { "check" } else { "state" };
-        let call = prepared.call(context.name(), (phase, &input), self.look_timeout(&known));
-        let answer = caller.ask(&call).await?;
-        let resource = context.name();
-        let answer = Answer::read(answer, known.init.is_v1).map_err(|wrong| {
-            format!("protocol error: '{resource}' state result failed validation: {wrong}")
-        })?;
-        for warning in &answer.warnings {
-            tracing::warn!(resource, "{}", context.secrets().redact(warning));
-        }
-        let memory = context.memory::<Memory>();
-        memory.wake_after(answer.requeue_after);
-        self.hide(&known, &answer.state, context);
-        let amiss = match (answer.state, self.is_deleted()) {
-            (State::Stale(Stale { now: None, .. }), true) => {
-                return Ok(Found::Valid(Map::new().into()));
-            }
-            (State::Valid(state), false) => return Ok(Found::Valid(Value::Object(state))),
-            (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
-                *memory.stale.lock() = now.clone();
-                let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
-                amiss.action(delete(&known)?)
-            }
-            (State::Stale(stale), false) => {
-                *memory.stale.lock() = stale.now.clone().unwrap_or_default();
-                self.amiss(stale, &known)?
-            }
-        };
-        memory.wanted.lock().clone_from(&amiss.actions);
-        Ok(Found::Stale(amiss))
+        let known = self.known(context).await?;
+        self.look(&known, context).await.map_err(|error| known.explained(error))
     }
 
     async fn act(&self, action: &Action, context: &Context) -> Result<(), Unfinished> {
-        let known = self.kind.ask(context).await?;
+        let known = self.known(context).await?;
         let mut input = self.input(&action.name, &known, context);
         let memory = context.memory::<Memory>();
         if !memory.wanted.lock().contains(action) {
@@ -92,26 +59,24 @@ impl Unit for External {
         let prepared = self.prepare(&spec, &known, context).await?;
         let timeout = known.init.timeouts.1.unwrap_or(self.kind.settings().action_timeout);
         let call = prepared.call(context.name(), (&action.name, &input), timeout);
-        match caller.act(&call).await {
-            Ok(finished) => {
-                context.log(&finished.stdout);
-                context.log(&finished.stderr);
-                Ok(())
-            }
+        let (output, ended) = caller.act(&call).await;
+        context.log(&output);
+        match ended {
+            Ok(()) => Ok(()),
             Err(CallError::Stopped { .. }) => Err(Unfinished::Interrupted),
             Err(error) => Err(error.into()),
         }
     }
 
     async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
-        let known = self.kind.ask(context).await?;
+        let known = self.known(context).await?;
         let Some(spec) = &known.init.calls.reverse else { return Ok(None) };
         let input = self.input("reverse", &known, context);
         let say = |line: &str| context.log(line);
         let caller = self.caller(context, Some(&say));
         let prepared = self.prepare(spec, &known, context).await?;
         let call = prepared.call(context.name(), ("reverse", &input), self.look_timeout(&known));
-        let answer = caller.ask(&call).await?;
+        let answer = caller.ask(&call).await.map_err(|error| known.explained(error.into()))?;
         let resource = context.name();
         match answer.get("config") {
             Some(Value::Object(config)) => Ok(Some(config.clone())),
@@ -128,7 +93,7 @@ impl Unit for External {
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
-        let known = self.kind.ask(context).await?;
+        let known = self.known(context).await?;
         if !known.init.is_v1 {
             return Ok(Watch::never());
         }
@@ -137,7 +102,7 @@ impl Unit for External {
             let watch = Watched {
                 resource: context.name().to_owned(),
                 input: self.input("watch", &known, context),
-                settings: Arc::clone(self.kind.settings()),
+                shared: Arc::clone(&self.kind.shared),
                 ledger: context.ledger().cloned(),
                 stop: context.stop().clone(),
                 secrets: context.secrets().clone(),
@@ -161,6 +126,53 @@ fn delete(known: &Known) -> Result<Action, String> {
 impl External {
     pub(crate) fn new(kind: Arc<ExternalType>, config: Config) -> Self {
         Self { kind, config }
+    }
+
+    /// Returns how the type works for the resource. What the type says is secret in the config is hidden from
+    /// here on: before anything is sent to it, or said of it.
+    async fn known(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
+        let known = self.kind.ask(context).await?;
+        known.init.hide(&self.config, context.secrets());
+        Ok(known)
+    }
+
+    /// Looks at the resource.
+    async fn look(&self, known: &Arc<Known>, context: &Context) -> Result<Found, BoxError> {
+        self.judge(known, context)?;
+        let input = self.input("check", known, context);
+        let say = |line: &str| context.log(line);
+        let caller = self.caller(context, Some(&say));
+        let prepared = self.prepare(&known.init.calls.check, known, context).await?;
+        let phase = if known.init.is_v1 { "check" } else { "state" };
+        let call = prepared.call(context.name(), (phase, &input), self.look_timeout(known));
+        let answer = caller.ask(&call).await?;
+        let resource = context.name();
+        let answer = Answer::read(answer, known.init.is_v1).map_err(|wrong| {
+            format!("protocol error: '{resource}' state result failed validation: {wrong}")
+        })?;
+        for warning in &answer.warnings {
+            tracing::warn!(resource, "{}", context.secrets().redact(warning));
+        }
+        let memory = context.memory::<Memory>();
+        memory.wake_after(answer.requeue_after);
+        answer.state.hide(&known.init, context.secrets());
+        let amiss = match (answer.state, self.is_deleted()) {
+            (State::Stale(Stale { now: None, .. }), true) => {
+                return Ok(Found::Valid(Map::new().into()));
+            }
+            (State::Valid(state), false) => return Ok(Found::Valid(Value::Object(state))),
+            (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
+                *memory.stale.lock() = now.clone();
+                let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
+                amiss.action(delete(known)?)
+            }
+            (State::Stale(stale), false) => {
+                *memory.stale.lock() = stale.now.clone().unwrap_or_default();
+                self.amiss(stale, known, context)?
+            }
+        };
+        memory.wanted.lock().clone_from(&amiss.actions);
+        Ok(Found::Stale(amiss))
     }
 
     fn input(&self, call: &str, known: &Known, context: &Context) -> Value {
@@ -192,27 +204,8 @@ impl External {
         known.init.timeouts.0.unwrap_or(self.kind.settings().look_timeout)
     }
 
-    /// Takes what the type says is secret for secrets.
-    fn hide(&self, known: &Known, state: &State, context: &Context) {
-        let (of_configs, of_states) = &known.init.sensitive;
-        let hide = |values: &Map<String, Value>, pointers: &[String]| {
-            let values = Value::Object(values.clone());
-            for value in pointers.iter().filter_map(|pointer| values.pointer(pointer)) {
-                add_secret(value, context.secrets());
-            }
-        };
-        hide(&self.config, of_configs);
-        match state {
-            State::Valid(state) => hide(state, of_states),
-            State::Stale(Stale { now, planned, .. }) => {
-                now.iter().chain(planned).for_each(|state| hide(state, of_states));
-            }
-        }
-    }
-
     fn caller<'a>(&'a self, context: &'a Context, told: Option<Told<'a>>) -> Caller<'a> {
-        let settings = self.kind.settings();
-        Caller { settings, ledger: context.ledger(), stop: context.stop(), told }
+        Caller { told, ..self.kind.shared.caller(context.ledger(), context.stop()) }
     }
 
     /// Judges the config as a whole.
@@ -244,23 +237,28 @@ impl External {
 
     async fn runner(&self, spec: &CallSpec, context: &Context) -> Result<Runner, String> {
         let Some(image) = &spec.image else { return Ok(self.kind.runner.clone()) };
-        let settings = self.kind.settings();
-        let named = |wrong| format!("protocol error: the image \"{image}\": {wrong}");
-        let runner = match Runner::parse(image, context.folder(), settings).map_err(named)? {
-            Some(runner) => runner,
-            // A bare name is that of an image here, and not of a kind.
-            None => Runner::image(image, settings).map_err(named)?,
-        };
+        let runner = self.called(image, context)?;
         if runner != self.kind.runner {
-            let found = self.kind.shared.require(&runner, context.stop()).await;
+            let who = (context.ledger(), context.stop());
+            let found = self.kind.shared.require(&runner, who).await;
             found.map_err(|error| error.to_string())?;
         }
         Ok(runner)
     }
 
+    /// Returns what runs an image that a call names.
+    fn called(&self, image: &str, context: &Context) -> Result<Runner, String> {
+        let runner = self.kind.runner.of_call(image, context.folder(), self.kind.settings());
+        runner.map_err(|wrong| format!("protocol error: the image \"{image}\": {wrong}"))
+    }
+
     /// Returns what differs, as far as the type has told it, and what would mend it.
-    fn amiss(&self, stale: Stale, known: &Known) -> Result<Amiss, String> {
+    fn amiss(&self, stale: Stale, known: &Known, context: &Context) -> Result<Amiss, String> {
         let Stale { now, mut differences, planned, is_replaced, actions } = stale;
+        // Before the first of them is done.
+        for image in actions.iter().filter_map(|action| action.call.image.as_deref()) {
+            self.called(image, context)?;
+        }
         if differences.is_empty() {
             differences = match &now {
                 None => vec![Difference::new("state", "absent".into(), "exists".into())],

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// How external types are run.
@@ -23,12 +23,17 @@ pub struct Settings {
     /// The state folder of the agent: no plug may hold it, and it has the names of the containers that
     /// run, so that the next agent can end what a killed one has left. Default none.
     pub state: Option<PathBuf>,
-    /// The folder for answers that a program of the same content would give again. It is made, but not the
-    /// one that it is in. Default none.
+    /// Whether the state folder is made where there is none, for the record of what runs. It is for those
+    /// who will hold it anyway. Default false: then nothing is on record without a state folder.
+    pub makes_state: bool,
+    /// The folder for answers that images, and programs that say which files their answers depend on, would
+    /// give again. It is made, but not the one that it is in. Default none.
     pub cache: Option<PathBuf>,
-    /// How long a call may take that looks at something. Default 5 minutes.
+    /// Whether each type is asked again how it works, once, whatever is in that folder. Default false.
+    pub is_fresh: bool,
+    /// How long a call may take that looks at something, or asks how a type works. Default 5 minutes.
     pub look_timeout: Duration,
-    /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for both.
+    /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for all of them.
     pub action_timeout: Duration,
     /// How long an engine may take to say what images it has. Default 1 minute.
     pub engine_timeout: Duration,
@@ -54,6 +59,14 @@ pub enum Pull {
     Never,
 }
 
+impl Settings {
+    /// Returns the state folder, if something may be on record in it.
+    pub(crate) fn record(&self) -> Option<&Path> {
+        let state = self.state.as_deref();
+        state.filter(|state| self.makes_state || state.is_dir())
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -65,7 +78,9 @@ impl Default for Settings {
             is_verbose: false,
             conf: None,
             state: None,
+            makes_state: false,
             cache: None,
+            is_fresh: false,
             look_timeout: Duration::from_secs(5 * 60),
             action_timeout: Duration::from_secs(60 * 60),
             engine_timeout: Duration::from_secs(60),

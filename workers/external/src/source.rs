@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,9 +8,12 @@ use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::cache::Kept;
+use crate::calls::Calls;
 use crate::external_type::ExternalType;
 use crate::kind::ExternalKind;
-use crate::known::{Asking, Known, Shared};
+use crate::known::{Asking, Known, Record, Shared};
+use crate::load_record::LoadRecord;
 use crate::plugs::Plugs;
 use crate::settings::Settings;
 use crate::type_name::Runner;
@@ -43,12 +46,21 @@ use crate::unknown::Unknown;
 #[derive(Debug, Clone)]
 pub struct External {
     settings: Arc<Settings>,
+    calls: Calls,
+    kept: Arc<Kept>,
 }
 
 impl External {
     /// Returns what makes kinds with these settings.
     pub fn new(settings: Settings) -> Self {
-        Self { settings: Arc::new(settings) }
+        Self { settings: Arc::new(settings), calls: Calls::default(), kept: Arc::default() }
+    }
+
+    /// Sets where its calls are noted while they are under way, and by what they are ended. By default
+    /// nobody but their callers ends them.
+    #[must_use]
+    pub fn with_calls(self, calls: Calls) -> Self {
+        Self { calls, ..self }
     }
 }
 
@@ -66,7 +78,11 @@ impl KindSource for External {
         if !errors.is_empty() {
             return MadeKinds::new(Vec::new(), errors);
         }
-        let shared = Arc::new(Shared::new(Arc::clone(&self.settings), plugs));
+        let shared = Arc::new(Shared::new(
+            Arc::clone(&self.settings),
+            (self.calls.clone(), Arc::clone(&self.kept)),
+            plugs,
+        ));
         let mut kinds: BTreeMap<&str, Arc<ExternalType>> = BTreeMap::new();
         let mut errors = Vec::new();
         for (at, WantedKind { kind, folder, .. }) in wanted.resources.iter().enumerate() {
@@ -115,49 +131,71 @@ impl KindSource for External {
     }
 }
 
-/// Asks the types of all resources how they work, several at a time: first for one resource of each type,
-/// as a type of protocol 1 says the same of all.
+/// Asks the types of all resources how they work, several at a time: each first for one resource, as a type
+/// of protocol 1 says the same of all.
 async fn ask_all(
     shared: &Arc<Shared>,
     kinds: &BTreeMap<&str, Arc<ExternalType>>,
     wanted: &Wishes,
 ) -> Asked {
-    let mut seen = BTreeSet::new();
-    let all = 0..wanted.resources.len();
-    let (first, others) = all.partition(|at| seen.insert(&wanted.resources[*at].kind));
-    let mut asked = ask_some(shared, kinds, (wanted, first)).await;
-    asked.extend(ask_some(shared, kinds, (wanted, others)).await);
-    asked
+    let mut of_kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, wish) in wanted.resources.iter().enumerate() {
+        of_kinds.entry(&wish.kind).or_default().push(at);
+    }
+    let load = Arc::new(Load {
+        shared: Arc::clone(shared),
+        record: LoadRecord::new(shared.settings.record()),
+        free: Semaphore::new(shared.settings.parallel.max(1)),
+    });
+    let mut asking = JoinSet::new();
+    for (kind, which) in of_kinds {
+        let Some(kind) = kinds.get(kind) else { continue };
+        let wishes = which.into_iter().map(|at| (at, wanted.resources[at].clone()));
+        asking.spawn(Arc::clone(&load).ask_kind(kind.runner.clone(), wishes.collect()));
+    }
+    asking.join_all().await.into_iter().flatten().collect()
 }
 
-async fn ask_some(
-    shared: &Arc<Shared>,
-    kinds: &BTreeMap<&str, Arc<ExternalType>>,
-    (wanted, which): (&Wishes, Vec<usize>),
-) -> Asked {
-    let free = Arc::new(Semaphore::new(shared.settings.parallel.max(1)));
-    let mut asking = JoinSet::new();
-    for at in which {
-        let wish = wanted.resources[at].clone();
-        let Some(kind) = kinds.get(wish.kind.as_str()) else { continue };
-        let (shared, runner, free) = (Arc::clone(shared), kind.runner.clone(), Arc::clone(&free));
-        asking.spawn(async move {
-            let _free = free.acquire().await;
-            let (_stopper, stop) = Stop::pair();
-            let WantedKind { kind, resource, folder, dependencies, .. } = &wish;
-            let asking = Asking {
-                resource,
-                kind,
-                runner: &runner,
-                folder,
-                dependencies: Some(dependencies),
-                ledger: None,
-                stop: &stop,
-            };
-            (at, shared.ask(asking).await)
-        });
+/// What the calls of one load share.
+#[derive(Debug)]
+struct Load {
+    shared: Arc<Shared>,
+    record: LoadRecord,
+    /// How many more may be asked.
+    free: Semaphore,
+}
+
+impl Load {
+    /// Asks one type for its resources, each with its position.
+    async fn ask_kind(self: Arc<Self>, runner: Runner, wishes: Vec<(usize, WantedKind)>) -> Asked {
+        let mut wishes = wishes.into_iter();
+        let Some((at, first)) = wishes.next() else { return Vec::new() };
+        let mut asked = vec![(at, self.ask(&runner, &first).await)];
+        let mut asking = JoinSet::new();
+        for (at, wish) in wishes {
+            let (load, runner) = (Arc::clone(&self), runner.clone());
+            asking.spawn(async move { (at, load.ask(&runner, &wish).await) });
+        }
+        asked.extend(asking.join_all().await);
+        asked
     }
-    asking.join_all().await
+
+    async fn ask(&self, runner: &Runner, wish: &WantedKind) -> Result<Known, Unknown> {
+        let _free = self.free.acquire().await;
+        let (_stopper, stop) = Stop::pair();
+        let WantedKind { kind, resource, folder, dependencies, timeout, .. } = wish;
+        let asking = Asking {
+            resource,
+            kind,
+            runner,
+            folder,
+            dependencies: Some(dependencies),
+            record: Record::Load(&self.record),
+            stop: &stop,
+            timeout: *timeout,
+        };
+        self.shared.ask(asking).await
+    }
 }
 
 /// What the types of resources have said, by the resources' positions.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::reference;
 use crate::settings::Settings;
 
+/// What stands before a colon and says what runs the rest.
+const PREFIXES: [&str; 3] = ["program", "docker", "podman"];
+
 /// The images that came with Deployster: without a tag they have its version.
 const ORIGINAL: &str = "kfirz/deployster-";
 
@@ -37,9 +40,30 @@ impl Runner {
         Self::container((engine, image), settings).map(Some)
     }
 
-    /// Reads the name of an image that the configured engine runs.
-    pub(crate) fn image(image: &str, settings: &Settings) -> Result<Self, String> {
-        Self::container((settings.engine.clone(), image), settings)
+    /// Reads the image that a call of this type names. A type's engine has its images, so it runs all that
+    /// name none; a bare name is that of an image here, and not of a kind.
+    pub(crate) fn of_call(
+        &self,
+        image: &str,
+        folder: &Path,
+        settings: &Settings,
+    ) -> Result<Self, String> {
+        let named = image.split_once(':').filter(|(prefix, _)| PREFIXES.contains(prefix));
+        let read = match (named, self) {
+            (Some(_), _) => Self::parse(image, folder, settings)?,
+            (None, Self::Container { engine, .. }) => {
+                Some(Self::container((engine.clone(), image), settings)?)
+            }
+            (None, Self::Program(_)) => {
+                Some(Self::container((settings.engine.clone(), image), settings)?)
+            }
+        };
+        read.ok_or_else(|| "it names no program".to_owned())
+    }
+
+    /// Returns whether podman runs it.
+    pub(crate) fn is_podman(&self) -> bool {
+        matches!(self, Self::Container { engine, .. } if is_named(&engine[0], "podman"))
     }
 
     fn container(
@@ -100,5 +124,27 @@ mod tests {
         for wrong in ["program:", "docker:", "docker:-v", "a//b", "x:y z"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn the_engine_of_a_type_runs_the_images_of_its_calls() -> Result<(), String> {
+        let of_podman = parse("podman:acme/disk:1")?.ok_or("it is none")?;
+        let of_program = parse("program:./disk")?.ok_or("it is none")?;
+        let settings = Settings::default();
+        let call =
+            |own: &Runner, image: &str| own.of_call(image, Path::new("/site"), &settings).map(Some);
+
+        for image in ["acme/slack:2", "busybox:1", "busybox"] {
+            assert_eq!(call(&of_podman, image), container("podman", image), "{image}");
+            assert_eq!(call(&of_program, image), container("docker", image), "{image}");
+        }
+        assert_eq!(call(&of_podman, "docker:acme/slack"), container("docker", "acme/slack"));
+        assert_eq!(call(&of_program, "podman:acme/slack"), container("podman", "acme/slack"));
+        let program = Ok(Some(Runner::Program("/site/x".into())));
+        assert_eq!(call(&of_podman, "program:./x"), program);
+        for wrong in ["", "program:", "docker:-v", "a//b", "-v"] {
+            assert!(call(&of_podman, wrong).is_err(), "{wrong}");
+        }
+        Ok(())
     }
 }

@@ -79,6 +79,7 @@ pub(crate) fn read_init(answer: Value) -> Result<Init, String> {
         calls: Calls { check: init.state_action, ..Calls::default() },
         has_network: true,
         timeouts: (None, None),
+        depends_on_files: None,
         sensitive: (Vec::new(), Vec::new()),
     })
 }

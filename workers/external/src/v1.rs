@@ -12,6 +12,9 @@ use crate::messages::{
     status,
 };
 
+/// How many files an answer may depend on.
+const MOST_FILES: usize = 1_000;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct InitResult {
@@ -31,6 +34,8 @@ struct InitResult {
     timeouts: Timeouts,
     #[serde(default)]
     sensitive: Sensitive,
+    #[serde(default)]
+    depends_on_files: Option<Vec<String>>,
     calls: CallSpecs,
 }
 
@@ -129,6 +134,12 @@ pub(crate) fn read_init(answer: Value) -> Result<Init, String> {
             return Err(format!("sensitive: \"{pointer}\" is no JSON pointer; it begins with /"));
         }
     }
+    let files = init.depends_on_files.iter().flatten();
+    if files.clone().count() > MOST_FILES || files.clone().any(String::is_empty) {
+        return Err(format!(
+            "depends_on_files: it has at most {MOST_FILES} paths, none of them empty"
+        ));
+    }
     let Timeouts { check, action } = init.timeouts;
     Ok(Init {
         is_v1: true,
@@ -139,6 +150,7 @@ pub(crate) fn read_init(answer: Value) -> Result<Init, String> {
         calls,
         has_network: init.network,
         timeouts: (duration("timeouts.check", check)?, duration("timeouts.action", action)?),
+        depends_on_files: init.depends_on_files,
         sensitive: (init.sensitive.config, init.sensitive.state),
     })
 }
@@ -219,7 +231,7 @@ mod tests {
     fn a_type_says_how_it_works() -> Result<(), String> {
         let all = json!({"summary": "a disk", "config_schema": {}, "network": true,
             "dependencies": {"net": {"type": "acme/net", "optional": true}, "any": {}},
-            "plugs": {"key": {"path": "/key"}}, "timeouts": {"check": "30s", "action": "10m"},
+            "depends_on_files": ["disk.py"], "plugs": {"key": {"path": "/key"}}, "timeouts": {"check": "30s", "action": "10m"},
             "sensitive": {"config": ["/password"], "state": ["/token"]},
             "calls": {"check": {"args": ["check"]}, "delete": {"args": ["delete"]},
                       "reverse": {"args": ["reverse"]}, "watch": {"args": ["watch"]}}});
@@ -242,6 +254,7 @@ mod tests {
             "timeouts.check: \"soon\" is no duration",
         );
         refused(init(&json!({"sensitive": {"config": ["x"]}})), "\"x\" is no JSON pointer");
+        refused(init(&json!({"depends_on_files": [""]})), "depends_on_files: it has at most 1000");
         let reverse = json!({"calls": {"check": {"args": ["c"]}, "reverse": {"args": ["r"]}}});
         refused(init(&reverse), "calls.delete has to be there too");
 

@@ -6,6 +6,7 @@ use crankcase_resources::Value;
 use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_workers::read_file;
 
+use crate::command::interrupts::Interrupts;
 use crate::exit::ExitError;
 use crate::external_args::ExternalArgs;
 use crate::global::Global;
@@ -36,14 +37,34 @@ pub(crate) struct Args {
 
 /// What came of it.
 #[derive(Debug, serde::Serialize)]
-struct Tried<'a> {
+struct Tried {
     #[serde(rename = "type")]
-    name: &'a str,
+    name: String,
     /// What it does that no type may.
     wrong: Vec<String>,
 }
 
-pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
+    let tried = interrupts.unless(move || tried(&asked, &args)).await.transpose()?;
+    let Some(tried) = tried else { return Ok(exit::INTERRUPTED) };
+    print::data(global.output, &tried, |tried, out| {
+        for wrong in &tried.wrong {
+            for (at, line) in wrong.trim_end().lines().enumerate() {
+                let indent = if at == 0 { "" } else { "    " };
+                writeln!(out, "{indent}{}", print::one_line(line))?;
+            }
+        }
+        match tried.wrong.len() {
+            0 => writeln!(out, "{} is as it should be", tried.name),
+            count => writeln!(out, "{}: {count} things are wrong", tried.name),
+        }
+    })?;
+    Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
+}
+
+/// Tries a type. Blocks for it.
+fn tried(global: &Global, args: &Args) -> anyhow::Result<Tried> {
     let shown = args.config.display();
     let text = read_file(&args.config, MOST)?;
     let config: Value =
@@ -58,20 +79,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let sample = Sample::new(&name, &shown.to_string(), config).of_process();
     let checked = Conformance::new(kinds).sample(sample).graphs(args.sites).check();
     let wrong = checked.err().map(|wrong| wrong.iter().map(str::to_owned).collect());
-    let tried = Tried { name: &name, wrong: wrong.unwrap_or_default() };
-    print::data(global.output, &tried, |tried, out| {
-        for wrong in &tried.wrong {
-            for (at, line) in wrong.trim_end().lines().enumerate() {
-                let indent = if at == 0 { "" } else { "    " };
-                writeln!(out, "{indent}{}", print::one_line(line))?;
-            }
-        }
-        match tried.wrong.len() {
-            0 => writeln!(out, "{} is as it should be", tried.name),
-            count => writeln!(out, "{}: {count} things are wrong", tried.name),
-        }
-    })?;
-    Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
+    Ok(Tried { name, wrong: wrong.unwrap_or_default() })
 }
 
 /// Returns a config with a folder in its texts.

@@ -1,4 +1,12 @@
 //! Tests of the public API.
+
+mod kept;
+mod loading;
+mod output;
+mod references;
+mod sensitive;
+mod world;
+
 use std::error::Error;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,151 @@
+//! The calls that are under way, and who makes them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
+
+use crankcase_engine::{Stop, Stopper};
+use crankcase_workers::{Ledger, Told};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::settings::Settings;
+
+/// The calls of types that are under way, and their end. Cheap to clone; clones are the same.
+///
+/// A process that makes calls [ends](Self::end) them before it ends itself, and waits for that: a
+/// program or a container of a type would run on.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_external::{Calls, External, Settings};
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let calls = Calls::default();
+/// let external = External::new(Settings::default()).with_calls(calls.clone());
+/// // Load a site, and apply it.
+/// calls.end();
+/// calls.ended().await;
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Calls {
+    stopper: Stopper,
+    stop: Stop,
+    open: Arc<watch::Sender<Open>>,
+    /// How many bytes an action may write to a file.
+    written: Arc<Mutex<Option<u64>>>,
+}
+
+/// What is under way, in the order in which it has begun.
+#[derive(Debug, Default)]
+struct Open {
+    calls: BTreeMap<u64, String>,
+    next: u64,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let (stopper, stop) = Stop::pair();
+        Self { stopper, stop, open: Arc::default(), written: Arc::default() }
+    }
+}
+
+impl fmt::Debug for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Calls").field(&self.open()).finish()
+    }
+}
+
+impl Calls {
+    /// Tells all calls to stop, those under way and those to come. Returns at once.
+    pub fn end(&self) {
+        self.stopper.stop();
+    }
+
+    /// Waits until no call is under way, and no container of an earlier one.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    pub async fn ended(&self) {
+        let mut open = self.open.subscribe();
+        // The sender is this one's.
+        drop(open.wait_for(|open| open.calls.is_empty()).await);
+    }
+
+    /// Returns what is under way, in words.
+    pub fn open(&self) -> Vec<String> {
+        self.open.borrow().calls.values().cloned().collect()
+    }
+
+    /// Sets how many bytes each action that begins from now on may write to a file; `None`, the default, is
+    /// no limit but the system's. A program that writes more gets the signal XFSZ, or an error: so a test
+    /// of a type sees what is left when it is killed while it writes.
+    pub fn limit_writes(&self, bytes: Option<u64>) {
+        *self.written.lock() = bytes;
+    }
+
+    /// Returns that limit.
+    pub(crate) fn write_limit(&self) -> Option<u64> {
+        *self.written.lock()
+    }
+
+    /// Returns whether all calls are told to stop.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop.is_stopped()
+    }
+
+    /// Notes a call until what is returned is dropped.
+    pub(crate) fn begin(&self, what: String) -> OpenCall {
+        let mut id = 0;
+        self.open.send_modify(|open| {
+            id = open.next;
+            open.next += 1;
+            open.calls.insert(id, what);
+        });
+        OpenCall { id, open: Arc::clone(&self.open) }
+    }
+
+    /// Does work to its end. Tells it to stop when its caller is told so, or all calls are.
+    pub(crate) async fn stopping<F: Future>(
+        &self,
+        (stopper, caller): (&Stopper, &Stop),
+        work: F,
+    ) -> F::Output {
+        let mut work = pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = caller.wait() => {}
+            () = self.stop.wait() => {}
+        }
+        stopper.stop();
+        work.await
+    }
+}
+
+/// Who calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) calls: &'a Calls,
+    pub(crate) ledger: Option<&'a Ledger>,
+    pub(crate) stop: &'a Stop,
+    pub(crate) told: Option<Told<'a>>,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct OpenCall {
+    id: u64,
+    open: Arc<watch::Sender<Open>>,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        self.open.send_modify(|open| drop(open.calls.remove(&self.id)));
+    }
+}

@@ -1,0 +1,105 @@
+//! The record of what is asked while a manifest is loaded, before an agent holds the state folder.
+//!
+//! Each load has a folder of its own with the name of its process, so that loads and an agent may work at
+//! the same time. The agent that holds the state folder ends what loads have left that were killed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crankcase_resources::{BoxError, blocking};
+use crankcase_workers::{Folder, Ledger, ProcessId, end_leftovers};
+
+/// How many folders are looked at.
+const MOST: usize = 100_000;
+
+/// Makes the folders of one process differ.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// The record of one load. When it is dropped, its folder is removed if nothing is left in it.
+#[derive(Debug)]
+pub(crate) struct LoadRecord {
+    /// The state folder, if there may be a record in it.
+    state: Option<PathBuf>,
+    /// Made at the first call; none if that cannot be.
+    made: OnceLock<Option<(PathBuf, Ledger)>>,
+}
+
+impl LoadRecord {
+    /// Returns the record of a load, in this state folder.
+    pub(crate) fn new(state: Option<&Path>) -> Self {
+        Self { state: state.map(Path::to_owned), made: OnceLock::new() }
+    }
+
+    /// Returns where calls are noted, if they can be: a plan may be made by a user who may not write there.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        let made = self.made.get_or_init(|| {
+            let make = |state| {
+                make(state).inspect_err(|error| {
+                    tracing::debug!(error, "what is asked at load is not on record");
+                })
+            };
+            self.state.as_deref().and_then(|state| make(state).ok())
+        });
+        made.as_ref().map(|(_, ledger)| ledger)
+    }
+}
+
+impl Drop for LoadRecord {
+    fn drop(&mut self) {
+        if let Some((folder, _)) = self.made.get().and_then(Option::as_ref) {
+            // What is not gone yet stays on record, and the folder with it.
+            let _not_empty = fs::remove_dir(folder);
+        }
+    }
+}
+
+fn make(state: &Path) -> Result<(PathBuf, Ledger), BoxError> {
+    let ProcessId { pid, start_time, .. } = ProcessId::of_self()?;
+    let count = NEXT.fetch_add(1, Ordering::Relaxed);
+    let folder = records(state).join(format!("{pid}-{start_time}-{count}"));
+    Folder::make(&folder)?.make_private()?;
+    let ledger = Ledger::new(&folder);
+    Ok((folder, ledger))
+}
+
+/// Ends what loads have left that were killed.
+pub(crate) async fn end_left(state: &Path) {
+    let folder = records(state);
+    let dead = blocking(move || dead(&folder).map_err(BoxError::from)).await;
+    let dead = dead.unwrap_or_else(|error| {
+        tracing::warn!(error, "cannot look for programs that loads have left behind");
+        Vec::new()
+    });
+    for folder in dead {
+        match end_leftovers(&folder).await {
+            Ok(_) => drop(fs::remove_dir(&folder)),
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(error, "cannot end what a load has left behind");
+            }
+        }
+    }
+}
+
+/// Returns the folders of loads whose process has ended.
+fn dead(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = match Folder::open(folder).and_then(|opened| opened.names(MOST)) {
+        Err(error) if error.is_missing() => return Ok(Vec::new()),
+        names => names.map_err(io::Error::other)?,
+    };
+    let dead = names.into_iter().filter(|name| {
+        let mut numbers = name.to_str().unwrap_or_default().split('-');
+        let pid = numbers.next().and_then(|pid| pid.parse().ok());
+        let start_time = numbers.next().and_then(|time| time.parse().ok());
+        let process = pid.zip(start_time).map(|(pid, time)| ProcessId::new(pid, time));
+        process.is_some_and(|process| !process.is_alive())
+    });
+    Ok(dead.map(|name| folder.join(name)).collect())
+}
+
+fn records(state: &Path) -> PathBuf {
+    state.join("asking")
+}

@@ -1,0 +1,146 @@
+//! What ends while types are asked how they work.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crankcase_external::{Calls, External, Settings};
+use crankcase_resources::{Culprit, Kinds, WantedKind, Wishes};
+
+use crate::world::{TestResult, World, fifo, program};
+
+/// A type that says its pid when it is asked, and does not answer.
+const HANGS: &str = "#!/bin/sh\necho $$ > up; exec sleep 1000\n";
+
+const SITE: &str = "resources: {r1: {type: \"program:./it\"}}\n";
+
+/// Returns whether a process is there.
+fn is_alive(pid: &str) -> bool {
+    Path::new("/proc").join(pid.trim()).exists()
+}
+
+#[test]
+fn a_type_is_asked_for_as_long_as_its_resource_says() -> TestResult {
+    let world = World::new(&SITE.replace("it\"", "it\", meta: {timeout: 1s}"), HANGS)?;
+
+    let loaded = world.files().load();
+
+    let error = loaded.err().ok_or("it was loaded")?.to_string();
+    assert!(error.contains("init of 'r1'"), "{error}");
+    assert!(error.contains("took longer than 1s and was ended"), "{error}");
+    assert!(!is_alive(&fs::read_to_string(world.path("up"))?));
+    Ok(())
+}
+
+#[test]
+fn calls_that_are_told_to_end_leave_nothing_and_no_other_begins() -> TestResult {
+    let (calls, settings) = (Calls::default(), Settings::default());
+    let external = External::new(settings).with_calls(calls.clone());
+    let world = World::with(SITE, HANGS, external)?;
+    fifo(&world.path("up"))?;
+    let files = world.files();
+
+    let loading = thread::spawn(move || files.load().err().map(|error| error.to_string()));
+    let pid = fs::read_to_string(world.path("up"))?;
+    let (open, was_alive) = (calls.open(), is_alive(&pid));
+    calls.end();
+    let error = loading.join().map_err(|_| "the load panicked")?.ok_or("it was loaded")?;
+    let next = world.files().load().err().ok_or("it was loaded")?.to_string();
+
+    let shown = world.path("it").display().to_string();
+    assert_eq!((open, was_alive), (vec![format!("init of 'r1' ({shown})")], true));
+    for error in [error, next] {
+        assert!(error.contains("init of 'r1'") && error.contains("was told to stop"), "{error}");
+    }
+    assert_eq!((calls.open(), is_alive(&pid)), (Vec::<String>::new(), false));
+    Ok(())
+}
+
+#[test]
+fn what_a_load_asks_is_on_record_from_the_first_call_on() -> TestResult {
+    let (calls, mut settings) = (Calls::default(), Settings::default());
+    let folder = tempfile::tempdir()?;
+    let state = folder.path().join("state");
+    (settings.state, settings.makes_state) = (Some(state.clone()), true);
+    let external = External::new(settings).with_calls(calls.clone());
+    let world = World::with(SITE, HANGS, external)?;
+    fifo(&world.path("up"))?;
+    let files = world.files();
+
+    let loading = thread::spawn(move || files.load().is_err());
+    let pid = fs::read_to_string(world.path("up"))?;
+    let loads: Vec<_> = fs::read_dir(state.join("asking"))?.collect::<Result<_, _>>()?;
+    let records = fs::read_dir(loads[0].path())?.filter_map(|it| Some(it.ok()?.path()));
+    // Its pid may just be written.
+    let records: Vec<_> = records.filter(|it| it.extension() == Some("process".as_ref())).collect();
+    let record = fs::read_to_string(&records[0])?;
+    calls.end();
+    let has_failed = loading.join().map_err(|_| "the load panicked")?;
+
+    assert_eq!((loads.len(), records.len(), has_failed), (1, 1, true));
+    assert!(record.contains("\"name\":\"init of r1\""), "{record}");
+    assert!(!is_alive(&pid));
+    assert_eq!(fs::read_dir(state.join("asking"))?.count(), 0);
+    Ok(())
+}
+
+#[test]
+fn a_type_that_hangs_holds_up_no_other_one() -> TestResult {
+    let (calls, settings) = (Calls::default(), Settings::default());
+    let external = External::new(settings).with_calls(calls.clone());
+    let site = "resources:
+  r1: {type: \"program:./it\"}
+  r2: {type: \"program:./other\"}
+  r3: {type: \"program:./other\"}
+";
+    let world = World::with(site, HANGS, external)?;
+    let other = "#!/bin/sh\necho $$ > said; echo '{\"state_action\": {\"args\": [\"state\"]}}'\n";
+    program(&world.path("other"), other)?;
+    fifo(&world.path("up"))?;
+    fifo(&world.path("said"))?;
+    let files = world.files();
+
+    let loading = thread::spawn(move || files.load().err().map(|error| error.to_string()));
+    let pid = fs::read_to_string(world.path("up"))?;
+    // Both others answer while it hangs.
+    let said = [fs::read_to_string(world.path("said"))?, fs::read_to_string(world.path("said"))?];
+    let was_alive = is_alive(&pid);
+    calls.end();
+    let error = loading.join().map_err(|_| "the load panicked")?.ok_or("it was loaded")?;
+
+    assert!(was_alive && said[0] != said[1], "{said:?}");
+    assert!(error.contains("'r1'") && !error.contains("'r2'"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn an_engine_that_does_not_answer_is_not_waited_for_at_the_end() -> TestResult {
+    let (calls, mut settings) = (Calls::default(), Settings::default());
+    let folder = tempfile::tempdir()?;
+    let engine = folder.path().join("engine");
+    let up = folder.path().join("up");
+    program(&engine, &format!("#!/bin/sh\necho $$ > {}; exec sleep 1000\n", up.display()))?;
+    fifo(&up)?;
+    settings.engine = vec![engine.display().to_string()];
+    settings.engine_timeout = Duration::from_secs(1000);
+    let external = External::new(settings).with_calls(calls.clone());
+    let mut kinds = Kinds::default().from_source(Arc::new(external));
+    let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
+    let wishes = Wishes::new(vec![wanted], Vec::new());
+
+    let asking = thread::spawn(move || kinds.make(&wishes));
+    let pid = fs::read_to_string(&up)?;
+    let open = calls.open();
+    calls.end();
+    let errors = asking.join().map_err(|_| "the load panicked")?;
+
+    let inspect = format!("{} image inspect --format {{{{.Id}}}} acme/it:1", engine.display());
+    assert_eq!(open, [inspect]);
+    let expected =
+        format!("cannot run {}: it was ended because it was told to stop", engine.display());
+    assert_eq!(errors, [(Culprit::Machine(0), expected)]);
+    assert!(!is_alive(&pid));
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! What a type says is sensitive in configs, before its first good look.
+
+use crate::world::{TestResult, World};
+
+const SECRET: &str = "hunter2-hunter2";
+
+/// A type whose look, or action, does this with the secret of its config.
+fn telling(check: &str, act: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+secret=$(sed -n 's/^ *"password": "\(.*\)",\{{0,1\}}$/\1/p')
+case ${{1-init}} in
+init) echo '{{"protocol": 1, "sensitive": {{"config": ["/login/password"]}},
+  "config_schema": {{"properties": {{"login": {{"properties": {{"password": {{"type": "string", "maxLength": 20}}}}}}}}}},
+  "calls": {{"check": {{"args": ["check"]}}}}}}' ;;
+check) {check} ;;
+act) {act} ;;
+esac
+"#
+    )
+}
+
+fn site(secret: &str) -> String {
+    format!(
+        "resources: {{r1: {{type: \"program:./it\", config: {{login: {{password: {secret}}}}}}}}}\n"
+    )
+}
+
+#[tokio::test]
+async fn a_secret_is_hidden_whatever_a_look_or_an_action_says() -> TestResult {
+    let stale = r#"echo '{"status": "STALE", "actions": [{"name": "a", "args": ["act"]}]}'"#;
+    for (check, act) in [
+        ("echo no $secret >&2; exit 1", ""),
+        ("echo {broken $secret", ""),
+        ("echo $secret", ""),
+        (r#"echo '{"status": "VALID", "state": {}, "x'$secret'": 1}'"#, ""),
+        (r#"echo '{"status": "'$secret'"}'"#, ""),
+        (r#"printf '\377 %s' $secret"#, ""),
+        ("echo $secret >&2; kill -9 $$", ""),
+        (stale, "echo got $secret; echo and $secret >&2; exit 3"),
+        (stale, "echo got $secret"),
+    ] {
+        let world = World::new(&site(SECRET), &telling(check, act))?;
+
+        let (account, events) = world.apply().await?;
+
+        let shown = format!("{account}{}", serde_json::to_string(&(&account, &events))?);
+        assert_eq!(account.failures(), 1, "{check}: {shown}");
+        assert!(!shown.contains(SECRET), "{check}: {shown}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_secret_that_breaks_the_schema_is_in_no_message() -> TestResult {
+    let secret = "hunter2-hunter2-hunter2";
+    let world = World::new(&site(secret), &telling("exit 1", ""))?;
+
+    let error = world.files().load().err().ok_or("it was loaded")?;
+
+    let shown: Vec<_> = error.problems().iter().map(|problem| problem.message.clone()).collect();
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(shown[0].contains("is longer than 20"), "{shown:?}");
+    assert!(!shown[0].contains(secret), "{shown:?}");
+    Ok(())
+}
