@@ -50,7 +50,7 @@ check)
            \"actions\": [{\"name\": \"create\", \"args\": [\"write\"]}]}"
   fi ;;
 write) [ ! -e "$path" ] || [ "$(cat "$path" | cut -d ' ' -f 2)" = "$zone" ] || exit 9
-  printf '%s' "$size $zone" > "$path" ;;
+  printf '%s' "$size $zone" > "$path.new"; mv "$path.new" "$path" ;;
 delete) rm "$path" ;;
 reverse)
   if [ -e "$path" ]; then
@@ -308,15 +308,25 @@ async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
     program(&machine, "disk", &quiet)?;
     program(&machine, "lazy", &quiet.replace("write) ", "write) exit; "))?;
     program(&machine, "mute", "#!/bin/sh\n")?;
+    let in_place = quiet.replace("> \"$path.new\"; mv \"$path.new\" \"$path\"", "> \"$path\"");
+    program(&machine, "torn", &in_place)?;
+    let stamped = quiet.replace("write) ", "write) date +%s%N > \"$path.stamp\"; ");
+    let stamped = stamped.replace("rm \"$path\"", "rm -f \"$path.stamp\" \"$path\"");
+    program(&machine, "stamped", &stamped)?;
     machine.write("config.yaml", "path: FOLDER/disk\nsize: 1gb\nzone: west\n")?;
-    let test = async |name: &str| {
-        machine.run(&["types", "test", name, "--config", "config.yaml", "--sites", "1"]).await
+    let test_with = async |name: &str, words: &[&str]| {
+        let all = ["types", "test", name, "--config", "config.yaml", "--sites", "1"];
+        machine.run(&[&all[..], words].concat()).await
     };
+    let test = async |name: &str| test_with(name, &[]).await;
 
     let good = test("program:./disk").await?;
     let lazy = test("program:./lazy").await?;
     let mute = test("program:./mute").await?;
     let none = test("disk").await?;
+    let torn = test("program:./torn").await?;
+    let stamped = test("program:./stamped").await?;
+    let allowed = test_with("program:./stamped", &["--volatile", "disk.stamp"]).await?;
     let shown = machine.run(&["types", "program:./disk"]).await?;
 
     assert_eq!(
@@ -329,6 +339,17 @@ async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
     assert_eq!(mute.code, Some(65), "{mute:?}");
     assert!(mute.stderr.contains("command did not provide any JSON back!"), "{mute:?}");
     assert_eq!(none.code, Some(65), "{none:?}");
+    for limit in [0, 1, 4, 7] {
+        let expected = format!(
+            "killed in action 1 when it has written {limit} bytes, it leaves what was neither before nor is to be: "
+        );
+        let line = torn.stdout.lines().find(|line| line.contains(&expected));
+        assert!(line.is_some_and(|line| line.ends_with("/world/disk")), "{limit}: {torn:?}");
+    }
+    let expected = "its actions and apply do not leave the same, or not each time: ";
+    let line = stamped.stdout.lines().find(|line| line.contains(expected));
+    assert!(line.is_some_and(|line| line.ends_with("/world/disk.stamp")), "{stamped:?}");
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
     let expected =
         "program:@/disk: a disk\n\nconfig, as a JSON Schema:\n{\n  \"type\": \"object\",\n";
     assert!(shown.stdout.starts_with(expected), "{shown:?}");

@@ -44,7 +44,9 @@ pub(crate) async fn follow(page: &str) -> TestResult {
                 // What an engine says while it makes an image is its own business.
                 let shown = if command.contains("build-image") { String::new() } else { shown };
                 // How far a command has come is said only on a slow machine.
-                let is_progress = |line: &&str| line.contains(" done, at work on ");
+                let is_progress = |line: &&str| {
+                    line.contains(" done, at work on ") || line.starts_with("load: waits for ")
+                };
                 let shown: String =
                     shown.split_inclusive('\n').filter(|line| !is_progress(line)).collect();
                 assert_eq!(shown.replace(home, HOME), printed, "{command}");

@@ -6,6 +6,7 @@ use crankcase_resources::Value;
 use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_workers::read_file;
 
+use crate::calls::calls;
 use crate::command::interrupts::Interrupts;
 use crate::exit::ExitError;
 use crate::external_args::ExternalArgs;
@@ -28,6 +29,10 @@ pub(crate) struct Args {
     /// that is new and empty for each of the checks. The resource is made, changed and removed many times
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+    /// What differs each time, such as a time: an attribute of the state, or a path in FOLDER with all that is below
+    /// it; may be given again
+    #[arg(long, value_name = "NAME")]
+    volatile: Vec<String>,
     /// How many random sites of several such resources are tried
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     sites: u64,
@@ -77,6 +82,8 @@ fn tried(global: &Global, args: &Args) -> anyhow::Result<Tried> {
     };
     let config = move |folder: &Path| filled(&config, &folder.to_string_lossy());
     let sample = Sample::new(&name, &shown.to_string(), config).of_process();
+    let sample = sample.limited_by(|bytes| calls().limit_writes(bytes));
+    let sample = args.volatile.iter().fold(sample, |sample, name| sample.volatile(name));
     let checked = Conformance::new(kinds).sample(sample).graphs(args.sites).check();
     let wrong = checked.err().map(|wrong| wrong.iter().map(str::to_owned).collect());
     Ok(Tried { name, wrong: wrong.unwrap_or_default() })
