@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     leftovers: OnceCell<()>,
     /// What types of protocol 1 have said, by their names: it is the same for all of their resources.
     answers: Mutex<HashMap<String, Answered>>,
-    /// Their schemas, read.
+    /// The schemas of all types that were read, by their texts.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
     /// The programs and images beside the types that are known to be there.
     others: Mutex<BTreeSet<Runner>>,
@@ -185,14 +185,15 @@ impl Shared {
         }
     }
 
-    /// Reads the schema of a type; of one of protocol 1 once for all of its resources.
+    /// Reads the schema of a type, once for all resources that have the same.
     fn schema(
         &self,
         (resource, kind): (&str, &str),
         init: &Init,
     ) -> Result<Option<Arc<ConfigSchema>>, String> {
         let Some(schema) = &init.config_schema else { return Ok(None) };
-        let read = init.is_v1.then(|| self.schemas.lock().get(kind).cloned()).flatten();
+        let text = schema.to_string();
+        let read = self.schemas.lock().get(&text).cloned();
         if read.is_some() {
             return Ok(read);
         }
@@ -200,9 +201,7 @@ impl Shared {
         if let Some(warning) = &schema.warning {
             tracing::warn!(resource, kind, "its config_schema: {warning}");
         }
-        if init.is_v1 {
-            self.schemas.lock().insert(kind.to_owned(), Arc::clone(&schema));
-        }
+        self.schemas.lock().insert(text, Arc::clone(&schema));
         Ok(Some(schema))
     }
 

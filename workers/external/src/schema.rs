@@ -7,12 +7,30 @@ use crankcase_workers::read_pointer_segment;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
+use crate::schema::graph::Graph;
+use crate::schema::pattern::Patterns;
+use crate::schema::steps::{Steps, TooMany};
+
+mod graph;
+mod pattern;
+mod steps;
+
 /// The largest schema, in bytes of JSON, and how deep it may be.
 const LARGEST: usize = 1024 * 1024;
 const DEEPEST: usize = 64;
 
+/// How many steps it may take to judge a config: less than a second. Steps are counted before, as if each
+/// alternative were tried to its end.
+const MOST_STEPS: usize = 2_000_000;
+
+/// How many steps it may take to tell all that is wrong: each may leave an error until the last is taken.
+const MOST_TOLD: usize = 100_000;
+
 /// How often a regular expression may go back in one text.
-const BACKTRACKS: usize = 100_000;
+const BACKTRACKS: usize = 20_000;
+
+/// The stack of the thread that reads a schema, in bytes. Its parts may be 1,000 levels deep.
+const STACK: usize = 32 * 1024 * 1024;
 
 /// How many errors of one config are told.
 const MOST: usize = 20;
@@ -21,6 +39,7 @@ const MOST: usize = 20;
 #[derive(Debug)]
 pub(crate) struct ConfigSchema {
     validator: Validator,
+    graph: Graph,
     /// What was noticed while it was read.
     pub(crate) warning: Option<String>,
 }
@@ -31,7 +50,7 @@ impl ConfigSchema {
     ///
     /// # Errors
     ///
-    /// When it is none, refers to something elsewhere, or is too large or deep.
+    /// When it is none, refers to something elsewhere, or is too large, too deep or too much work.
     pub(crate) fn read(schema: &Value) -> Result<Self, String> {
         let size = schema.to_string().len();
         if size > LARGEST {
@@ -40,21 +59,15 @@ impl ConfigSchema {
         if is_deeper(schema, DEEPEST) {
             return Err(format!("it is more than {DEEPEST} levels deep"));
         }
-        if schema.get("$schema").is_some() {
-            let validator = build(schema, None)?;
-            return Ok(Self { validator, warning: None });
-        }
-        let first = match build(schema, Some(Draft::Draft202012)) {
-            Ok(validator) => return Ok(Self { validator, warning: None }),
-            Err(error) => error,
-        };
-        for (draft, name) in [(Draft::Draft7, "Draft 7"), (Draft::Draft4, "Draft 4")] {
-            if let Ok(validator) = build(schema, Some(draft)) {
-                let warning = format!("it is read as {name}, for as 2020-12 it is wrong: {first}");
-                return Ok(Self { validator, warning: Some(warning) });
-            }
-        }
-        Err(first)
+        let patterns = Patterns::of(schema)?;
+        let graph = Graph::of(schema, &patterns)?;
+        let (validator, warning) = std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new().stack_size(STACK);
+            let reading = reading.spawn_scoped(scope, || read(schema, &patterns));
+            let reading = reading.map_err(|error| format!("it cannot be read: {error}"))?;
+            reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        Ok(Self { validator, graph, warning })
     }
 
     /// Returns what is wrong with a config, whatever becomes known of the attributes that are not known
@@ -64,6 +77,26 @@ impl ConfigSchema {
         resource: &str,
         (config, unknown): (&Value, &BTreeSet<String>),
     ) -> Vec<AttributeError> {
+        let whole = |wrong: &str| {
+            let message = format!("illegal config for '{resource}.config': {wrong}");
+            vec![AttributeError::new("config", message)]
+        };
+        match Steps::of(&self.graph, config, MOST_STEPS) {
+            Err(TooMany) => {
+                let wrong = format!(
+                    "its config_schema takes more than {MOST_STEPS} steps to judge it, or too many levels"
+                );
+                return whole(&wrong);
+            }
+            Ok(steps) if steps > MOST_TOLD => {
+                // What is not known yet may still make it right.
+                let is_right = !unknown.is_empty() || self.validator.is_valid(config);
+                let wrong =
+                    "it does not match its config_schema, which is too much work to say where";
+                return if is_right { Vec::new() } else { whole(wrong) };
+            }
+            Ok(_) => {}
+        }
         let errors = self.validator.iter_errors(config).filter_map(|error| {
             let path = error.instance_path().to_string();
             let attribute = path.split('/').nth(1).unwrap_or_default();
@@ -81,14 +114,34 @@ impl ConfigSchema {
     }
 }
 
-fn build(schema: &Value, draft: Option<Draft>) -> Result<Validator, String> {
+/// Reads a schema as the first draft that it can be of; returns what was noticed meanwhile.
+fn read(schema: &Value, patterns: &Patterns) -> Result<(Validator, Option<String>), String> {
+    let build = |draft| build(schema, draft, patterns);
+    if schema.get("$schema").is_some() {
+        return Ok((build(None)?, None));
+    }
+    let first = match build(Some(Draft::Draft202012)) {
+        Ok(validator) => return Ok((validator, None)),
+        Err(error) => error,
+    };
+    for (draft, name) in [(Draft::Draft7, "Draft 7"), (Draft::Draft4, "Draft 4")] {
+        if let Ok(validator) = build(Some(draft)) {
+            let warning = format!("it is read as {name}, for as 2020-12 it is wrong: {first}");
+            return Ok((validator, Some(warning)));
+        }
+    }
+    Err(first)
+}
+
+fn build(schema: &Value, draft: Option<Draft>, patterns: &Patterns) -> Result<Validator, String> {
     let options = jsonschema::options();
     let options = match draft {
         Some(draft) => options.with_draft(draft),
         None => options,
     };
-    let patterns = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
-    let options = options.offline().with_pattern_options(patterns);
+    let limits = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS);
+    let limits = limits.size_limit(patterns.most).dfa_size_limit(patterns.cache);
+    let options = options.offline().with_pattern_options(limits);
     options.build(schema).map_err(|error| shown(&error.to_string()))
 }
 
@@ -209,15 +262,158 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_schema_ends() {
-        let circle = json!({"$ref": "#"});
-        let pattern = json!({"properties": {"a": {"pattern": "^(a+)+$"}}});
+    fn a_regular_expression_that_goes_back_ends() {
+        let pattern = json!({"properties": {"a": {"pattern": "^(?!b)(a+)+$"}}});
 
-        let _unless_refused = ConfigSchema::read(&circle)
-            .map(|schema| schema.errors("r1", (&json!({}), &BTreeSet::new())).len());
         let text = "a".repeat(100) + "b";
         let found = errors(&pattern, &json!({"a": text}), &[]);
 
         assert_eq!(found.len(), 1, "{found:?}");
+    }
+
+    /// Returns a schema whose parts each stand in the next one twice, in this way.
+    fn doubled(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
+        let mut defs = json!({"d0": {"const": 1}});
+        for level in 1..=levels {
+            defs[format!("d{level}")] = twice(json!({"$ref": format!("#/$defs/d{}", level - 1)}));
+        }
+        json!({"$defs": defs, "$ref": format!("#/$defs/d{levels}")})
+    }
+
+    #[test]
+    fn alternatives_that_double_are_refused_before_they_are_tried() {
+        let ways: [fn(Value) -> Value; 4] = [
+            |it| json!({"anyOf": [it, it]}),
+            |it| json!({"oneOf": [it, it, false]}),
+            |it| json!({"allOf": [it, {"not": it}]}),
+            |it| json!({"if": it, "then": it, "dependentSchemas": {"a": it}}),
+        ];
+        for twice in ways {
+            let few = errors(&doubled(4, twice), &json!({"a": 2}), &[]);
+            let many = errors(&doubled(28, twice), &json!({"a": 2}), &[]);
+            let later = errors(&doubled(28, twice), &json!({"a": null}), &["a"]);
+
+            assert!(!few.iter().any(|error| error.contains("steps")), "{few:?}");
+            for many in [many, later] {
+                assert!(
+                    many.len() == 1 && many[0].contains("takes more than 2000000 steps"),
+                    "{many:?}"
+                );
+            }
+        }
+        // Where nothing of it is applied, it may stand there.
+        let aside = json!({"properties": {"other": doubled(28, |it| json!({"anyOf": [it, it]}))}});
+        let aside = aside.to_string().replace("#/$defs", "#/properties/other/$defs");
+        let aside = serde_json::from_str(&aside).unwrap_or_default();
+        assert_eq!(errors(&aside, &json!({"a": 2}), &[]), [""; 0]);
+    }
+
+    #[test]
+    fn what_refers_to_itself_is_taken_unless_that_has_no_end() {
+        let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"},
+            "value": {"type": "integer"}}, "additionalProperties": false});
+        let mut config = json!({"value": 1});
+        for _ in 0..50 {
+            config = json!({"left": config, "right": {"value": "x"}});
+        }
+
+        let found = errors(&tree, &config, &[]);
+
+        assert_eq!(found.len(), 20, "{found:?}");
+        for circle in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}),
+            json!({"$defs": {"a": {"$anchor": "x", "anyOf": [{"$ref": "#x"}]}}, "$ref": "#x"}),
+            json!({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"$ref": "#/definitions/a"}}, "properties": {"p": {"$ref": "#/definitions/a"}}}),
+        ] {
+            let error = ConfigSchema::read(&circle).err().unwrap_or_default();
+            assert!(error.contains("refers to itself without end"), "{circle}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_tree_of_references_is_refused_before_it_is_read() {
+        let mut defs = json!({"d0": true});
+        for level in 1..=6_000 {
+            defs[format!("d{level}")] =
+                json!({"properties": {"a": {"$ref": format!("#/$defs/d{}", level - 1)}}});
+        }
+        let chain = json!({"$defs": defs, "$ref": "#/$defs/d6000"});
+        let mut good = chain.clone();
+        good["$ref"] = "#/$defs/d300".into();
+
+        let deep = ConfigSchema::read(&chain).err().unwrap_or_default();
+        let wide: Vec<Value> = (0..20_000).map(|number| json!({"const": number})).collect();
+        let wide = ConfigSchema::read(&json!({"anyOf": wide})).err().unwrap_or_default();
+
+        assert!(deep.contains("more than 1000 levels deep"), "{deep}");
+        assert!(wide.contains("it has more than 16384 parts"), "{wide}");
+        assert!(ConfigSchema::read(&good).is_ok());
+    }
+
+    #[test]
+    fn regular_expressions_are_refused_before_they_take_too_much() {
+        let one = |pattern: &str| json!({"properties": {"a": {"pattern": pattern}}});
+        let all = |pattern: fn(usize) -> String| {
+            let all: Vec<Value> =
+                (0..200).map(|number| json!({"pattern": pattern(number)})).collect();
+            json!({"properties": {"a": {"anyOf": all}}})
+        };
+
+        for right in [
+            one("^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$"),
+            one("^(?!-)[a-z0-9-]{1,63}(?<!-)$"),
+            one(r"^\d{1,3}(\.\d{1,3}){3}$"),
+            all(|number| format!("^name-{number}-[a-z]+$")),
+        ] {
+            assert!(ConfigSchema::read(&right).is_ok(), "{}", right.to_string().len());
+        }
+        for wrong in [
+            all(|number| format!("^(?:[^/]{{1,255}}/){{{}}}$", 10 + number)),
+            all(|number| format!("^(?!x)\\w{{1,{}}}(?=y)z(?!{number})$", 100 + number)),
+            one(&format!("^{}$", "(?:a{1000}){1000}")),
+        ] {
+            assert!(ConfigSchema::read(&wrong).is_err(), "{}", wrong.to_string().len());
+        }
+    }
+
+    #[test]
+    fn a_long_text_costs_what_its_regular_expression_takes() {
+        let schema = json!({"properties": {"a": {"pattern": "^(?:[^/]{1,255}/){8}$"}}});
+
+        let short = errors(&schema, &json!({"a": "x"}), &[]);
+        let long = errors(&schema, &json!({"a": "x".repeat(1_000_000)}), &[]);
+
+        assert!(short[0].contains("does not match"), "{short:?}");
+        assert!(long[0].contains("takes more than 2000000 steps"), "{long:?}");
+    }
+
+    #[test]
+    fn what_is_large_is_judged_and_told_as_a_whole() {
+        let schema = json!({"properties": {"all": {"items": {"properties": {
+            "name": {"type": "string", "pattern": "^[a-z0-9-]+$"}, "size": {"type": "integer"}}}}}});
+        let item = json!({"name": "a", "size": 1});
+        let mut config = json!({"all": vec![item; 30_000]});
+
+        let right = errors(&schema, &config, &[]);
+        config["all"][29_999]["size"] = "x".into();
+        let wrong = errors(&schema, &config, &[]);
+
+        assert_eq!(right, [""; 0]);
+        assert!(wrong[0].contains("too much work to say where"), "{wrong:?}");
+    }
+
+    #[test]
+    fn members_that_are_not_there_are_looked_for_too() {
+        let names = (0..1_000).map(|number| (format!("p{number}"), json!(true)));
+        let schema = json!({"items": {"properties": Value::Object(names.collect())}});
+        let schema = json!({"properties": {"a": schema}});
+
+        let few = errors(&schema, &json!({"a": vec![json!({}); 100]}), &[]);
+        let many = errors(&schema, &json!({"a": vec![json!({}); 20_000]}), &[]);
+
+        assert_eq!(few, [""; 0]);
+        assert!(many[0].contains("takes more than 2000000 steps"), "{many:?}");
     }
 }
