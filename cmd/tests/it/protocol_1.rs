@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::external::program;
-use crate::machine::Machine;
+use crate::machine::{Machine, gone};
 use crate::world::{Error, TestResult};
 
 /// A type that keeps a size in a file. In another zone it has to be made anew.
@@ -271,6 +271,26 @@ async fn an_agent_looks_again_when_a_check_has_asked_for_it() -> TestResult {
     machine.write("data", "1gb west")?;
     agent.until_logged(&["data: repaired: size: \"1gb\" -> \"200gb\""]).await?;
 
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_watch_that_floods_is_ended() -> TestResult {
+    let script = r#"#!/bin/sh
+case ${1-init} in
+init) echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}, "watch": {"args": ["watch"]}}}' ;;
+check) echo '{"status": "VALID", "state": {}}' ;;
+watch) echo $$ > up; exec yes ;;
+esac
+"#;
+    let machine = Machine::new("resources: {r1: {type: \"program:./it\"}}\n")?;
+    program(&machine, "it", script)?;
+    let mut agent = Agent::start(&machine).await?;
+
+    let parts = ["its watch has failed", "wrote more than 10000 lines in a second and was ended"];
+    agent.until_logged(&parts).await?;
+
+    gone(machine.read("up").ok_or("it was not started")?.trim()).await?;
     agent.clean_kill(&machine).await
 }
 

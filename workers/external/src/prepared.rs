@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_resources::BoxError;
 use crankcase_workers::{Ledger, Secrets};
 use serde_json::Value;
 use tokio::sync::mpsc::Sender;
@@ -18,6 +21,9 @@ use crate::waking::Signal;
 
 /// How long a watch may go on.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+/// How many lines a watch may write in a second. Each is only a signal, and costs a look at most.
+const MOST_LINES: usize = 10_000;
 
 /// What a call needs beside what is said in it.
 #[derive(Debug)]
@@ -76,15 +82,29 @@ impl Watched {
             tracing::debug!(resource, %line, "a watch said");
         };
         // If there is no room, a signal is there already.
-        let event = |_: &str| drop(signals.try_send(Ok(())));
+        let lines = AtomicUsize::new(0);
+        let event = |_: &str| {
+            lines.fetch_add(1, Relaxed);
+            drop(signals.try_send(Ok(())));
+        };
         let caller = self.shared.caller(self.ledger.as_ref(), &self.stop);
         let caller = Caller { told: Some(&say), ..caller };
         let call = self.prepared.call(resource, ("watch", &self.input), FOR_EVER);
-        let ended = tokio::select! {
+        let ended: BoxError = tokio::select! {
             biased;
             () = signals.closed() => return,
-            ended = caller.follow(&call, &event) => ended,
+            () = flood(&lines) => {
+                format!("watch of '{resource}' wrote more than {MOST_LINES} lines in a second and was ended").into()
+            }
+            ended = caller.follow(&call, &event) => ended.into(),
         };
-        drop(signals.send(Err(ended.into())).await);
+        drop(signals.send(Err(ended)).await);
+    }
+}
+
+/// Waits until more lines come in a second than may.
+async fn flood(lines: &AtomicUsize) {
+    while lines.swap(0, Relaxed) <= MOST_LINES {
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
