@@ -127,3 +127,30 @@ async fn what_only_waits_for_what_is_before_it_has_not_failed() -> TestResult {
     assert_eq!(runs["runs"][0]["counts"], json!({"changed": 3, "repaired": 3}), "{runs}");
     Ok(())
 }
+
+#[tokio::test]
+async fn all_that_an_action_said_is_on_record_and_its_end_in_the_report() -> TestResult {
+    let machine = Machine::new(
+        r#"resources: {loud: {type: exec, config: {command: "seq 40; exit 3", shell: true}}}
+"#,
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["loud", "a worker is degraded", "exited with code 3"]).await?;
+    let report = machine.run(&["report", "resources/loud", "--output", "json"]).await?;
+    agent.clean_kill(&machine).await?;
+    machine.run(&["apply", "site.yaml"]).await?;
+
+    let history = machine.run(&["history", "loud", "--output", "json"]).await?;
+
+    let history: Value = serde_json::from_str(&history.stdout)?;
+    let events = history["events"].as_array().ok_or("no events")?;
+    assert_eq!(events.len(), 2, "{history}");
+    let all: Vec<String> = (1..=40).map(|number| number.to_string()).collect();
+    for event in events {
+        assert_eq!(event["details"]["done"][0]["log"], json!(all), "{event}");
+    }
+    let report: Value = serde_json::from_str(&report.stdout)?;
+    let last = &report["worker"]["report"]["last_event"]["done"][0]["log"];
+    assert_eq!(last, &json!(all[20..]), "{report}");
+    Ok(())
+}
