@@ -8,6 +8,9 @@ use crankcase_external::Calls;
 use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
+use crate::global::Global;
+use crate::print::{self, one_line};
+
 /// How long a call may take to end before people are told of it.
 const FIRST: Duration = Duration::from_secs(1);
 
@@ -37,7 +40,7 @@ pub(crate) fn under_way() -> Option<String> {
 }
 
 /// Ends all calls, and waits for that with a limit: what they have started would run on.
-pub(crate) fn end() {
+pub(crate) fn end(global: &Global) {
     CALLS.end();
     if CALLS.open().is_empty() {
         return;
@@ -48,9 +51,14 @@ pub(crate) fn end() {
             () = CALLS.ended() => return,
             () = sleep(FIRST) => {}
         }
-        tell(&format!("waits for {}", under_way().unwrap_or_default()));
+        if !global.quiet {
+            tell(&format!("waits for {}", under_way().unwrap_or_default()));
+        }
         if timeout(LAST, CALLS.ended()).await.is_err() {
-            tell(&format!("left to the next apply or run: {}", under_way().unwrap_or_default()));
+            let left = under_way().unwrap_or_default();
+            tell(&format!(
+                "does not wait any more for {left}; the next apply or run ends what is on record"
+            ));
         }
     };
     if let Ok(runtime) = Builder::new_current_thread().enable_time().build() {
@@ -60,5 +68,5 @@ pub(crate) fn end() {
 
 fn tell(text: &str) {
     // Nobody can be told when the stream is closed.
-    drop(writeln!(anstream::stderr(), "crankcase: {}", crate::print::one_line(text)));
+    drop(print::to_stderr(|out| writeln!(out, "crankcase: {}", one_line(text))));
 }

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         false => Ok(()),
     };
     let ended = begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global));
-    calls::end();
+    calls::end(&global);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
