@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
-use crankcase_workers::{Finished, Job, JobError, Limit, ProcessConfig, Told, read_json};
+use crankcase_workers::{
+    Finished, Job, JobError, Limit, ProcessConfig, ProcessError, Told, read_json,
+};
 use serde_json::Value;
 
 use crate::calls::Caller;
@@ -170,10 +172,10 @@ impl Caller<'_> {
         let run = job.run(self.ledger, &stop, told);
         let run = self.calls.stopping((&stopper, self.stop), run).await;
         if let Some(container) = container {
-            match run.as_ref().ok().and_then(|finished| finished.status.code()) {
-                Some(code) if code != NOT_RUN => container.ended(),
-                // Its client was ended, or has lost its engine: that says nothing of the container.
-                _ => container.end().await,
+            if says_the_end(&run) {
+                container.ended();
+            } else {
+                container.end().await;
             }
         }
         let finished = run.map_err(|error| Failed::of(call, wanted, error))?;
@@ -271,6 +273,19 @@ impl Caller<'_> {
         words.extend(call.entrypoint.map(|entrypoint| format!("--entrypoint={entrypoint}")));
         words.extend(settings.run_options.iter().cloned());
         Ok(words)
+    }
+}
+
+/// Returns whether the client of a container says by its end that the container has ended too. A client that
+/// was ended, or has lost its engine, does not.
+fn says_the_end(client: &Result<Finished, JobError>) -> bool {
+    match client {
+        Ok(finished) => finished.status.code().is_some_and(|code| code != NOT_RUN),
+        // There was no client.
+        Err(JobError::Start(error)) => {
+            matches!(error, ProcessError::Execute { .. } | ProcessError::Folder { .. })
+        }
+        Err(_) => false,
     }
 }
 

@@ -153,10 +153,20 @@ fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
         listed => listed.map_err(io::Error::other)?,
     };
     let mut left = Vec::new();
-    for name in names.iter().filter_map(|name| name.to_str()) {
-        let read = records.read(name, LARGEST).map_err(io::Error::other)?;
+    let names = names.iter().filter_map(|name| name.to_str());
+    for name in names.filter(|name| name.starts_with("crankcase-")) {
+        let read = match records.read(name, LARGEST) {
+            Ok(read) => read,
+            // Its container has ended by now.
+            Err(error) if error.is_missing() => continue,
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(container = name, error, "cannot read the record of a container");
+                continue;
+            }
+        };
         let Ok(record) = serde_json::from_slice::<Record>(&read) else { continue };
-        if name.starts_with("crankcase-") && !record.is_looked_after() {
+        if !record.is_looked_after() {
             left.push((name.to_owned(), record.engine));
         }
     }
@@ -173,5 +183,28 @@ fn forget(record: Option<&Path>) {
         && error.kind() != io::ErrorKind::NotFound
     {
         tracing::warn!(path = ?record, %error, "cannot forget a container that has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+
+    use super::{Record, left};
+
+    #[test]
+    fn a_record_that_cannot_be_read_hides_no_other_one() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        fs::create_dir(folder.path().join("crankcase-a"))?;
+        fs::write(folder.path().join("crankcase-b"), "no record")?;
+        // The first process of a machine did not start at that time.
+        let record = Record { engine: vec!["docker".to_owned()], starter: (1, u64::MAX) };
+        fs::write(folder.path().join("crankcase-c"), serde_json::to_vec(&record)?)?;
+
+        let left = left(folder.path())?;
+
+        assert_eq!(left, [("crankcase-c".to_owned(), vec!["docker".to_owned()])]);
+        Ok(())
     }
 }

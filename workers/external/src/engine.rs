@@ -4,13 +4,19 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_workers::{Finished, Job, ProcessConfig};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::calls::Caller;
 use crate::settings::Pull;
 
 /// How long an engine may take to end and remove a container.
 const REMOVAL: Duration = Duration::from_secs(60);
+
+/// How much of that each step may take that ends what runs in the container. It is removed then in any case.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// How long until an engine is asked again that is just removing a container.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// How long it may take to get an image.
 const PULL: Duration = Duration::from_secs(60 * 60);
@@ -112,18 +118,64 @@ fn job(engine: &[String], words: &[&str], timeout: Duration) -> Job {
 pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
     // Whoever is told to stop still removes what it has started.
     let (_stopper, stop) = Stop::pair();
-    let run = async |words: &[&str]| {
-        let finished = job(engine, words, REMOVAL).run(None, &stop, (None, None)).await.ok()?;
-        let is_missing = finished.stderr.to_lowercase().contains("no such container");
-        Some((finished.status.success(), is_missing))
+    let run = async |words: &[&str], limit: Duration| {
+        let finished = job(engine, words, limit).run(None, &stop, (None, None)).await.ok()?;
+        Some((finished.status.success(), finished.stderr.to_lowercase()))
     };
     let gone = async {
         // Podman removes a container that was asked to end and has not, and leaves its processes.
-        if run(&["kill", "--signal=KILL", name]).await == Some((true, false)) {
-            run(&["wait", name]).await;
+        let killed = run(&["kill", "--signal=KILL", name], ENDING).await;
+        if killed.is_some_and(|(is_done, _)| is_done) {
+            run(&["wait", name], ENDING).await;
         }
-        let removed = run(&["rm", "--force", name]).await;
-        removed.is_some_and(|(is_done, is_missing)| is_done || is_missing)
+        while let Some((is_done, said)) = run(&["rm", "--force", name], REMOVAL).await {
+            if is_done || said.contains("no such container") {
+                return true;
+            }
+            // Docker also removes a container by itself once it has ended, as it was run with --rm.
+            if !said.contains("already in progress") {
+                return false;
+            }
+            sleep(AGAIN).await;
+        }
+        false
     };
     timeout(REMOVAL, gone).await.unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::remove;
+
+    /// An engine that is already removing a container when it is asked to.
+    const REMOVES: &str = r#"#!/bin/sh
+echo "$@" >> FOLDER/asked
+[ "$1" = rm ] || exit 0
+if [ -e FOLDER/again ]; then
+  echo 'Error: No such container: it' >&2
+else
+  echo 'Error response from daemon: removal of container it is already in progress' >&2
+fi
+: > FOLDER/again
+exit 1
+"#;
+
+    #[tokio::test]
+    async fn a_container_that_is_just_being_removed_is_waited_for() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let engine = folder.path().join("engine");
+        fs::write(&engine, REMOVES.replace("FOLDER", &folder.path().to_string_lossy()))?;
+        fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
+
+        let is_gone = remove(&[engine.display().to_string()], "it").await;
+
+        let asked = fs::read_to_string(folder.path().join("asked"))?;
+        assert!(is_gone, "{asked}");
+        assert_eq!(asked, "kill --signal=KILL it\nwait it\nrm --force it\nrm --force it\n");
+        Ok(())
+    }
 }

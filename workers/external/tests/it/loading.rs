@@ -144,3 +144,22 @@ fn an_engine_that_does_not_answer_is_not_waited_for_at_the_end() -> TestResult {
     assert!(!is_alive(&pid));
     Ok(())
 }
+
+#[test]
+fn a_container_that_has_never_begun_is_not_on_record() -> TestResult {
+    let mut settings = Settings::default();
+    let folder = tempfile::tempdir()?;
+    let (engine, state) = (folder.path().join("engine"), folder.path().join("state"));
+    // It says that it has the image, and is gone when it is to run it.
+    program(&engine, "#!/bin/sh\nrm \"$0\"; echo sha256:0\n")?;
+    settings.engine = vec![engine.display().to_string()];
+    (settings.state, settings.makes_state) = (Some(state.clone()), true);
+    let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
+    let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
+
+    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+
+    assert!(errors.len() == 1 && errors[0].1.contains("cannot execute"), "{errors:?}");
+    assert_eq!(fs::read_dir(state.join("containers"))?.count(), 0);
+    Ok(())
+}
