@@ -111,7 +111,7 @@ fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
     drop(runtime.spawn(async move {
         // A load that waits for a type would hold the end up.
         if asked.next_end(0).await.is_ok() {
-            calls().end();
+            calls().end_loads();
         }
     }));
     Ok(handle)

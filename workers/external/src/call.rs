@@ -153,7 +153,7 @@ impl Caller<'_> {
         told: (Option<Told<'_>>, Option<Told<'_>>),
     ) -> Result<Finished, Failed> {
         let start = |source: BoxError| CallError::Start { what: call.what(), source };
-        if self.calls.is_over() {
+        if self.calls.is_over(self.stop) {
             return Err(CallError::Stopped { what: call.what(), last: String::new() }.into());
         }
         let _open = self.calls.begin(call.what());

@@ -30,13 +30,27 @@ use crate::settings::Settings;
 /// calls.ended().await;
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Calls {
-    stopper: Stopper,
-    stop: Stop,
+    all: Ending,
+    loads: Ending,
     open: Arc<watch::Sender<Open>>,
     /// How many bytes an action may write to a file.
     written: Arc<Mutex<Option<u64>>>,
+}
+
+/// How calls are told to stop.
+#[derive(Clone)]
+struct Ending {
+    stopper: Stopper,
+    stop: Stop,
+}
+
+impl Default for Ending {
+    fn default() -> Self {
+        let (stopper, stop) = Stop::pair();
+        Self { stopper, stop }
+    }
 }
 
 /// What is under way, in the order in which it has begun.
@@ -44,13 +58,6 @@ pub struct Calls {
 struct Open {
     calls: BTreeMap<u64, String>,
     next: u64,
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        let (stopper, stop) = Stop::pair();
-        Self { stopper, stop, open: Arc::default(), written: Arc::default() }
-    }
 }
 
 impl fmt::Debug for Calls {
@@ -62,7 +69,13 @@ impl fmt::Debug for Calls {
 impl Calls {
     /// Tells all calls to stop, those under way and those to come. Returns at once.
     pub fn end(&self) {
-        self.stopper.stop();
+        self.all.stopper.stop();
+    }
+
+    /// Tells the calls of loads to stop, those under way and those to come. Returns at once. An agent that ends
+    /// stops its resources, and with them their calls, in their order; nobody would stop a load.
+    pub fn end_loads(&self) {
+        self.loads.stopper.stop();
     }
 
     /// Waits until no call is under way, and no container of an earlier one.
@@ -93,9 +106,14 @@ impl Calls {
         *self.written.lock()
     }
 
-    /// Returns whether all calls are told to stop.
-    pub(crate) fn is_over(&self) -> bool {
-        self.stop.is_stopped()
+    /// Returns the stop of the calls of loads.
+    pub(crate) fn load_stop(&self) -> &Stop {
+        &self.loads.stop
+    }
+
+    /// Returns whether a call is told to stop: its caller is, or all calls are.
+    pub(crate) fn is_over(&self, caller: &Stop) -> bool {
+        caller.is_stopped() || self.all.stop.is_stopped()
     }
 
     /// Notes a call until what is returned is dropped.
@@ -120,7 +138,7 @@ impl Calls {
             biased;
             done = &mut work => return done,
             () = caller.wait() => {}
-            () = self.stop.wait() => {}
+            () = self.all.stop.wait() => {}
         }
         stopper.stop();
         work.await

@@ -12,7 +12,7 @@ use crate::settings::Pull;
 /// How long an engine may take to end and remove a container.
 const REMOVAL: Duration = Duration::from_secs(60);
 
-/// How much of that each step may take that ends what runs in the container. It is removed then in any case.
+/// How long each step may take that ends what runs in the container. After that it is removed in any case.
 const ENDING: Duration = Duration::from_secs(15);
 
 /// How long until an engine is asked again that is just removing a container.
@@ -94,7 +94,7 @@ async fn ask(
     (caller, timeout): (&Caller<'_>, Duration),
 ) -> Result<Finished, String> {
     let Caller { calls, ledger, stop: told, .. } = caller;
-    if calls.is_over() {
+    if calls.is_over(told) {
         return Err(format!("cannot run {}: it was told to stop", engine[0]));
     }
     let _open = calls.begin(format!("{} {}", engine[0], words.join(" ")));

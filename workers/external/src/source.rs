@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_engine::Stop;
 use crankcase_resources::{Culprit, Kind, KindSource, MadeKinds, WantedKind, Wishes};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -182,7 +181,6 @@ impl Load {
 
     async fn ask(&self, runner: &Runner, wish: &WantedKind) -> Result<Known, Unknown> {
         let _free = self.free.acquire().await;
-        let (_stopper, stop) = Stop::pair();
         let WantedKind { kind, resource, folder, dependencies, timeout, .. } = wish;
         let asking = Asking {
             resource,
@@ -191,7 +189,7 @@ impl Load {
             folder,
             dependencies: Some(dependencies),
             record: Record::Load(&self.record),
-            stop: &stop,
+            stop: self.shared.calls.load_stop(),
             timeout: *timeout,
         };
         self.shared.ask(asking).await

@@ -58,6 +58,34 @@ fn calls_that_are_told_to_end_leave_nothing_and_no_other_begins() -> TestResult 
     Ok(())
 }
 
+/// A type that is always as declared.
+const ANSWERS: &str = r#"#!/bin/sh
+case ${1-init} in
+init) echo '{"state_action": {"args": ["state"]}}' ;;
+*) echo '{"status": "VALID", "state": {}}' ;;
+esac
+"#;
+
+#[tokio::test]
+async fn a_load_that_is_told_to_end_ends_no_call_of_a_resource() -> TestResult {
+    let calls = Calls::default();
+    let world = |calls: &Calls| {
+        let external = External::new(Settings::default()).with_calls(calls.clone());
+        World::with(SITE, ANSWERS, external)
+    };
+    let (loaded, other) = (world(&calls)?, world(&calls)?);
+    assert!(loaded.files().load().is_ok());
+
+    calls.end_loads();
+    // How its type works is known.
+    let (account, _) = loaded.apply().await?;
+    let error = other.files().load().err().ok_or("it was loaded")?.to_string();
+
+    assert_eq!((account.failures(), account.halted()), (0, 0), "{account}");
+    assert!(error.contains("was told to stop"), "{error}");
+    Ok(())
+}
+
 #[test]
 fn what_a_load_asks_is_on_record_from_the_first_call_on() -> TestResult {
     let (calls, mut settings) = (Calls::default(), Settings::default());
