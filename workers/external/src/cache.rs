@@ -129,14 +129,13 @@ impl Kept {
         (question, began): (Question<'_>, SystemTime),
         answer: &Value,
     ) {
-        let files = match question.runner {
-            Runner::Program(_) => digest_of_files(question.runner, answer, Some(began))
-                .await
-                .unwrap_or_else(|error| {
-                    tracing::debug!(error, "an answer is kept for this process only");
-                    None
-                }),
-            Runner::Container { .. } => None,
+        let files = match digest_of_files(question.runner, answer, Some(began)).await {
+            Ok(files) => files,
+            // It may hold for other files than those that are there by now.
+            Err(error) => {
+                tracing::debug!(error, "an answer is not kept");
+                return;
+            }
         };
         // Of a program it is not known what else its answer depends on, unless it has said so.
         let is_lasting = files.is_some() || matches!(question.runner, Runner::Container { .. });
