@@ -108,6 +108,25 @@ async fn what_the_first_load_of_all_has_left_is_ended_by_the_next_apply() -> Tes
 }
 
 #[tokio::test]
+async fn what_a_plan_has_left_is_ended_by_the_next_apply() -> TestResult {
+    let hangs_once = "*) [ -e up ] || { echo $$ > up; exec sleep 1000; };";
+    let machine = start(&ANSWERS.replace("*)", hangs_once))?;
+    fs::create_dir(machine.path("state"))?;
+    let mut killed = machine.begin(&["plan", "site.yaml"])?;
+    let pid = up(&machine).await?;
+    signal(&killed.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
+    within(killed.wait()).await??;
+    let was_there = is_there(&pid);
+
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(was_there && !is_there(&pid), "{applied:?}");
+    assert_eq!(fs::read_dir(machine.path("state/asking"))?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_load_says_which_types_it_waits_for() -> TestResult {
     let machine = start(HANGS)?;
     let mut child = machine.begin(&["check", "site.yaml"])?;

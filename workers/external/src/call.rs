@@ -169,7 +169,7 @@ impl Caller<'_> {
         let process = process.map_err(|err| start(err.into()))?;
         let job = wanted.kept(Job::new(process, call.timeout).with_children());
         let (stopper, stop) = Stop::pair();
-        let run = job.run(self.ledger, &stop, told);
+        let run = job.run(self.ledger(), &stop, told);
         let run = self.calls.stopping((&stopper, self.stop), run).await;
         if let Some(container) = container {
             if says_the_end(&run) {

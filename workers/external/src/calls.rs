@@ -10,6 +10,7 @@ use crankcase_workers::{Ledger, Told};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::call_record::CallRecord;
 use crate::settings::Settings;
 
 /// The calls of types that are under way, and their end. Cheap to clone; clones are the same.
@@ -150,9 +151,19 @@ impl Calls {
 pub(crate) struct Caller<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) calls: &'a Calls,
-    pub(crate) ledger: Option<&'a Ledger>,
+    /// The ledger of the agent that it calls for, if there is one.
+    pub(crate) agent_ledger: Option<&'a Ledger>,
+    /// Where its calls are on record otherwise.
+    pub(crate) record: &'a CallRecord,
     pub(crate) stop: &'a Stop,
     pub(crate) told: Option<Told<'a>>,
+}
+
+impl Caller<'_> {
+    /// Returns where its calls are on record, if they can be.
+    pub(crate) fn ledger(&self) -> Option<&Ledger> {
+        self.agent_ledger.or_else(|| self.record.ledger())
+    }
 }
 
 /// A call under way.

@@ -93,14 +93,14 @@ async fn ask(
     words: &[&str],
     (caller, timeout): (&Caller<'_>, Duration),
 ) -> Result<Finished, String> {
-    let Caller { calls, ledger, stop: told, .. } = caller;
+    let Caller { calls, stop: told, .. } = caller;
     if calls.is_over(told) {
         return Err(format!("cannot run {}: it was told to stop", engine[0]));
     }
     let _open = calls.begin(format!("{} {}", engine[0], words.join(" ")));
     let (stopper, stop) = Stop::pair();
     let job = job(engine, words, timeout);
-    let run = job.run(*ledger, &stop, (None, None));
+    let run = job.run(caller.ledger(), &stop, (None, None));
     calls.stopping((&stopper, told), run).await.map_err(|error| {
         let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
         format!("cannot run {}: {error}{}", engine[0], source.unwrap_or_default())

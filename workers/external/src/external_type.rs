@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crankcase_resources::{BoxError, Context};
 use parking_lot::RwLock;
 
-use crate::known::{Asking, Known, Record, Shared};
+use crate::known::{Asking, Known, Shared};
 use crate::settings::Settings;
 use crate::type_name::Runner;
 
@@ -58,7 +58,7 @@ impl ExternalType {
             runner,
             folder: context.folder(),
             dependencies: None,
-            record: Record::Resource(context.ledger()),
+            ledger: context.ledger(),
             stop: context.stop(),
             // The look that asks has a limit of its own.
             timeout: None,

@@ -14,9 +14,9 @@ use tokio::sync::OnceCell;
 
 use crate::cache::{Kept, Question, identity};
 use crate::call::Call;
+use crate::call_record::{CallRecord, end_left};
 use crate::calls::{Caller, Calls};
 use crate::containers::end_leftovers;
-use crate::load_record::{LoadRecord, end_left};
 use crate::messages::{Init, Wanted};
 use crate::plugs::{Mount, Plugs};
 use crate::schema::ConfigSchema;
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
     pub(crate) calls: Calls,
     pub(crate) plugs: Plugs,
+    /// Where calls are on record that are not those of an agent.
+    pub(crate) record: CallRecord,
     /// What types have said to earlier loads.
     kept: Arc<Kept>,
     /// Set once what a killed agent has left was ended.
@@ -93,28 +95,11 @@ pub(crate) struct Asking<'a> {
     pub(crate) folder: &'a Path,
     /// The aliases of what the resource depends on, each with its type, if that is known.
     pub(crate) dependencies: Option<&'a [(String, String)]>,
-    pub(crate) record: Record<'a>,
+    /// The ledger of the agent that asks, if there is one.
+    pub(crate) ledger: Option<&'a Ledger>,
     pub(crate) stop: &'a Stop,
     /// How long the answer may take, if the resource says so.
     pub(crate) timeout: Option<Duration>,
-}
-
-/// Where a call is on record.
-#[derive(Clone, Copy)]
-pub(crate) enum Record<'a> {
-    /// With all that the resource runs.
-    Resource(Option<&'a Ledger>),
-    /// With what a load asks.
-    Load(&'a LoadRecord),
-}
-
-impl<'a> Record<'a> {
-    fn ledger(self) -> Option<&'a Ledger> {
-        match self {
-            Self::Resource(ledger) => ledger,
-            Self::Load(record) => record.ledger(),
-        }
-    }
 }
 
 impl Shared {
@@ -123,10 +108,12 @@ impl Shared {
         (calls, kept): (Calls, Arc<Kept>),
         plugs: Plugs,
     ) -> Self {
+        let record = CallRecord::new(settings.record());
         Self {
             settings,
             calls,
             plugs,
+            record,
             kept,
             leftovers: OnceCell::new(),
             answers: Mutex::default(),
@@ -219,12 +206,17 @@ impl Shared {
     }
 
     /// Returns who calls, and is told nothing.
-    pub(crate) fn caller<'a>(&'a self, ledger: Option<&'a Ledger>, stop: &'a Stop) -> Caller<'a> {
-        Caller { settings: &self.settings, calls: &self.calls, ledger, stop, told: None }
+    pub(crate) fn caller<'a>(
+        &'a self,
+        agent_ledger: Option<&'a Ledger>,
+        stop: &'a Stop,
+    ) -> Caller<'a> {
+        let Self { settings, calls, record, .. } = self;
+        Caller { settings, calls, agent_ledger, record, stop, told: None }
     }
 
     async fn answer(&self, asking: Asking<'_>) -> Result<Answered, Unknown> {
-        let Asking { resource, kind, runner, folder, record, stop, timeout, .. } = asking;
+        let Asking { resource, kind, runner, folder, ledger, stop, timeout, .. } = asking;
         let said = self.answers.lock().get(kind).cloned();
         if let Some(said) = said {
             return Ok(said);
@@ -232,12 +224,8 @@ impl Shared {
         let settings = &*self.settings;
         let (input, of_all) =
             (self.input((resource, kind), folder), self.input(("", kind), folder));
-        // What is only read needs no record.
-        let ledger = match runner {
-            Runner::Program(_) => None,
-            Runner::Container { .. } => record.ledger(),
-        };
-        let identity = identity(runner, &self.caller(ledger, stop)).await?;
+        let caller = self.caller(ledger, stop);
+        let identity = identity(runner, &caller).await?;
         let of_all = Question { runner, identity: &identity, input: &of_all };
         let of_one = Question { input: &input, ..of_all };
         if let Some(answer) = self.kept.recall(settings, of_all).await {
@@ -251,7 +239,7 @@ impl Shared {
         #[expect(clippy::disallowed_methods, reason = "it is compared with the times of files")]
         let began = SystemTime::now();
         let say = |line: &str| tracing::info!(resource, line, "a type said");
-        let caller = Caller { told: Some(&say), ..self.caller(record.ledger(), stop) };
+        let caller = Caller { told: Some(&say), ..caller };
         let call = Call {
             resource,
             phase: "init",

@@ -10,13 +10,13 @@
 
 mod cache;
 mod call;
+mod call_record;
 mod calls;
 mod containers;
 mod engine;
 mod external_type;
 mod kind;
 mod known;
-mod load_record;
 mod messages;
 mod plugs;
 mod prepared;

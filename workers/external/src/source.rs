@@ -11,8 +11,7 @@ use crate::cache::Kept;
 use crate::calls::Calls;
 use crate::external_type::ExternalType;
 use crate::kind::ExternalKind;
-use crate::known::{Asking, Known, Record, Shared};
-use crate::load_record::LoadRecord;
+use crate::known::{Asking, Known, Shared};
 use crate::plugs::Plugs;
 use crate::settings::Settings;
 use crate::type_name::Runner;
@@ -143,7 +142,6 @@ async fn ask_all(
     }
     let load = Arc::new(Load {
         shared: Arc::clone(shared),
-        record: LoadRecord::new(shared.settings.record()),
         free: Semaphore::new(shared.settings.parallel.max(1)),
     });
     let mut asking = JoinSet::new();
@@ -152,14 +150,15 @@ async fn ask_all(
         let wishes = which.into_iter().map(|at| (at, wanted.resources[at].clone()));
         asking.spawn(Arc::clone(&load).ask_kind(kind.runner.clone(), wishes.collect()));
     }
-    asking.join_all().await.into_iter().flatten().collect()
+    let asked = asking.join_all().await.into_iter().flatten().collect();
+    shared.record.tidy();
+    asked
 }
 
 /// What the calls of one load share.
 #[derive(Debug)]
 struct Load {
     shared: Arc<Shared>,
-    record: LoadRecord,
     /// How many more may be asked.
     free: Semaphore,
 }
@@ -188,7 +187,7 @@ impl Load {
             runner,
             folder,
             dependencies: Some(dependencies),
-            record: Record::Load(&self.record),
+            ledger: None,
             stop: self.shared.calls.load_stop(),
             timeout: *timeout,
         };

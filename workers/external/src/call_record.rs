@@ -1,7 +1,8 @@
-//! The record of what is asked while a manifest is loaded, before an agent holds the state folder.
+//! The record of calls that are made without the ledger of an agent: by a load, before an agent holds the state
+//! folder, and by a plan, which never holds it.
 //!
-//! Each load has a folder of its own with the name of its process, so that loads and an agent may work at
-//! the same time. The agent that holds the state folder ends what loads have left that were killed.
+//! Each load has a folder of its own with the name of its process, so that loads, plans and an agent may work
+//! at the same time. The agent that holds the state folder ends what the others have left that were killed.
 
 use std::fs;
 use std::io;
@@ -18,16 +19,17 @@ const MOST: usize = 100_000;
 /// Makes the folders of one process differ.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The record of one load. When it is dropped, its folder is removed if nothing is left in it.
+/// The record of one load, and of what is done with its site. When it is dropped, its folder is removed if
+/// nothing is left in it.
 #[derive(Debug)]
-pub(crate) struct LoadRecord {
+pub(crate) struct CallRecord {
     /// The state folder, if there may be a record in it.
     state: Option<PathBuf>,
     /// Made at the first call; none if that cannot be.
     made: OnceLock<Option<(PathBuf, Ledger)>>,
 }
 
-impl LoadRecord {
+impl CallRecord {
     /// Returns the record of a load, in this state folder.
     pub(crate) fn new(state: Option<&Path>) -> Self {
         Self { state: state.map(Path::to_owned), made: OnceLock::new() }
@@ -38,21 +40,27 @@ impl LoadRecord {
         let made = self.made.get_or_init(|| {
             let make = |state| {
                 make(state).inspect_err(|error| {
-                    tracing::debug!(error, "what is asked at load is not on record");
+                    tracing::debug!(error, "calls are not on record");
                 })
             };
             self.state.as_deref().and_then(|state| make(state).ok())
         });
         made.as_ref().map(|(_, ledger)| ledger)
     }
-}
 
-impl Drop for LoadRecord {
-    fn drop(&mut self) {
+    /// Removes the folder if nothing is left in it. The ledger makes it again for the next call. No call may be
+    /// under way.
+    pub(crate) fn tidy(&self) {
         if let Some((folder, _)) = self.made.get().and_then(Option::as_ref) {
             // What is not gone yet stays on record, and the folder with it.
             let _not_empty = fs::remove_dir(folder);
         }
+    }
+}
+
+impl Drop for CallRecord {
+    fn drop(&mut self) {
+        self.tidy();
     }
 }
 
@@ -65,12 +73,12 @@ fn make(state: &Path) -> Result<(PathBuf, Ledger), BoxError> {
     Ok((folder, ledger))
 }
 
-/// Ends what loads have left that were killed.
+/// Ends what loads and plans have left that were killed.
 pub(crate) async fn end_left(state: &Path) {
     let folder = records(state);
     let dead = blocking(move || dead(&folder).map_err(BoxError::from)).await;
     let dead = dead.unwrap_or_else(|error| {
-        tracing::warn!(error, "cannot look for programs that loads have left behind");
+        tracing::warn!(error, "cannot look for programs that loads and plans have left behind");
         Vec::new()
     });
     for folder in dead {
@@ -78,13 +86,13 @@ pub(crate) async fn end_left(state: &Path) {
             Ok(_) => drop(fs::remove_dir(&folder)),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
-                tracing::warn!(error, "cannot end what a load has left behind");
+                tracing::warn!(error, "cannot end what a load or a plan has left behind");
             }
         }
     }
 }
 
-/// Returns the folders of loads whose process has ended.
+/// Returns the folders whose process has ended.
 fn dead(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let names = match Folder::open(folder).and_then(|opened| opened.names(MOST)) {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
