@@ -43,11 +43,17 @@ impl Kind for ExternalKind {
         let config = Value::Object(known.config.clone());
         let mut errors = schema.errors(resource, (&config, known.unknown));
         let secrets = Secrets::default();
-        said.init.hide(known.config, &secrets);
+        self.hide(resource, known.config, &secrets);
         for error in &mut errors {
             error.message = format!("{}{}", secrets.redact(&error.message), said.hint());
         }
         Judged { errors, ..judged }
+    }
+
+    fn hide(&self, resource: &str, config: &Config, secrets: &Secrets) {
+        if let Some(said) = self.0.known(resource) {
+            said.init.hide(config, secrets);
+        }
     }
 
     fn can_reverse(&self) -> bool {

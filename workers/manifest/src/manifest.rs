@@ -158,8 +158,10 @@ impl Manifest {
         if problems.count() == 0 {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
         }
-        let judge =
-            |declared: &mut Declaration, known: &KnownConfig<'_>| kinds.declare(declared, known);
+        let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
+            kinds.hide(declared, known.config, secrets);
+            kinds.declare(declared, known)
+        };
         let mut rehearsal = Rehearsal::new(bounds, judge, problems);
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;

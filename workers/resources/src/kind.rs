@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_workers::ProcessConfig;
+use crankcase_workers::{ProcessConfig, Secrets};
 use serde_json::Value;
 
 use crate::action::{Action, ActionType, Unfinished};
@@ -16,6 +16,7 @@ use crate::found::Found;
 use crate::judged::Judged;
 use crate::known::KnownConfig;
 use crate::params::{Reader, Table};
+use crate::secrets::note_secrets;
 use crate::surroundings::Surroundings;
 use crate::watch::Watch;
 use crate::world::FactSchema;
@@ -83,6 +84,13 @@ pub trait Kind: fmt::Debug + Send + Sync {
     fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
         let _ = resource;
         self.judge(known)
+    }
+
+    /// Takes what is secret in the config of the resource with this name for secrets: from then on they are
+    /// shown nowhere. By default these are the attributes that the table says are sensitive.
+    fn hide(&self, resource: &str, config: &Config, secrets: &Secrets) {
+        let _ = resource;
+        note_secrets(config, self.table(), secrets);
     }
 
     /// Makes a resource of a config.

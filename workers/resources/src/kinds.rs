@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crankcase_workers::Secrets;
+
 use crate::caught::caught;
+use crate::declaration::Config;
 use crate::error::AttributeError;
 use crate::judged::Judged;
 use crate::kind::Kind;
@@ -90,6 +93,14 @@ impl Kinds {
         known: &KnownConfig<'_>,
     ) -> Judged {
         self.judged(kind, |kind| kind.judge_of(resource, known))
+    }
+
+    /// Takes what is secret in the config of a resource for secrets, as far as its kind knows.
+    pub fn hide(&self, (kind, resource): (&str, &str), config: &Config, secrets: &Secrets) {
+        if let Ok(kind) = self.get(kind) {
+            // That a kind panics is told when it judges the config.
+            let _panicked = caught(|| kind.hide(resource, config, secrets));
+        }
     }
 
     fn judged(&self, kind: &str, judge: impl Fn(&dyn Kind) -> Judged) -> Judged {

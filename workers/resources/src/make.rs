@@ -17,7 +17,6 @@ use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::seal::Salt;
-use crate::secrets::note_secrets;
 use crate::text::chain;
 use crate::thing::Thing;
 
@@ -143,7 +142,8 @@ fn render_config(
 impl Rendering {
     /// Has the kind validate the config, and claims what the resource keeps.
     pub(crate) fn make(self, declaration: &Declaration, setting: &Setting) -> Result<Made, Unmade> {
-        note_secrets(&self.config, self.kind.table(), setting.facilities.secrets());
+        let who = (&*declaration.kind, &*declaration.name);
+        setting.kinds.hide(who, &self.config, setting.facilities.secrets());
         let made = self.make_unit(declaration, &setting.claims);
         made.map_err(|unmade| unmade.without_secrets(setting))
     }

@@ -1,7 +1,7 @@
 //! What a load asks of kinds.
 
 use crankcase_resources::{
-    Culprit, Declaration, Declared, Kind, KindSource, Kinds, KnownConfig, Wishes,
+    Config, Culprit, Declaration, Declared, Kind, KindSource, Kinds, KnownConfig, Secrets, Wishes,
 };
 
 /// Knows the kinds of a manifest while it is loaded.
@@ -17,6 +17,9 @@ pub(crate) trait Judging {
 
     /// Returns a kind, for the attributes that configs and states have.
     fn kind(&self, name: &str) -> Option<&dyn Kind>;
+
+    /// Takes what is secret in a config for secrets.
+    fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets);
 
     /// Judges a config as far as it is known.
     fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared;
@@ -37,6 +40,10 @@ impl Judging for Kinds {
 
     fn kind(&self, name: &str) -> Option<&dyn Kind> {
         self.get(name).ok().map(|kind| &**kind)
+    }
+
+    fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets) {
+        self.hide((&declaration.kind, &declaration.name), config, secrets);
     }
 
     fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
@@ -61,6 +68,8 @@ impl Judging for &[&str] {
     fn kind(&self, _: &str) -> Option<&dyn Kind> {
         None
     }
+
+    fn hide(&self, _: &Declaration, _: &Config, _: &Secrets) {}
 
     fn declare(&self, _: &mut Declaration, _: &KnownConfig<'_>) -> Declared {
         Declared::default()
