@@ -14,9 +14,9 @@ use super::out::to_stdout;
 use super::{Versioned, written};
 use crate::global::Format;
 
-/// How many lines of an agent wait for their reader; those beyond are counted and lost. An apply has at
-/// most as many as its account.
-const WAITING: usize = 10_000;
+/// How many bytes of lines of an agent wait for their reader; lines beyond are counted and lost. Those of an
+/// apply have at most as many as its account.
+const WAITING: usize = 64 * 1024 * 1024;
 
 /// How long the reader of an agent is waited for at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub(crate) struct Lines {
     format: Format,
     source: Source,
-    /// How many lines wait to be printed.
+    /// How many bytes wait to be printed.
     waiting: Arc<AtomicUsize>,
     missed: AtomicUsize,
     printing: Mutex<Option<Printing>>,
@@ -77,7 +77,7 @@ impl Lines {
 
     fn send(&self, text: Option<String>) {
         if let Some((text, sender)) = text.zip(self.sender()) {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
+            self.waiting.fetch_add(text.len(), Ordering::Relaxed);
             // Nobody can be told when the stream is closed.
             let _is_closed = sender.send(text);
         }
@@ -114,7 +114,7 @@ impl Lines {
 /// Prints what comes until nothing more will, or nobody reads.
 fn print_all(receiver: &Receiver<String>, waiting: &AtomicUsize) {
     while let Ok(text) = receiver.recv() {
-        waiting.fetch_sub(1, Ordering::Relaxed);
+        waiting.fetch_sub(text.len(), Ordering::Relaxed);
         if to_stdout(|out| out.write_all(text.as_bytes())).is_err() {
             return;
         }
