@@ -353,6 +353,21 @@ mod tests {
     }
 
     #[test]
+    fn references_that_may_mean_much_are_refused_before_they_are_followed() {
+        let with_ids = |count: usize, references: usize| {
+            let ids = (0..count).map(|at| (format!("d{at}"), json!({"$id": format!("n{at}")})));
+            let references = vec![json!({"$ref": "#"}); references];
+            let schema = json!({"$defs": Value::Object(ids.collect()), "anyOf": references});
+            ConfigSchema::read(&schema).err().unwrap_or_default()
+        };
+
+        let (references, ids) = (with_ids(300, 300), with_ids(1_000, 1));
+
+        assert!(references.contains("may mean more than 65536 parts"), "{references}");
+        assert!(ids.contains("more than 1000 parts of it have an id"), "{ids}");
+    }
+
+    #[test]
     fn regular_expressions_are_refused_before_they_take_too_much() {
         let one = |pattern: &str| json!({"properties": {"a": {"pattern": pattern}}});
         let all = |pattern: fn(usize) -> String| {

@@ -12,6 +12,12 @@ use crate::schema::pattern::{Cost, Patterns};
 /// How many parts a schema has at most; each takes about a KiB once it is read.
 const MOST: usize = 16 * 1024;
 
+/// How many ways there are at most from parts to those in them and to those that they may refer to.
+const MOST_WAYS: usize = 64 * 1024;
+
+/// How many parts may have an id of their own: a reference may mean something in each of them.
+const MOST_IDS: usize = 1_000;
+
 /// How many parts may be inside one another, those of references included.
 const DEEPEST: usize = 1_000;
 
@@ -61,6 +67,10 @@ impl Graph {
     /// When it is too large or too deep, refers to itself without end, or to something that is not in it.
     pub(super) fn of(schema: &Value, patterns: &Patterns) -> Result<Self, String> {
         let places = Places::of(schema);
+        if places.resources.len() > MOST_IDS {
+            return Err(format!("more than {MOST_IDS} parts of it have an id"));
+        }
+        let mut ways = 0;
         let (mut values, mut indices) = (vec![schema], HashMap::from([(address(schema), 0)]));
         let mut nodes = Vec::new();
         while let Some(value) = values.get(nodes.len()).copied() {
@@ -76,9 +86,13 @@ impl Graph {
                     node.parts.push((part, index));
                 }
             }
+            ways += node.parts.len();
             nodes.push(node);
             if values.len() > MOST {
                 return Err(format!("it has more than {MOST} parts"));
+            }
+            if ways > MOST_WAYS {
+                return Err(format!("its references may mean more than {MOST_WAYS} parts"));
             }
         }
         let graph = Self { nodes };

@@ -17,6 +17,9 @@ static NAME: Value = Value::String(String::new());
 /// Counts the steps of one config.
 pub(super) struct Steps<'a> {
     graph: &'a Graph,
+    /// How many more steps may be found. Each look at a part and a place takes one at least, so that what takes too
+    /// many steps is not counted to its end.
+    left: u64,
     /// By the part of the schema and the place of the value; none while it is counted.
     counted: HashMap<(usize, usize), Option<u64>>,
 }
@@ -28,24 +31,30 @@ pub(super) struct TooMany;
 impl<'a> Steps<'a> {
     /// Returns how many steps a config takes; an error if they are more than `most`.
     pub(super) fn of(graph: &'a Graph, config: &Value, most: usize) -> Result<usize, TooMany> {
-        let mut steps = Self { graph, counted: HashMap::new() };
-        let count = steps.count(0, config, 0)?;
+        let count = Self::new(graph, most).count(0, config, 0)?;
         usize::try_from(count).ok().filter(|count| *count <= most).ok_or(TooMany)
+    }
+
+    fn new(graph: &'a Graph, most: usize) -> Self {
+        Self { graph, left: most as u64, counted: HashMap::new() }
     }
 
     fn count(&mut self, index: usize, value: &Value, depth: usize) -> Result<u64, TooMany> {
         let node = &self.graph.nodes[index];
-        if node.parts.is_empty() {
-            return Ok(Self::own(node, value));
-        }
         let key = (index, std::ptr::from_ref(value).addr());
-        match self.counted.get(&key) {
-            Some(Some(count)) => return Ok(*count),
-            Some(None) => return Err(TooMany),
-            None if depth > DEEPEST || self.counted.len() >= REMEMBERED => return Err(TooMany),
-            None => drop(self.counted.insert(key, None)),
+        if let Some(counted) = self.counted.get(&key).copied() {
+            self.take(1)?;
+            return counted.ok_or(TooMany);
         }
         let mut count = Self::own(node, value);
+        self.take(count)?;
+        if node.parts.is_empty() {
+            return Ok(count);
+        }
+        if depth > DEEPEST || self.counted.len() >= REMEMBERED {
+            return Err(TooMany);
+        }
+        self.counted.insert(key, None);
         for (part, index) in &node.parts {
             count = count.saturating_add(self.part((part, *index), value, depth + 1)?);
         }
@@ -55,9 +64,15 @@ impl<'a> Steps<'a> {
         Ok(count)
     }
 
+    fn take(&mut self, steps: u64) -> Result<(), TooMany> {
+        self.left = self.left.checked_sub(steps).ok_or(TooMany)?;
+        Ok(())
+    }
+
     /// Returns what a part takes without those in it.
     fn own(node: &Node, value: &Value) -> u64 {
-        let mut count = node.own;
+        // To go through many parts takes time, whatever they judge.
+        let mut count = node.own.saturating_add(node.parts.len() as u64 / 16);
         if let (Some(cost), Value::String(text)) = (node.pattern, value) {
             count = count.saturating_add(cost.of(text.len()));
         }
@@ -84,7 +99,7 @@ impl<'a> Steps<'a> {
                 members.get(name).map_or(Ok(0), |value| self.count(index, value, depth))
             }
             (Part::Members, Value::Object(members)) => self.sum(index, members.values(), depth),
-            (Part::Names, Value::Object(members)) => {
+            (Part::Names, Value::Object(members)) if !members.is_empty() => {
                 let one = self.count(index, &NAME, depth)?;
                 let text: usize = members.keys().map(String::len).sum();
                 let cost = self.graph.nodes[index].pattern.map_or(0, |cost| cost.of(text));
@@ -109,5 +124,30 @@ impl<'a> Steps<'a> {
             sum = sum.saturating_add(self.count(index, value, depth)?);
         }
         Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Steps, TooMany};
+    use crate::schema::graph::Graph;
+    use crate::schema::pattern::Patterns;
+
+    #[test]
+    fn what_takes_too_many_steps_is_not_counted_to_its_end() -> Result<(), String> {
+        let names = (0..1_000).map(|number| (format!("p{number}"), json!(true)));
+        let schema = json!({"items": {"properties": Value::Object(names.collect())}});
+        let graph = Graph::of(&schema, &Patterns::of(&schema)?)?;
+        let config = json!(vec![json!({}); 20_000]);
+        let mut steps = Steps::new(&graph, 100_000);
+
+        let counted = steps.count(0, &config, 0);
+
+        assert_eq!(counted, Err(TooMany));
+        // Each item takes 313 steps.
+        assert_eq!(steps.counted.len(), 1 + 100_000 / 313);
+        Ok(())
     }
 }
