@@ -6,8 +6,6 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use crankcase_resources::{BoxError, blocking};
@@ -26,7 +24,7 @@ use crate::unknown::Unknown;
 /// The largest answer that is kept, in bytes.
 const LARGEST: u64 = 17 * 1024 * 1024;
 
-/// How much is kept for as long as the process lives, in bytes; what is more is asked again.
+/// How much a process keeps in memory, in bytes. When there is more, it forgets all and begins anew.
 const MOST: usize = 64 * 1024 * 1024;
 
 /// The key of an answer with the files that it depends on.
@@ -79,9 +77,15 @@ fn digest_of(path: &Path) -> Result<String, BoxError> {
 /// told whether the answer still holds.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
-    answers: Mutex<HashMap<String, Entry>>,
-    /// How many bytes they have.
-    bytes: AtomicUsize,
+    answers: Mutex<Answers>,
+}
+
+/// The answers in memory.
+#[derive(Debug, Default)]
+struct Answers {
+    by_question: HashMap<String, Entry>,
+    /// How many bytes they have at most.
+    bytes: usize,
 }
 
 /// An answer that is kept.
@@ -108,7 +112,7 @@ impl Kept {
         question: Question<'_>,
     ) -> Option<Value> {
         let key = question.key();
-        let known = self.answers.lock().get(&key).cloned();
+        let known = self.answers.lock().by_question.get(&key).cloned();
         let stored = || {
             let cache = settings.cache.as_deref().filter(|_| !settings.is_fresh)?;
             let folder = Folder::open(cache).ok()?;
@@ -149,11 +153,13 @@ impl Kept {
                 tracing::debug!(%error, "an answer is not kept");
             }
         }
-        if self.bytes.fetch_add(text.len(), Relaxed) + text.len() <= MOST {
-            self.answers.lock().insert(key, entry);
-        } else {
-            self.bytes.fetch_sub(text.len(), Relaxed);
+        let mut answers = self.answers.lock();
+        if answers.bytes + text.len() > MOST {
+            // Most of them are of programs that have changed since.
+            *answers = Answers::default();
         }
+        answers.bytes += text.len();
+        answers.by_question.insert(key, entry);
     }
 }
 
