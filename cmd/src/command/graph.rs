@@ -89,19 +89,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         let Args { paths, vars, var_files, no_automatic_edges, external, .. } = args;
         let site = SiteArgs { paths, vars, var_files, no_automatic_edges, external };
         let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
-        let load = move || site.load(&asked);
-        let Some(site) = loaded(global, &mut interrupts, load).await.transpose()? else {
+        // Also drawn there: a signal ends a graph that nobody reads.
+        let draw = move || -> anyhow::Result<()> {
+            let site = site.load(&asked)?;
+            let graph = SiteGraph::new(&site);
+            let graph = match around {
+                Some(around) => {
+                    let limits = [depth, most].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+                    graph.near(&site.resource(&around)?.name, limits.into())
+                }
+                None => graph,
+            };
+            drawing.print(&asked, &graph, || graph.picture())
+        };
+        if loaded(global, &mut interrupts, draw).await.transpose()?.is_none() {
             return Ok(exit::INTERRUPTED);
-        };
-        let graph = SiteGraph::new(&site);
-        let graph = match around {
-            Some(around) => {
-                let limits = [depth, most].map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-                graph.near(&site.resource(&around)?.name, limits.into())
-            }
-            None => graph,
-        };
-        drawing.print(global, &graph, || graph.picture())?;
+        }
     }
     Ok(exit::DONE)
 }

@@ -5,6 +5,7 @@ use std::io::{Seek, Write};
 use std::process::Stdio;
 
 use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
 
 use crate::agent::Agent;
@@ -144,6 +145,23 @@ async fn a_signal_while_a_manifest_is_loaded_ends_the_command_in_order() -> Test
         let ran = machine.ended(child).await?;
         assert_eq!(ran.code, Some(code), "{command}: {ran:?}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_graph_that_nobody_reads_can_be_interrupted() -> TestResult {
+    let resources: String =
+        (0..3_000).map(|number| format!("  r{number}: {{type: noop}}\n")).collect();
+    let machine = Machine::new(&format!("resources:\n{resources}"))?;
+    let mut child = machine.begin(&["graph", "site.yaml", "--format", "json"])?;
+    let mut stdout = child.stdout.take().ok_or("no stdout")?;
+
+    // It is drawn, and is more than a pipe holds.
+    within(stdout.read_u8()).await??;
+    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+    let ended = within(child.wait()).await??;
+
+    assert_eq!(ended.code(), Some(130));
     Ok(())
 }
 
