@@ -117,7 +117,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 fn write_one(kind: &Described<'_>, out: &mut print::Out<'_>) -> io::Result<()> {
-    writeln!(out, "{}: {}", kind.name, kind.summary)?;
+    writeln!(out, "{}: {}", print::one_line(kind.name), print::one_line(kind.summary))?;
     if kind.is_schema_own {
         writeln!(out, "\nconfig, as a JSON Schema:")?;
         for line in serde_json::to_string_pretty(&kind.schema)?.lines() {

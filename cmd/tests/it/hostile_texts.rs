@@ -61,7 +61,10 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
     ),
     ("why", &[&["/agent/resources/fails"], &["/agent/resources/it"], &["/HOST"]]),
     ("boot", &[&[], &["blame"]]),
-    ("types", &[&[], &["file"], &["HOST"], &["test", "HOST", "--config", "HOST"]]),
+    (
+        "types",
+        &[&[], &["file"], &["program:./it"], &["HOST"], &["test", "HOST", "--config", "HOST"]],
+    ),
     (
         "graph",
         &[

@@ -60,9 +60,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
                 writeln!(out, "{indent}{}", print::one_line(line))?;
             }
         }
+        let name = print::one_line(&tried.name);
         match tried.wrong.len() {
-            0 => writeln!(out, "{} is as it should be", tried.name),
-            count => writeln!(out, "{}: {count} things are wrong", tried.name),
+            0 => writeln!(out, "{name} is as it should be"),
+            count => writeln!(out, "{name}: {count} things are wrong"),
         }
     })?;
     Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
