@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::cache::{Kept, Question, identity};
-use crate::call::Call;
+use crate::call::{Call, CallError};
 use crate::call_record::{CallRecord, end_left};
 use crate::calls::{Caller, Calls};
 use crate::containers::end_leftovers;
@@ -255,10 +255,10 @@ impl Shared {
         };
         let answer = caller.ask(&call).await.map_err(|error| {
             let text = WithCauses(&error).to_string();
-            if error.is_of_machine(runner) {
-                Unknown::Machine(text)
-            } else {
-                Unknown::Type(vec![text])
+            match error {
+                CallError::TimedOut { .. } => Unknown::Late(text),
+                error if error.is_of_machine(runner) => Unknown::Machine(text),
+                _ => Unknown::Type(vec![text]),
             }
         })?;
         let said = Answered { answer, is_kept: false };

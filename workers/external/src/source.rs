@@ -118,6 +118,7 @@ impl KindSource for External {
                     tracing::warn!(resource, kind, error, "it is not known how its type works");
                 }
                 Err(Unknown::Machine(lacks)) => errors.push((Culprit::Machine(at), lacks)),
+                Err(Unknown::Late(late)) => errors.push((Culprit::Resource(at), late)),
                 Err(Unknown::Type(wrong)) => {
                     errors.extend(wrong.into_iter().map(|wrong| (Culprit::Resource(at), wrong)));
                 }
@@ -164,11 +165,17 @@ struct Load {
 }
 
 impl Load {
-    /// Asks one type for its resources, each with its position.
+    /// Asks one type for its resources, each with its position. If it does not answer for the first one in time,
+    /// it is asked for no other one: each would hold up the load again.
     async fn ask_kind(self: Arc<Self>, runner: Runner, wishes: Vec<(usize, WantedKind)>) -> Asked {
         let mut wishes = wishes.into_iter();
         let Some((at, first)) = wishes.next() else { return Vec::new() };
-        let mut asked = vec![(at, self.ask(&runner, &first).await)];
+        let answered = self.ask(&runner, &first).await;
+        let is_late = matches!(&answered, Err(Unknown::Late(_)));
+        let mut asked = vec![(at, answered)];
+        if is_late {
+            return asked;
+        }
         let mut asking = JoinSet::new();
         for (at, wish) in wishes {
             let (load, runner) = (Arc::clone(&self), runner.clone());

@@ -35,6 +35,21 @@ fn a_type_is_asked_for_as_long_as_its_resource_says() -> TestResult {
 }
 
 #[test]
+fn a_type_that_does_not_answer_in_time_is_asked_for_one_of_its_resources() -> TestResult {
+    let resource =
+        |name: &str| format!("  {name}: {{type: \"program:./it\", meta: {{timeout: 1s}}}}\n");
+    let site = format!("resources:\n{}{}{}", resource("r1"), resource("r2"), resource("r3"));
+    let world = World::new(&site, "#!/bin/sh\necho asked >> asked; exec sleep 1000\n")?;
+
+    let loaded = world.files().load();
+
+    let error = loaded.err().ok_or("it was loaded")?;
+    assert_eq!(error.problems().len(), 1, "{error}");
+    assert_eq!(fs::read_to_string(world.path("asked"))?, "asked\n");
+    Ok(())
+}
+
+#[test]
 fn calls_that_are_told_to_end_leave_nothing_and_no_other_begins() -> TestResult {
     let (calls, settings) = (Calls::default(), Settings::default());
     let external = External::new(settings).with_calls(calls.clone());
