@@ -1,5 +1,6 @@
 //! One call of a program: JSON in, JSON or lines out.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -255,17 +256,18 @@ impl Caller<'_> {
         words.push(format!("--workdir={}", call.workspace.display()));
         let own = |path: &Path, mode| volume(path, &path.to_string_lossy(), mode);
         words.push(own(call.workspace, "ro")?);
-        for (path, mode) in [(settings.conf.as_deref(), "ro"), (call.work, "rw")] {
+        let conf = settings.conf.as_deref().filter(|conf| *conf != call.workspace);
+        for (path, mode) in [(conf, "ro"), (call.work, "rw")] {
             words.extend(path.map(|path| own(path, mode)).transpose()?);
         }
         let state = settings.state.as_deref();
         // Podman would copy into it what it hides.
         let copy = if call.runner.is_podman() { ",notmpcopyup" } else { "" };
-        for folder in [Some(call.workspace), settings.conf.as_deref()].into_iter().flatten() {
-            // What a type may read holds the secrets of no other one.
-            let within = state.and_then(|state| within(state, folder));
-            words.extend(within.map(|state| format!("--tmpfs={}:size=64k{copy}", state.display())));
-        }
+        // What a type may read holds the secrets of no other one. An engine refuses what is there twice.
+        let folders = [Some(call.workspace), conf].into_iter().flatten();
+        let hidden: BTreeSet<_> = folders.filter_map(|folder| within(state?, folder)).collect();
+        words
+            .extend(hidden.iter().map(|path| format!("--tmpfs={}:size=64k{copy}", path.display())));
         words.extend(call.work.map(|work| format!("--env=CRANKCASE_FOLDER={}", work.display())));
         for Mount { from, to, is_writable, .. } in call.mounts {
             words.push(volume(from, to, if *is_writable { "rw" } else { "ro" })?);
@@ -418,4 +420,63 @@ fn last_lines(text: &str, most: usize) -> String {
     let mut last: Vec<_> = lines.map(|line| cut_after(line, LAST_LINE)).collect();
     last.reverse();
     if last.is_empty() { String::new() } else { format!("; it said last: {}", last.join(" / ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::error::Error;
+    use std::fs;
+    use std::time::Duration;
+
+    use crankcase_engine::Stop;
+    use serde_json::Value;
+
+    use super::Call;
+    use crate::call_record::CallRecord;
+    use crate::calls::{Caller, Calls};
+    use crate::settings::Settings;
+    use crate::type_name::Runner;
+
+    #[test]
+    fn a_container_is_given_no_place_twice() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let state = folder.path().join("conf/state");
+        fs::create_dir_all(&state)?;
+        let (calls, record, (_stopper, stop)) =
+            (Calls::default(), CallRecord::new(None), Stop::pair());
+        let runner = Runner::Container { engine: vec!["docker".to_owned()], image: "x".to_owned() };
+        let call = Call {
+            resource: "r1",
+            phase: "init",
+            runner: &runner,
+            entrypoint: None,
+            args: &[],
+            input: &Value::Null,
+            workspace: folder.path(),
+            work: None,
+            mounts: &[],
+            has_network: true,
+            timeout: Duration::from_secs(1),
+        };
+        for conf in [folder.path().to_owned(), folder.path().join("conf")] {
+            let settings =
+                Settings { conf: Some(conf), state: Some(state.clone()), ..Settings::default() };
+            let caller = Caller {
+                settings: &settings,
+                calls: &calls,
+                agent_ledger: None,
+                record: &record,
+                stop: &stop,
+                told: None,
+            };
+
+            let words = caller.run_words(&call, None)?;
+
+            let hidden = format!("--tmpfs={}:size=64k", state.display());
+            assert!(words.contains(&hidden), "{words:?}");
+            assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{words:?}");
+        }
+        Ok(())
+    }
 }
