@@ -10,7 +10,7 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_resources::{BoxError, cut_after};
 use crankcase_workers::{
-    Finished, Job, JobError, Limit, ProcessConfig, ProcessError, Told, read_json,
+    Finished, Job, JobError, Limit, ProcessConfig, ProcessError, Told, printable, read_json,
 };
 use serde_json::Value;
 
@@ -68,9 +68,9 @@ pub(crate) enum CallError {
     Stopped { what: String, last: String },
     #[error("{what}: command did not provide any JSON back!{last}")]
     Nothing { what: String, last: String },
-    #[error("{what}: command provided invalid JSON: {error}; it begins with {begin:?}{last}")]
+    #[error("{what}: command provided invalid JSON: {error}; it begins with \"{begin}\"{last}")]
     Json { what: String, error: String, begin: String, last: String },
-    #[error("{what}: command answered what is not UTF-8; it begins with {begin:?}{last}")]
+    #[error("{what}: command answered what is not UTF-8; it begins with \"{begin}\"{last}")]
     NoText { what: String, begin: String, last: String },
     #[error("{what}: command answered more than {most} bytes and was ended{last}")]
     TooMuch { what: String, most: usize, last: String },
@@ -109,7 +109,8 @@ impl Caller<'_> {
         if text.is_empty() {
             return Err(CallError::Nothing { what, last });
         }
-        let begin = || cut_after(text, 80);
+        // Not escaped once more: a secret would not be found in it.
+        let begin = || printable(&cut_after(text, 80));
         if !finished.is_text {
             return Err(CallError::NoText { what, begin: begin(), last });
         }

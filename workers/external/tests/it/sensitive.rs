@@ -51,6 +51,19 @@ async fn a_secret_is_hidden_whatever_a_look_or_an_action_says() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_secret_with_a_quote_is_hidden_in_an_answer_that_is_no_json() -> TestResult {
+    let check = r#"printf '{broken %s' "$secret""#;
+    let world = World::new(&site("'hun\"ter2-long'"), &telling(check, ""))?;
+
+    let (account, events) = world.apply().await?;
+
+    let shown = format!("{account}{}", serde_json::to_string(&(&account, &events))?);
+    assert_eq!(account.failures(), 1, "{shown}");
+    assert!(shown.contains("(sensitive)") && !shown.contains("ter2-long"), "{shown}");
+    Ok(())
+}
+
 #[test]
 fn a_secret_that_breaks_the_schema_is_nowhere_in_the_error() -> TestResult {
     let secret = "hunter2-hunter2-hunter2";
