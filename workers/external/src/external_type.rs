@@ -47,7 +47,12 @@ impl ExternalType {
     pub(crate) async fn ask(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
         let Self { name, runner, shared, .. } = self;
         if context.ledger().is_some() {
-            shared.end_leftovers().await;
+            // What is not ended then is ended before the next look.
+            tokio::select! {
+                biased;
+                () = shared.end_leftovers() => {}
+                () = context.stop().wait() => {}
+            }
         }
         if let Some(said) = self.known(context.name()) {
             return Ok(said);

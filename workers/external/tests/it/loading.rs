@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crankcase_engine::Stop;
 use crankcase_external::{Calls, External, Settings};
-use crankcase_resources::{Culprit, Kinds, WantedKind, Wishes};
+use crankcase_resources::{ApplyOptions, Culprit, Facilities, Kinds, WantedKind, Wishes};
+use serde_json::json;
 
 use crate::world::{TestResult, World, fifo, program};
 
@@ -185,6 +187,32 @@ fn an_engine_that_does_not_answer_is_not_waited_for_at_the_end() -> TestResult {
         format!("cannot run {}: it was ended because it was told to stop", engine.display());
     assert_eq!(errors, [(Culprit::Machine(0), expected)]);
     assert!(!is_alive(&pid));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_for_a_leftover_holds_up_no_look() -> TestResult {
+    let (folder, mut settings) = (tempfile::tempdir()?, Settings::default());
+    let (engine, state) = (folder.path().join("engine"), folder.path().join("state"));
+    let asked = folder.path().join("asked");
+    program(&engine, &format!("#!/bin/sh\necho \"$@\" >> {}; exec sleep 1000\n", asked.display()))?;
+    // Its starter is gone: the first process of a machine did not start at that time.
+    let record = json!({"engine": [engine], "starter": [1, u64::MAX]});
+    fs::create_dir_all(state.join("containers"))?;
+    fs::write(state.join("containers/crankcase-1"), record.to_string())?;
+    settings.state = Some(state.clone());
+    let site = SITE.replace("it\"", "it\", meta: {timeout: 3s}");
+    let world = World::with(&site, ANSWERS, External::new(settings))?;
+    let site = world.files().load()?;
+    let options = ApplyOptions { facilities: Facilities::open(&state)?, ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+
+    let account = site.apply(&options, stop).await;
+
+    assert_eq!(account.failures(), 1, "{account}");
+    // The rest of what it takes to remove a container was not waited for.
+    assert_eq!(fs::read_to_string(&asked)?, "kill --signal=KILL crankcase-1\n");
+    assert!(fs::exists(state.join("containers/crankcase-1"))?);
     Ok(())
 }
 
