@@ -162,7 +162,9 @@ impl Caller<'_> {
         let container = match call.runner {
             Runner::Program(_) => None,
             Runner::Container { engine, .. } => {
-                let begun = Container::begin(engine, self.settings.record(), self.calls).await;
+                // A plan may be made by a user who may not write there.
+                let state = self.settings.record().filter(|_| self.ledger().is_some());
+                let begun = Container::begin(engine, state, self.calls).await;
                 Some(begun.map_err(|err| start(err.into()))?)
             }
         };

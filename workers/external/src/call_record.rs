@@ -35,7 +35,7 @@ impl CallRecord {
         Self { state: state.map(Path::to_owned), made: OnceLock::new() }
     }
 
-    /// Returns where calls are noted, if they can be: a plan may be made by a user who may not write there.
+    /// Returns where calls are noted, if they can be.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         let made = self.made.get_or_init(|| {
             let make = |state| {

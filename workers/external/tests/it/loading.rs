@@ -217,6 +217,31 @@ async fn an_engine_that_does_not_answer_for_a_leftover_holds_up_no_look() -> Tes
 }
 
 #[test]
+fn where_nothing_can_be_on_record_a_type_is_asked_all_the_same() -> TestResult {
+    let (folder, mut settings) = (tempfile::tempdir()?, Settings::default());
+    let (engine, state) = (folder.path().join("engine"), folder.path().join("state"));
+    let script = r#"#!/bin/sh
+case $1 in
+image) echo sha256:0 ;;
+run) cat > /dev/null; echo '{"state_action": {"args": ["state"]}}' ;;
+esac
+"#;
+    program(&engine, script)?;
+    // There can be no folders of these names.
+    fs::create_dir(&state)?;
+    fs::write(state.join("asking"), "")?;
+    fs::write(state.join("containers"), "")?;
+    (settings.engine, settings.state) = (vec![engine.display().to_string()], Some(state));
+    let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
+    let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
+
+    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+
+    assert_eq!(errors, []);
+    Ok(())
+}
+
+#[test]
 fn a_container_that_has_never_begun_is_not_on_record() -> TestResult {
     let mut settings = Settings::default();
     let folder = tempfile::tempdir()?;
