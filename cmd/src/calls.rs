@@ -15,7 +15,7 @@ use crate::print::{self, one_line};
 const FIRST: Duration = Duration::from_secs(1);
 
 /// How long the program waits for calls at its end after that: the grace of a program, and then an engine.
-const LAST: Duration = Duration::from_secs(15);
+const LAST: Duration = Duration::from_secs(20);
 
 /// How many calls people are told of.
 const SHOWN: usize = 3;
