@@ -166,16 +166,8 @@ impl Manifest {
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::check_kept(&declarations, &placed, &mut problems);
-        if !overrides.no_automatic_edges {
-            connect_automatically(&mut declarations);
-        }
-        let order = Order::new(&declarations).unwrap_or_else(|error| {
-            if let OrderError::Duplicate { name } = error {
-                twice(&name, (&declarations, &placed), &mut problems);
-            }
-            // What else is wrong with the declared edges was told.
-            Order::default()
-        });
+        let connects = !overrides.no_automatic_edges;
+        let order = in_order((&mut declarations, &placed), connects, &mut problems);
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
         circles::check_circles((&declarations, &placed), &vars.uses, &mut problems);
         let warnings = tune(&mut declarations, &names, facts);
@@ -286,6 +278,24 @@ fn redact(declarations: &mut [Declaration], secrets: &Secrets) {
             edge.because = secrets.redact(&edge.because).into_owned();
         }
     }
+}
+
+/// Orders the resources, by automatic edges too if those are wanted. What two of them call themselves is told.
+fn in_order(
+    (declarations, placed): (&mut [Declaration], &[Placed]),
+    connects: bool,
+    problems: &mut Problems,
+) -> Order {
+    if connects {
+        connect_automatically(declarations);
+    }
+    Order::new(declarations).unwrap_or_else(|error| {
+        if let OrderError::Duplicate { name } = error {
+            twice(&name, (declarations, placed), problems);
+        }
+        // What else is wrong with the declared edges was told.
+        Order::default()
+    })
 }
 
 /// Says that a part has the name of another resource.
