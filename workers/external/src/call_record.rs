@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crankcase_resources::{BoxError, blocking};
-use crankcase_workers::{Folder, Ledger, ProcessId, end_leftovers};
+use crankcase_workers::{FileError, Folder, Ledger, ProcessId, end_leftovers};
 
 /// How many folders are looked at.
 const MOST: usize = 100_000;
@@ -66,11 +66,22 @@ impl Drop for CallRecord {
 
 fn make(state: &Path) -> Result<(PathBuf, Ledger), BoxError> {
     let ProcessId { pid, start_time, .. } = ProcessId::of_self()?;
+    require_own(&Folder::make(state)?)?;
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = records(state).join(format!("{pid}-{start_time}-{count}"));
     Folder::make(&folder)?.make_private()?;
     let ledger = Ledger::new(&folder);
     Ok((folder, ledger))
+}
+
+/// Takes the rights of others to an empty state folder away, as its holder does; refuses one with other things in it
+/// that others can look into. The holder would refuse it for what is put there.
+fn require_own(state: &Folder) -> Result<(), FileError> {
+    if state.look_at_itself()?.mode & 0o077 != 0 && !state.names(1)?.is_empty() {
+        let reason = "others can look into it".to_owned();
+        return Err(FileError::NotPrivate { path: state.path().to_owned(), reason });
+    }
+    state.make_private()
 }
 
 /// Ends what loads and plans have left that were killed.
