@@ -46,6 +46,8 @@ struct Shared {
     backend: Mutex<Box<dyn Backend>>,
     current: watch::Sender<Snapshot>,
     watches: Mutex<Watches>,
+    /// The changes that come before the first one of an empty store.
+    first: Mutex<Vec<Submission>>,
 }
 
 // A change is published only after its commit, so a panic leaves nothing half done.
@@ -60,8 +62,14 @@ impl Facts {
     /// When the store cannot be read or is damaged.
     pub fn open(mut backend: Box<dyn Backend>) -> Result<Self, StoreError> {
         let current = watch::Sender::new(backend.load()?.into());
-        let shared = Shared { backend: Mutex::new(backend), current, watches: Mutex::default() };
-        Ok(Self(Arc::new(shared)))
+        let (watches, first) = (Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Shared { backend: Mutex::new(backend), current, watches, first })))
+    }
+
+    /// Makes these changes before the first other change of an empty store, and makes none of them before that: a
+    /// store without facts needs no file. A change that is refused then is left out.
+    pub fn before_first(&self, changes: Vec<Submission>) {
+        *self.0.first.lock() = changes;
     }
 
     /// Returns the facts of the last commit.
@@ -90,20 +98,16 @@ impl Facts {
     pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
         let mut backend = self.0.backend.lock();
         loop {
-            let before = self.current();
+            let (before, first) = self.begun(&mut **backend, now)?;
             let changed = change(&before, submission, (&mut OfBackend(&mut **backend), now));
             let (changed, commit) = match changed {
                 Ok((outcome, commit)) => (Ok(outcome), commit.filter(|_| !submission.is_trial)),
                 Err(error) => (Err(error), None),
             };
             let is_current = match commit {
-                Some(commit) if backend.commit(&commit)? => {
-                    self.publish(commit);
-                    true
-                }
-                Some(_) => false,
+                Some(commit) => self.commit(&mut **backend, first.into_iter().chain([commit]))?,
                 // A refusal or a trial is outdated if another process has committed a change.
-                None => backend.revision()? == before.revision(),
+                None => backend.revision()? == self.current().revision(),
             };
             if is_current {
                 return changed;
@@ -134,20 +138,41 @@ impl Facts {
     ///
     /// When the store cannot be read.
     pub fn log(&self, path: Option<&Pointer>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        let mut backend = self.0.backend.lock();
-        let (mut found, mut before) = (Vec::new(), u64::MAX);
+        let mut found = Vec::new();
+        let mut before = u64::MAX;
         while found.len() < most {
-            let page = if path.is_none() { (most - found.len()).min(PAGE) } else { PAGE };
-            let entries = backend.log(before, page)?;
-            let Some(last) = entries.last() else { break };
-            before = last.revision;
-            let is_meant = |entry: &Entry| {
-                path.is_none_or(|path| entry.differences.iter().any(|it| it.path.touches(path)))
-            };
-            found.extend(entries.into_iter().filter(is_meant));
+            let Some(entry) = self.before(before, path)? else { break };
+            before = entry.revision;
+            found.push(entry);
         }
-        found.truncate(most);
         Ok(found)
+    }
+
+    /// Returns the newest entry of the history with a revision below `before` that changed something at, above or
+    /// below a path; none if there is none. Blocks.
+    ///
+    /// Entries may be large: a caller that needs one at a time holds no others in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn before(
+        &self,
+        mut before: u64,
+        path: Option<&Pointer>,
+    ) -> Result<Option<Entry>, StoreError> {
+        let mut backend = self.0.backend.lock();
+        let is_meant = |entry: &Entry| {
+            path.is_none_or(|path| entry.differences.iter().any(|it| it.path.touches(path)))
+        };
+        loop {
+            let entries = backend.log(before, 1)?;
+            let Some(entry) = entries.into_iter().next() else { return Ok(None) };
+            before = entry.revision;
+            if is_meant(&entry) {
+                return Ok(Some(entry));
+            }
+        }
     }
 
     /// Returns the entry of the history with this revision; none if the history does not have it. Blocks.
@@ -198,13 +223,58 @@ impl Facts {
     ///
     /// When the store cannot be read.
     pub fn since(&self, revision: u64) -> Result<Vec<Entry>, StoreError> {
-        let last = self.current().revision();
-        let newer = usize::try_from(last.saturating_sub(revision)).unwrap_or(usize::MAX);
         // The store may already have later entries, of another process.
-        let mut entries = self.0.backend.lock().log(last.saturating_add(1), newer)?;
-        entries.retain(|entry| entry.revision > revision);
-        entries.reverse();
-        Ok(entries)
+        let mut before = self.current().revision().saturating_add(1);
+        let mut backend = self.0.backend.lock();
+        let mut found = Vec::new();
+        while before > revision.saturating_add(1) {
+            let newer = usize::try_from(before - revision - 1).unwrap_or(usize::MAX);
+            let entries = backend.log(before, newer)?;
+            let Some(last) = entries.last() else { break };
+            before = last.revision;
+            found.extend(entries);
+        }
+        found.retain(|entry| entry.revision > revision);
+        found.reverse();
+        Ok(found)
+    }
+
+    /// Returns the facts that a change is made on. For an empty store also returns the commits that come before it.
+    fn begun(
+        &self,
+        backend: &mut dyn Backend,
+        now: SystemTime,
+    ) -> Result<(Snapshot, Vec<Commit>), FactsError> {
+        let (mut current, mut commits) = (self.current(), Vec::new());
+        if current.revision() > 0 {
+            return Ok((current, commits));
+        }
+        for submission in &*self.0.first.lock() {
+            match change(&current, submission, (&mut OfBackend(backend), now)) {
+                Ok((_, Some(commit))) => {
+                    current = commit.stored.clone().into();
+                    commits.push(commit);
+                }
+                Err(FactsError::Store(error)) => return Err(error.into()),
+                Ok((_, None)) | Err(_) => {}
+            }
+        }
+        Ok((current, commits))
+    }
+
+    /// Makes commits, one after another. Returns false if another process has committed a change meanwhile.
+    fn commit(
+        &self,
+        backend: &mut dyn Backend,
+        commits: impl Iterator<Item = Commit>,
+    ) -> Result<bool, StoreError> {
+        for commit in commits {
+            if !backend.commit(&commit)? {
+                return Ok(false);
+            }
+            self.publish(commit);
+        }
+        Ok(true)
     }
 
     fn reload(&self, backend: &mut dyn Backend) -> Result<(), StoreError> {

@@ -4,6 +4,9 @@
 //! 1. Each commit is on disk when it returns, or leaves nothing (write-ahead log, synchronous).
 //! 2. Only its owner can read the file.
 //! 3. A file that cannot be understood is left unchanged.
+//! 4. The file exists from the first commit on, and is read also while it cannot be written.
+//! 5. Each commit seals the schemas and the document. A seal of an older revision counts for nothing: a program that
+//!    knows no seals has committed since.
 
 mod file;
 
@@ -14,6 +17,7 @@ use rusqlite::{
     Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
 };
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
@@ -26,9 +30,30 @@ use crate::tree::Tree;
 /// Facts in a file. Several processes may use the file at the same time.
 #[derive(Debug)]
 pub struct Sqlite {
+    /// To the file; while there is none, to an empty store in memory.
     connection: Connection,
     path: PathBuf,
+    access: Access,
 }
+
+/// How the file is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// There is no file.
+    Absent,
+    /// It can be read, and could not be written at the last look.
+    Read,
+    Write,
+}
+
+/// What a file of this format may lack, because an earlier program has made it.
+const ADDED: &str = "
+    CREATE TABLE IF NOT EXISTS seal (
+        name TEXT PRIMARY KEY,
+        revision INTEGER NOT NULL,
+        digest TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+";
 
 impl Sqlite {
     fn wrong(&self, source: rusqlite::Error) -> StoreError {
@@ -85,6 +110,9 @@ impl Sqlite {
         let owned = self.pairs("SELECT path, owner FROM owned")?.into_iter();
         let owned = owned.map(|(path, owner)| Ok((self.pointer(&path)?, owner)));
         stored.owned = owned.collect::<Result<_, StoreError>>()?;
+        if !self.is_sealed(SCHEMAS, revision, schemas(&self.connection))? {
+            return Err(self.damaged("the schemas are not those that were written last"));
+        }
         for (path, owner) in self.pairs("SELECT path, owner FROM schema")? {
             let schema = "SELECT schema FROM schema WHERE path = ?1";
             let schema: String = self
@@ -98,11 +126,34 @@ impl Sqlite {
         Ok(stored)
     }
 
+    /// Returns whether a part of the store is as its seal says. Without a seal of this revision it counts as such.
+    fn is_sealed(
+        &self,
+        name: &str,
+        revision: i64,
+        found: rusqlite::Result<String>,
+    ) -> Result<bool, StoreError> {
+        let sealed = || -> rusqlite::Result<Option<String>> {
+            let tables = "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'";
+            if self.connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
+                return Ok(None);
+            }
+            let seal = "SELECT digest FROM seal WHERE name = ?1 AND revision = ?2";
+            self.connection.query_row(seal, params![name, revision], |row| row.get(0)).optional()
+        };
+        let (sealed, found) = match (sealed(), found) {
+            (Ok(sealed), Ok(found)) => (sealed, found),
+            (Err(source), _) | (_, Err(source)) => return Err(self.wrong(source)),
+        };
+        Ok(sealed.is_none_or(|sealed| sealed == found))
+    }
+
     fn write(&mut self, commit: &Commit) -> rusqlite::Result<bool> {
         let Commit { stored, entry, owners, changes_schema, document } = commit;
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
         let (version, revision) = (stored.version as i64, stored.revision as i64);
+        transaction.execute_batch(ADDED)?;
         let mut state = transaction.prepare_cached(
             "UPDATE state SET version = ?1, revision = ?2, digest = ?3 WHERE revision = ?2 - 1",
         )?;
@@ -152,6 +203,7 @@ impl Sqlite {
             entry.digest.to_string(),
             differences
         ])?;
+        seal(&transaction, revision, (changes_schema.is_some(), document.is_some()))?;
         trim(&transaction, revision, differences.len() as i64)?;
         drop((state, put, remove, insert));
         transaction.commit()?;
@@ -164,7 +216,8 @@ impl Sqlite {
              WHERE revision < ?1 ORDER BY revision DESC LIMIT ?2",
         )?;
         let before = i64::try_from(before).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![before, most as i64], |row| {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![before, most], |row| {
             Ok(RawEntry {
                 entry: Entry {
                     revision: row.get::<_, i64>(0)? as u64,
@@ -174,14 +227,75 @@ impl Sqlite {
                     who: row.get(3)?,
                     why: row.get(4)?,
                     kind: row.get(5)?,
-                    digest: Digest::parse(&row.get::<_, String>(6)?).unwrap_or_default(),
+                    digest: Digest::default(),
                     differences: Vec::new(),
                 },
+                digest: row.get(6)?,
                 differences: row.get(7)?,
             })
         })?;
-        rows.collect()
+        let (mut entries, mut size) = (Vec::new(), 0);
+        for entry in rows {
+            let entry = entry?;
+            size += entry.differences.len();
+            entries.push(entry);
+            if size > LARGEST_PAGE {
+                break;
+            }
+        }
+        Ok(entries)
     }
+}
+
+/// The names of the seals.
+const SCHEMAS: &str = "schemas";
+const DOCUMENT: &str = "document";
+
+type Digester = fn(&Connection) -> rusqlite::Result<String>;
+
+/// Seals the schemas and the document of a commit. Computes only the seals of what has changed, if the seals of the
+/// commit before are there.
+fn seal(
+    transaction: &Transaction<'_>,
+    revision: i64,
+    (has_schemas, has_document): (bool, bool),
+) -> rusqlite::Result<()> {
+    let mut keep = transaction
+        .prepare_cached("UPDATE seal SET revision = ?1 WHERE name = ?2 AND revision = ?1 - 1")?;
+    let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO seal VALUES (?1, ?2, ?3)")?;
+    let parts: [(_, _, Digester); 2] =
+        [(SCHEMAS, has_schemas, schemas), (DOCUMENT, has_document, the_document)];
+    for (name, has_changed, of) in parts {
+        if has_changed || keep.execute(params![revision, name])? == 0 {
+            put.execute(params![name, revision, of(transaction)?])?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the digest of the schemas.
+fn schemas(connection: &Connection) -> rusqlite::Result<String> {
+    digest(connection, "SELECT path, owner, schema FROM schema ORDER BY path")
+}
+
+/// Returns the digest of the document.
+fn the_document(connection: &Connection) -> rusqlite::Result<String> {
+    digest(connection, "SELECT CAST(version AS TEXT), '', facts FROM document")
+}
+
+/// Returns the digest of rows with three texts each.
+fn digest(connection: &Connection, query: &str) -> rusqlite::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut statement = connection.prepare_cached(query)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for column in 0..3 {
+            let text = row.get_ref(column)?.as_str()?;
+            hasher.update((text.len() as u64).to_le_bytes());
+            hasher.update(text);
+        }
+    }
+    Ok(base16ct::lower::encode_string(&hasher.finalize()))
 }
 
 /// Removes the oldest entries of a history that has grown too long or too large.
@@ -203,14 +317,19 @@ fn trim(transaction: &Transaction<'_>, revision: i64, added: i64) -> rusqlite::R
     Ok(())
 }
 
-/// An entry whose differences are still text.
+/// An entry whose digest and differences are still text.
 struct RawEntry {
     entry: Entry,
+    digest: String,
     differences: String,
 }
 
+/// The size of the entries that are read at a time, in bytes of JSON; one entry may be larger.
+const LARGEST_PAGE: usize = 1024 * 1024;
+
 impl Backend for Sqlite {
     fn load(&mut self) -> Result<Stored, StoreError> {
+        self.look_again()?;
         // In one transaction, so that all reads see one state of the file.
         let begin =
             |it: &Self, text| it.connection.execute_batch(text).map_err(|source| it.wrong(source));
@@ -221,6 +340,7 @@ impl Backend for Sqlite {
     }
 
     fn revision(&mut self) -> Result<u64, StoreError> {
+        self.look_again()?;
         let read = |connection: &Connection| {
             let mut statement = connection.prepare_cached("SELECT revision FROM state")?;
             statement.query_row([], |row| row.get::<_, i64>(0))
@@ -229,21 +349,36 @@ impl Backend for Sqlite {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError> {
-        self.write(commit).map_err(|source| self.wrong(source))
+        self.write_access()?;
+        self.write(commit).map_err(|source| {
+            if source.sqlite_error_code() == Some(ErrorCode::ReadOnly) {
+                self.access = Access::Read;
+            }
+            self.wrong(source)
+        })
     }
 
     fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
+        self.look_again()?;
         let entries = self.entries(before, most).map_err(|source| self.wrong(source))?;
-        let read = |RawEntry { entry, differences }| {
-            let differences = read(&self.json(&differences)?);
-            let differences =
-                differences.ok_or_else(|| self.damaged("an entry of the history is no such"))?;
-            Ok(Entry { differences, ..entry })
+        let entry = |RawEntry { entry, digest, differences }| {
+            let read = serde_json::from_str(&differences).ok().and_then(|it| read(&it));
+            let read = read.zip(Digest::parse(&digest));
+            let (differences, digest) = read.ok_or_else(|| StoreError::Entry {
+                path: self.path.clone(),
+                revision: entry.revision,
+                version: entry.version,
+            })?;
+            Ok(Entry { differences, digest, ..entry })
         };
-        entries.into_iter().map(read).collect()
+        entries.into_iter().map(entry).collect()
     }
 
     fn document(&mut self) -> Result<Option<Document>, StoreError> {
+        let revision = self.revision()? as i64;
+        if !self.is_sealed(DOCUMENT, revision, the_document(&self.connection))? {
+            return Err(self.damaged("the document is not the one that was loaded last"));
+        }
         let found: Option<(i64, String)> = self
             .connection
             .query_row("SELECT version, facts FROM document", [], |row| {

@@ -45,7 +45,8 @@ pub trait Backend: fmt::Debug + Send {
     /// When the commit cannot be written. Nothing was changed then.
     fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError>;
 
-    /// Reads the newest entries of the history with a revision below `before`: at most `most`, newest first.
+    /// Reads the newest entries of the history with a revision below `before`: at most `most`, newest first. Returns
+    /// fewer of them if they are large, and none only if there are no more.
     ///
     /// # Errors
     ///
@@ -178,6 +179,16 @@ pub enum StoreError {
         path: PathBuf,
         /// The damage, in words.
         why: String,
+    },
+    /// An entry of the history is not what was written. The file is left unchanged.
+    #[error("the entry of version {version} (revision {revision}) in the history of {} is damaged", path.display())]
+    Entry {
+        /// The file.
+        path: PathBuf,
+        /// The revision of the entry.
+        revision: u64,
+        /// The version of the entry.
+        version: u64,
     },
     /// A later version of the program made the file, or the file has an older format that was not migrated.
     #[error("the facts in {} have format {format}; this program reads up to {known}", path.display())]

@@ -1,14 +1,16 @@
 //! Opens, creates and migrates the file of a store.
 
+use std::fmt::Write;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
-use crate::sqlite::{Sqlite, wrong};
+use crate::sqlite::{Access, Sqlite, wrong};
 use crate::store::StoreError;
 
 /// The SQL from each format of the file to the next one. The last step makes the format that is written.
@@ -47,16 +49,20 @@ const APPLICATION: i64 = 0x4372_6661;
 /// How long a connection waits for the lock of another one.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The options of a connection that only reads: it needs no room for the index of the log. Without a log the file is
+/// all that there is, and needs no lock either.
+const READING: &str = "mode=ro&readonly_shm=1";
+const READING_WITHOUT_LOG: &str = "mode=ro&immutable=1";
+
 impl Sqlite {
-    /// Opens the file; creates it if it does not exist.
+    /// Opens the store. Its file is created by the first commit. While the file cannot be written, because the disk is
+    /// full or read-only, the store can be read, and each commit tries again.
     ///
     /// # Errors
     ///
-    /// When the file cannot be created, is no store of facts, or was made by a later version of the program. The file
-    /// is left unchanged then.
+    /// When the folder of the file does not exist, or the file cannot be read, is no store of facts, or was made by a
+    /// later version of the program. The file is left unchanged then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        // SQLite gives its other files the mode of this one.
-        make_private(path)?;
         Self::open_with(path, STEPS)
     }
 
@@ -66,22 +72,15 @@ impl Sqlite {
     ///
     /// As [`open`](Self::open), and when the file has an older format: only `open` migrates it.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        match fs::metadata(path) {
-            Ok(found) if found.len() == 0 => return Ok(None),
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(StoreError::Make { path: path.to_owned(), source }),
+        if !is_there(path)? {
+            return Ok(None);
         }
-        let store = Self { connection: connect(path)?, path: path.to_owned() };
-        let known = STEPS.len() as i64;
-        match store.format()? {
-            Some(format) if format == known => {
-                store.set()?;
-                Ok(Some(store))
-            }
-            Some(format) => Err(StoreError::Format { path: path.to_owned(), format, known }),
-            None => Ok(None),
-        }
+        let found = || {
+            let store =
+                Self { connection: connect(path)?, path: path.to_owned(), access: Access::Write };
+            Ok(if store.has_format(STEPS)? { Some(store.set()?) } else { None })
+        };
+        readable(found(), || Self::to_read(path, STEPS).map(Some))
     }
 
     /// Returns an empty store in memory, for tests and trials. Its content is lost when it is dropped.
@@ -90,32 +89,102 @@ impl Sqlite {
     ///
     /// When there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
-        let path = PathBuf::from(":memory:");
-        let connection = Connection::open_in_memory().map_err(|source| wrong(&path, source))?;
-        let store = Self { connection, path };
-        store.make(STEPS)?;
+        Self::empty(Path::new(":memory:"), STEPS, Access::Write)
+    }
+
+    /// Returns an empty store in memory, with the path of a file.
+    fn empty(path: &Path, steps: &[&str], access: Access) -> Result<Self, StoreError> {
+        let connection = Connection::open_in_memory().map_err(|source| wrong(path, source))?;
+        let store = Self { connection, path: path.to_owned(), access };
+        store.make(steps)?;
         Ok(store)
     }
 
     fn open_with(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
-        let store = Self { connection: connect(path)?, path: path.to_owned() };
+        if is_there(path)? {
+            return readable(Self::to_write(path, steps), || Self::to_read(path, steps));
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        fs::metadata(folder.unwrap_or(Path::new(".")))
+            .map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
+        Self::empty(path, steps, Access::Absent)
+    }
+
+    /// Opens a file again that could not be written, or was not there, at the last look.
+    pub(super) fn look_again(&mut self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Write => {}
+            Access::Absent if !is_there(&self.path)? => {}
+            Access::Absent | Access::Read => *self = Self::open_with(&self.path, STEPS)?,
+        }
+        Ok(())
+    }
+
+    /// Opens the file to write it, unless it is open for that. Creates it if it does not exist.
+    pub(super) fn write_access(&mut self) -> Result<(), StoreError> {
+        if self.access != Access::Write {
+            *self = Self::to_write(&self.path, STEPS)?;
+        }
+        Ok(())
+    }
+
+    fn to_write(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
+        // SQLite gives its other files the mode of this one.
+        make_private(path)?;
+        let store =
+            Self { connection: connect(path)?, path: path.to_owned(), access: Access::Write };
         let known = steps.len() as i64;
         match store.format()? {
             None => {
-                store.set()?;
+                let store = store.set()?;
                 store.make(steps)?;
+                Ok(store)
             }
-            Some(format) if format == known => store.set()?,
             Some(format) if (1..known).contains(&format) => {
                 migrate(&store, (format, known), &steps[format as usize..])?;
                 drop(store);
-                return Self::open_with(path, steps);
+                Self::to_write(path, steps)
             }
-            Some(format) => {
-                return Err(StoreError::Format { path: path.to_owned(), format, known });
+            Some(_) => {
+                store.has_format(steps)?;
+                store.set()
             }
         }
-        Ok(store)
+    }
+
+    /// Opens a file that cannot be written.
+    fn to_read(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
+        // SQLite does not create the index of the log when it only reads. A full disk has room for an empty file.
+        drop(appended(&beside(path, "-shm")));
+        let read = |options: &str| {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(uri(path, options), flags);
+            let connection = connection.and_then(|it| it.busy_timeout(PATIENCE).map(|()| it));
+            let connection = connection.map_err(|source| wrong(path, source))?;
+            let store = Self { connection, path: path.to_owned(), access: Access::Read };
+            match store.has_format(steps)? {
+                true => Ok(store),
+                false => Self::empty(path, steps, Access::Read),
+            }
+        };
+        let has_log = ["-wal", "-journal"].map(|suffix| beside(path, suffix));
+        let has_log = has_log.iter().any(|log| fs::metadata(log).is_ok_and(|it| it.len() > 0));
+        match read(READING) {
+            Err(_) if !has_log => read(READING_WITHOUT_LOG),
+            read => read,
+        }
+    }
+
+    /// Returns whether the file has the tables of the newest format; false if it is empty.
+    fn has_format(&self, steps: &[&str]) -> Result<bool, StoreError> {
+        let known = steps.len() as i64;
+        match self.format()? {
+            Some(format) if format == known => Ok(true),
+            Some(format) => Err(StoreError::Format { path: self.path.clone(), format, known }),
+            None => Ok(false),
+        }
     }
 
     /// Returns the format of the file; none if it is empty. Does not change the file.
@@ -135,11 +204,16 @@ impl Sqlite {
     }
 
     /// Sets the options for writing the file.
-    fn set(&self) -> Result<(), StoreError> {
+    fn set(mut self) -> Result<Self, StoreError> {
         let set = self.connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
         );
-        set.map_err(|source| self.wrong(source))
+        set.map_err(|source| self.wrong(source))?;
+        // SQLite opens a file on a read-only disk to read it, without an error.
+        if self.connection.is_readonly(MAIN_DB).map_err(|source| self.wrong(source))? {
+            self.access = Access::Read;
+        }
+        Ok(self)
     }
 
     /// Creates the tables, unless another process has created them meanwhile.
@@ -165,18 +239,89 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Returns whether the file exists and is not empty.
+fn is_there(path: &Path) -> Result<bool, StoreError> {
+    match fs::metadata(path) {
+        Ok(found) => Ok(found.len() > 0),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(StoreError::Make { path: path.to_owned(), source }),
+    }
+}
+
+/// Returns the store, or the one that can only be read if the reason of the failure is that the file cannot be written.
+fn readable<T>(
+    opened: Result<T, StoreError>,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    match opened {
+        // The first error says why: the file can be neither written nor read.
+        Err(error) if is_unwritable(&error) => read().map_err(|_| error),
+        opened => opened,
+    }
+}
+
+fn is_unwritable(error: &StoreError) -> bool {
+    match error {
+        StoreError::Make { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::StorageFull
+                | ErrorKind::QuotaExceeded
+                | ErrorKind::ReadOnlyFilesystem
+                | ErrorKind::PermissionDenied
+        ),
+        StoreError::Use { source, .. } => {
+            let source = source.downcast_ref::<rusqlite::Error>();
+            matches!(
+                source.and_then(rusqlite::Error::sqlite_error_code),
+                Some(
+                    ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                        | ErrorCode::ReadOnly
+                        | ErrorCode::CannotOpen
+                        | ErrorCode::PermissionDenied
+                )
+            )
+        }
+        _ => false,
+    }
+}
+
+/// Returns the path of one of the other files that SQLite keeps.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Returns the address of a file, with options.
+fn uri(path: &Path, options: &str) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                uri.push(char::from(*byte));
+            }
+            byte => write!(uri, "%{byte:02x}").expect("a text takes what is written"),
+        }
+    }
+    format!("{uri}?{options}")
+}
+
 /// Creates the file if it does not exist, and lets only its owner read it.
 fn make_private(path: &Path) -> Result<(), StoreError> {
-    let options = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     // The umask may have removed some of the mode.
-    let made = options.and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
+    let made = appended(path).and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
     made.map_err(|source| StoreError::Make { path: path.to_owned(), source })
+}
+
+fn appended(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
 }
 
 /// Migrates a file of an older format to the newest one, in one transaction. First puts a copy beside the file, and
 /// reads the copy to check it. Changes nothing if another process has migrated the file meanwhile.
 fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(), StoreError> {
-    let copy = PathBuf::from(format!("{}.before-migration", store.path.display()));
+    let copy = beside(&store.path, ".before-migration");
     let make = |source| StoreError::Make { path: copy.clone(), source };
     let behavior = TransactionBehavior::Immediate;
     // No other process writes from here on.
@@ -195,7 +340,7 @@ fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(),
     into.map_err(|source| store.wrong(source))?;
     File::open(&copy).and_then(|file| file.sync_all()).map_err(make)?;
     let before = store.read()?;
-    let copied = Sqlite { connection: connect(&copy)?, path: copy.clone() };
+    let copied = Sqlite { connection: connect(&copy)?, path: copy.clone(), access: Access::Read };
     if copied.read()? != before {
         return Err(copied.damaged("the copy before the migration holds something else"));
     }
@@ -244,7 +389,7 @@ mod tests {
     fn a_migration_that_fails_leaves_the_file_as_it_is() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("facts.db");
-        drop(Sqlite::open(&path)?);
+        drop(Sqlite::to_write(&path, STEPS)?);
 
         let failed = Sqlite::open_with(&path, &[STEPS[0], "CREATE NONSENSE"]);
 

@@ -1,6 +1,6 @@
 //! The history, and restored versions.
 
-use crankcase_facts::{Change, FactsError, Submission, Update, wire};
+use crankcase_facts::{Change, FactsError, Schema, Submission, Update, wire};
 use serde_json::json;
 
 use crate::support::{TestResult, World, noon, open, pointer, refused};
@@ -100,5 +100,31 @@ fn a_trial_says_what_would_come_and_changes_nothing() -> TestResult {
     submission.expect_version = Some(4);
     let error = refused(world.facts.submit(&submission, noon()));
     assert_eq!(error, "the facts have version 1, and version 4 was expected");
+    Ok(())
+}
+
+#[test]
+fn a_store_without_facts_has_no_file_and_the_first_facts_come_after_the_first_changes() -> TestResult
+{
+    let world = World::new()?;
+    let path = world.folder.path().join("facts.db");
+    let schema = |maximum: u64| -> TestResult<Submission> {
+        let schema = Schema::read("agent", json!({"maximum": maximum}))?;
+        Ok(Submission::new(Change::Register(pointer("/a"), Some(schema)), "agent"))
+    };
+    world.facts.before_first(vec![schema(5)?]);
+    let mut trial = Submission::new(Change::Update(Update::of(vec![])), "ada");
+    trial.is_trial = true;
+
+    world.facts.submit(&trial, noon())?;
+    assert!(refused(world.load(1, json!({"a": 9}))).contains("/a: "));
+    assert!(!path.exists(), "nothing was stored");
+    assert_eq!((world.facts.current().revision(), world.facts.log(None, 9)?.len()), (0, 0));
+    world.load(1, json!({"a": 4}))?;
+
+    let stored = open(&path)?.current();
+    assert_eq!((stored.revision(), stored.schemas().iter().count()), (2, 1));
+    world.facts.before_first(vec![schema(4)?]);
+    world.ops(json!([["SET", "/a", 5]]))?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! Tests that only root can run. Without root, `.ci/test` counts them as skipped.
 
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,7 +9,7 @@ use crankcase_facts::{Facts, FactsError, Sqlite, StoreError};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{TestResult, World};
+use crate::support::{TestResult, World, open};
 
 /// A small file system in memory, until it is dropped.
 struct Mount(TempDir);
@@ -24,6 +26,21 @@ impl Mount {
 
     fn path(&self) -> &Path {
         self.0.path()
+    }
+}
+
+impl Mount {
+    /// Fills the disk to the last byte.
+    fn fill(&self) -> TestResult {
+        let mut file = File::create(self.path().join("fill"))?;
+        while file.write(&[0; 512])? > 0 {}
+        Ok(())
+    }
+
+    fn remount(&self, option: &str) -> TestResult {
+        let mut mount = Command::new("mount");
+        let mount = mount.args(["-o", &format!("remount,{option}")]).arg(self.path()).output()?;
+        if mount.status.success() { Ok(()) } else { Err(format!("{mount:?}").into()) }
     }
 }
 
@@ -62,5 +79,71 @@ fn a_full_disk_refuses_a_change_and_loses_nothing() -> TestResult {
     let again = Facts::open(Box::new(Sqlite::open(&path)?))?.current();
     assert_eq!((again.digest(), again.version()), (current.digest(), current.version()));
     assert_eq!(again.at(&"/kept/a".parse()?).map(|it| it.to_value()), Some(json!([1, 2, 3])));
+    Ok(())
+}
+
+/// Returns a store with one fact, and what its files are after a kill: with a log, with a log that has lost its index, or
+/// without a log.
+fn stored(mount: &Mount, left: &[&str]) -> TestResult<std::path::PathBuf> {
+    let path = mount.path().join("facts.db");
+    let made = tempfile::tempdir()?;
+    let world = World { facts: open(&made.path().join("facts.db"))?, folder: made };
+    world.load(1, json!({"a": 1}))?;
+    world.ops(json!([["SET", "/a", 2]]))?;
+    if left.is_empty() {
+        let World { facts, folder } = world;
+        drop(facts);
+        fs::copy(folder.path().join("facts.db"), &path)?;
+        return Ok(path);
+    }
+    for suffix in ["", "-wal", "-shm"].iter().filter(|it| it.is_empty() || left.contains(it)) {
+        let name = format!("facts.db{suffix}");
+        fs::copy(world.folder.path().join(&name), mount.path().join(&name))?;
+    }
+    Ok(path)
+}
+
+#[test]
+fn facts_are_read_on_a_full_disk_and_changed_when_it_has_room_again() -> TestResult {
+    for left in [&[][..], &["-wal"], &["-wal", "-shm"]] {
+        let mount = Mount::new("size=1m,mode=0755")?;
+        let path = stored(&mount, left)?;
+        assert!(mount.fill().is_err(), "the disk is not full");
+
+        let found = Sqlite::find(&path)?.ok_or("there is no store")?;
+        assert_eq!(Facts::open(Box::new(found))?.current().version(), 2, "{left:?}");
+        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
+        let world = World { facts, folder: tempfile::tempdir()? };
+        assert_eq!(world.value(), json!({"a": 2}), "{left:?}");
+        assert_eq!(world.facts.log(None, 9)?.len(), 2);
+        let large = world.ops(json!([["SET", "/b", "x".repeat(100_000)]]));
+        assert!(matches!(large, Err(FactsError::Store(StoreError::Use { .. }))), "{large:?}");
+
+        fs::remove_file(mount.path().join("fill"))?;
+        world.ops(json!([["SET", "/a", 3]]))?;
+        assert_eq!(open(&path)?.current().facts().to_value(), json!({"a": 3}), "{left:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn facts_are_read_on_a_read_only_disk_and_changed_when_it_can_be_written_again() -> TestResult {
+    for left in [&[][..], &["-wal", "-shm"]] {
+        let mount = Mount::new("size=1m,mode=0755")?;
+        let path = stored(&mount, left)?;
+        mount.remount("ro")?;
+
+        let found = Sqlite::find(&path)?.ok_or("there is no store")?;
+        assert_eq!(Facts::open(Box::new(found))?.current().version(), 2, "{left:?}");
+        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
+        let world = World { facts, folder: tempfile::tempdir()? };
+        assert_eq!(world.value(), json!({"a": 2}), "{left:?}");
+        let refused = world.ops(json!([["SET", "/a", 3]]));
+        assert!(matches!(refused, Err(FactsError::Store(_))), "{refused:?}");
+
+        mount.remount("rw")?;
+        world.ops(json!([["SET", "/a", 3]]))?;
+        assert_eq!(open(&path)?.current().facts().to_value(), json!({"a": 3}), "{left:?}");
+    }
     Ok(())
 }
