@@ -195,9 +195,29 @@ pub enum FactsError {
     /// The version never existed, or the history no longer has it.
     #[error("there is no version {0} on record; \"facts log\" lists them")]
     NoVersion(u64),
+    /// An entry of the history does not lead from the facts of the entry before it to its own. No version before it can
+    /// be restored.
+    #[error(
+        "the entry of version {version} (revision {revision}) in the history is damaged; no version before it can be restored"
+    )]
+    Damaged {
+        /// The version of the entry.
+        version: u64,
+        /// The revision of the entry.
+        revision: u64,
+    },
     /// The store cannot be used.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for FactsError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Entry { revision, version, .. } => Self::Damaged { version, revision },
+            error => Self::Store(error),
+        }
+    }
 }
 
 fn whose(owned: &[Owned]) -> String {

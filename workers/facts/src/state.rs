@@ -261,7 +261,8 @@ impl Changed {
     }
 }
 
-/// Returns the facts as they were at the end of a version. Undoes the later changes, newest first.
+/// Returns the facts as they were at the end of a version. Undoes the later changes, newest first, and checks each of
+/// them: an entry has to lead from the facts of the entry before it to its own.
 pub(crate) fn facts_at(
     stored: &Stored,
     version: u64,
@@ -270,30 +271,54 @@ pub(crate) fn facts_at(
     if version > stored.version {
         return Err(FactsError::NoVersion(version));
     }
-    let (mut facts, mut below) = (stored.facts.clone(), stored.revision + 1);
+    let (mut facts, mut newer) = (stored.facts.clone(), None::<Entry>);
     loop {
+        let below = newer.as_ref().map_or(stored.revision + 1, |newer| newer.revision);
         let entries = past.entries(below)?;
-        for entry in &entries {
+        if entries.is_empty() {
+            if let (Some(first), 1) = (&newer, below) {
+                check(first, (0, 0, Digest::of(&Tree::default())))?;
+            }
+            // Before the first commit there were no facts.
+            let is_known = (version, below) == (0, 1);
+            return if is_known { Ok(facts) } else { Err(FactsError::NoVersion(version)) };
+        }
+        for entry in entries {
+            match &newer {
+                Some(newer) => check(newer, (entry.revision, entry.version, entry.digest))?,
+                None if (entry.revision, entry.digest) == (stored.revision, stored.digest) => {}
+                None => {
+                    let Stored { version, revision, .. } = *stored;
+                    return Err(FactsError::Damaged { version, revision });
+                }
+            }
             if entry.version == version {
                 return Ok(facts);
             }
             if entry.version < version {
                 return Err(FactsError::NoVersion(version));
             }
-            for Difference { path, before, .. } in entry.differences.iter().rev() {
-                match before {
-                    Some(before) if path.is_root() => facts = before.clone(),
-                    Some(before) => facts.put(path, before.0.clone()),
-                    None => facts.remove(path),
-                }
-            }
-            below = entry.revision;
+            undo(&mut facts, &entry.differences);
+            newer = Some(entry);
         }
-        // Before the first commit there were no facts.
-        match (entries.is_empty(), version, below) {
-            (false, ..) => {}
-            (true, 0, 1) => return Ok(facts),
-            (true, ..) => return Err(FactsError::NoVersion(version)),
+    }
+}
+
+/// Checks that an entry leads from the facts before it, with their revision, version and digest, to its own facts.
+fn check(entry: &Entry, (revision, version, before): (u64, u64, Digest)) -> Result<(), FactsError> {
+    let is_next = entry.revision == revision + 1 && entry.version >= version;
+    match is_next && before.after(&entry.differences) == entry.digest {
+        true => Ok(()),
+        false => Err(FactsError::Damaged { version: entry.version, revision: entry.revision }),
+    }
+}
+
+fn undo(facts: &mut Tree, differences: &[Difference]) {
+    for Difference { path, before, .. } in differences.iter().rev() {
+        match before {
+            Some(before) if path.is_root() => *facts = before.clone(),
+            Some(before) => facts.put(path, before.0.clone()),
+            None => facts.remove(path),
         }
     }
 }

@@ -374,6 +374,7 @@ impl Refusal {
             }
             FactsError::Test { .. } => {}
             FactsError::NoVersion(_) => refusal.code = RefusalCode::Missing,
+            FactsError::Damaged { .. } => refusal.code = RefusalCode::Invalid,
             FactsError::Store(error) => {
                 refusal.code = RefusalCode::Store;
                 let mut source = std::error::Error::source(error);

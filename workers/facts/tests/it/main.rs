@@ -2,6 +2,7 @@
 
 mod authority;
 mod crashes;
+mod damage;
 mod documents;
 mod history;
 mod layered;
