@@ -1,10 +1,13 @@
 //! Skeletons of facts, to be filled in.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::format;
 use crate::schema::Schemas;
-use crate::tree::Tree;
+use crate::shapes::matches;
+use crate::tree::{Node, Tree};
 
 /// The most levels of a skeleton, for a schema that refers to itself.
 const DEEPEST: usize = 16;
@@ -18,13 +21,14 @@ pub fn example(schema: &Value) -> Value {
     Skeleton { root: schema, left: MOST }.of(schema, 0)
 }
 
-/// Returns a skeleton with all facts that the schemas name, each below the path of its schema.
+/// Returns a skeleton with all facts that the schemas name, each below the path of its schema. An example that cannot
+/// be a fact there, because of its depth or its names, is null.
 pub fn skeleton(schemas: &Schemas) -> Tree {
     let mut facts = Tree::default();
     for (path, schema) in schemas.iter() {
-        if let Ok(Tree(node)) = Tree::from_value(example(schema.value())) {
-            facts.put(path, node);
-        }
+        let example = Tree::of_value_at(path, example(schema.value()));
+        let Tree(node) = example.unwrap_or_else(|_| Tree(Node::Leaf(Arc::new(Value::Null))));
+        facts.put(path, node);
     }
     facts
 }
@@ -77,9 +81,17 @@ impl Skeleton<'_> {
         {
             members.insert(name.clone(), self.of(schema, depth + 1));
         }
+        let names = map.get("propertyNames").and_then(Value::as_object);
+        for (pattern, schema) in
+            map.get("patternProperties").and_then(Value::as_object).into_iter().flatten()
+        {
+            let name = names.and_then(named).unwrap_or_else(|| name_like(pattern));
+            if !members.contains_key(&name) {
+                members.insert(name, self.of(schema, depth + 1));
+            }
+        }
         if let Some(schema) = map.get("additionalProperties").filter(|schema| schema.is_object()) {
-            let names = map.get("propertyNames").and_then(Value::as_object);
-            let name = names.map_or_else(|| "NAME".to_owned(), text);
+            let name = names.map_or_else(|| "NAME".to_owned(), name);
             members.insert(name, self.of(schema, depth + 1));
         }
         Value::Object(members)
@@ -91,6 +103,42 @@ fn given(map: &Map<String, Value>) -> Option<Value> {
     let first = |key: &str| map.get(key)?.as_array()?.first();
     let value = first("examples").or(map.get("default")).or(map.get("const")).or(first("enum"));
     value.cloned()
+}
+
+/// Names that many patterns match, the plainest first.
+const NAMES: [&str; 12] = [
+    "NAME",
+    "name",
+    "Name",
+    "a",
+    "A",
+    "0",
+    "1",
+    "name1",
+    "name-1",
+    "h1.example.com",
+    "/name",
+    "10.0.0.1",
+];
+
+/// Returns a name that the schema of names describes.
+fn name(names: &Map<String, Value>) -> String {
+    named(names).unwrap_or_else(|| match names.get("pattern").and_then(Value::as_str) {
+        Some(pattern) => name_like(pattern),
+        None => "NAME".to_owned(),
+    })
+}
+
+/// Returns a name that the schema of names gives; none if it gives none.
+fn named(names: &Map<String, Value>) -> Option<String> {
+    Some(text(names)).filter(|name| !name.is_empty())
+}
+
+/// Returns a name that a pattern matches. If no usual name does, the pattern itself stands for the name.
+fn name_like(pattern: &str) -> String {
+    let formats = format::FORMATS.iter().map(|format| format.example);
+    let mut names = NAMES.into_iter().chain(formats);
+    names.find(|name| matches(pattern, name)).unwrap_or(pattern).to_owned()
 }
 
 fn text(map: &Map<String, Value>) -> String {

@@ -149,6 +149,12 @@ impl Shapes {
     }
 }
 
+/// Returns whether a text matches a pattern of a schema.
+pub(crate) fn matches(pattern: &str, text: &str) -> bool {
+    let validator = options().build(&serde_json::json!({"pattern": pattern}));
+    validator.is_ok_and(|validator| validator.is_valid(&text.into()))
+}
+
 fn refused(error: &jsonschema::ValidationError<'_>) -> Violation {
     let at = error.instance_path().to_string().parse().unwrap_or_default();
     Violation::of_document(&at, error.masked_with("this").to_string())

@@ -418,3 +418,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_skeleton_has_names_that_fit_their_pattern() -> TestResult {
+    let fits =
+        json!({"type": "object", "patternProperties": {"^[a-z]+[0-9]$": {"type": "integer"}}});
+    let named = json!({"type": "object", "propertyNames": {"pattern": "^[A-Z]$"},
+                       "additionalProperties": {"type": "boolean"}});
+    let odd = json!({"patternProperties": {"^x{40}$": {}}, "type": "object"});
+    let world = World::new()?;
+    world.register("/fits", fits)?;
+    world.register("/named", named)?;
+    world.register("/odd", odd)?;
+    world.register("/nameless", json!({"examples": [{"": 1}]}))?;
+
+    let skeleton = crankcase_facts::skeleton(world.facts.current().schemas()).to_value();
+
+    let expected = json!({"fits": {"name1": 0}, "named": {"A": false}, "odd": {"^x{40}$": null}, "nameless": null});
+    assert_eq!(skeleton, expected);
+    Ok(())
+}
