@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::authority::Owned;
 use crate::difference::{Difference, Digest};
 use crate::merge::Conflict;
-use crate::operation::{Operation, described};
+use crate::operation::{Operation, described, json_size};
 use crate::pointer::Pointer;
 use crate::schema::{Schema, Schemas};
 use crate::store::StoreError;
@@ -13,6 +13,9 @@ use crate::tree::Tree;
 use crate::update::Update;
 use crate::version::Version;
 use crate::violation::{Invalid, Violation, did_you_mean};
+
+/// The size of the largest update and of the largest document, in bytes: 32 MiB of values and paths as JSON.
+pub const LARGEST_CHANGE: usize = 32 * 1024 * 1024;
 
 /// A requested change: its author and its conditions.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +59,17 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns the size of the values and paths of the change, in bytes of JSON.
+    pub(crate) fn size(&self) -> usize {
+        let of_operations = |operations: &[Operation]| operations.iter().map(Operation::size).sum();
+        match self {
+            Self::Load(load) => json_size(&load.facts),
+            Self::Update(update) => of_operations(&update.operations),
+            Self::Own(operations) => of_operations(operations),
+            Self::Restore(_) | Self::Register(..) => 0,
+        }
+    }
+
     /// Calls `visit` with each text in the change that is a secret by the stored schemas.
     pub fn secrets(&self, (stored, schemas): (&Tree, &Schemas), visit: &mut impl FnMut(&str)) {
         match self {

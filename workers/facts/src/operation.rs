@@ -1,8 +1,9 @@
 //! Operations, and their effect on the facts.
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, io};
 
+use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -58,17 +59,28 @@ impl Operation {
         from.into_iter().chain([self.path()])
     }
 
+    /// Returns the size of the operation's paths and data, in bytes of JSON.
+    pub(crate) fn size(&self) -> usize {
+        let paths: usize = self.touched().map(|path| json_size(&path.to_string())).sum();
+        let data = self.data().map_or(0, json_size);
+        paths + data
+    }
+
+    fn data(&self) -> Option<&Value> {
+        match self {
+            Self::Set(_, data)
+            | Self::Insert(_, data)
+            | Self::Test(_, data)
+            | Self::Add(_, data)
+            | Self::Replace(_, data) => Some(data),
+            Self::Delete(_) | Self::Move(..) | Self::Copy(..) => None,
+        }
+    }
+
     /// Returns a tree with only the data of the operation, at its path; none if it has no data. If a stored list is
     /// above the path, the tree has a list there.
     pub(crate) fn facts(&self, stored: &Tree) -> Option<Tree> {
-        let (Self::Set(path, data)
-        | Self::Insert(path, data)
-        | Self::Test(path, data)
-        | Self::Add(path, data)
-        | Self::Replace(path, data)) = self
-        else {
-            return None;
-        };
+        let (path, data) = (self.path(), self.data()?);
         let mut facts = Tree::default();
         // A list is one value, so the data is put into a new list at the path of the stored one.
         let leads_into_a_list = (0..path.parts().len())
@@ -346,6 +358,28 @@ fn no_item(path: &Pointer, count: usize) -> Undone {
 fn no_holder(path: &Pointer, what: &str) -> Undone {
     let above = path.split_last().map(|(above, _)| above).unwrap_or_default();
     Undone::new(path, format!("{above} is {what}, in which nothing is"))
+}
+
+/// Returns the size of a value as JSON, in bytes.
+pub(crate) fn json_size(value: &(impl Serialize + ?Sized)) -> usize {
+    let mut counter = Counter(0);
+    // Only a value that is no JSON fails, and the parts of facts are all JSON.
+    drop(serde_json::to_writer(&mut counter, value));
+    counter.0
+}
+
+/// Counts the bytes that are written to it.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Returns the kind of a value, in words.

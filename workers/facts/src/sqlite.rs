@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
 };
+use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -187,12 +188,12 @@ impl Sqlite {
             }
         }
         if let Some(Document { version, facts }) = document {
-            let row = params![*version as i64, facts.to_value().to_string()];
+            let row = params![*version as i64, to_json(facts)];
             transaction.execute("INSERT OR REPLACE INTO document VALUES (1, ?1, ?2)", row)?;
         }
         let mut insert = transaction
             .prepare_cached("INSERT INTO entry VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?;
-        let differences = written(&entry.differences).to_string();
+        let differences = to_json(&written(&entry.differences));
         insert.execute(params![
             revision,
             version,
@@ -409,13 +410,15 @@ fn millis(at: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns differences as JSON: `[path, before, after]`. `before` and `after` are lists of one value, or empty lists.
-fn written(differences: &[Difference]) -> Value {
-    let side = |tree: &Option<Tree>| Value::Array(tree.iter().map(Tree::to_value).collect());
-    let one = |it: &Difference| {
-        Value::Array(vec![it.path.to_string().into(), side(&it.before), side(&it.after)])
-    };
-    differences.iter().map(one).collect()
+/// Returns differences as they are written: `[path, before, after]`. `before` and `after` are lists of one value, or
+/// empty lists.
+fn written(differences: &[Difference]) -> Vec<(String, &[Tree], &[Tree])> {
+    let differences = differences.iter();
+    differences.map(|it| (it.path.to_string(), it.before.as_slice(), it.after.as_slice())).collect()
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("facts are JSON")
 }
 
 fn read(value: &Value) -> Option<Vec<Difference>> {

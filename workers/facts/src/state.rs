@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::authority::{Owned, Owners};
-use crate::change::{Change, FactsError, Load, Outcome, Submission};
+use crate::change::{Change, FactsError, LARGEST_CHANGE, Load, Outcome, Submission};
 use crate::difference::{Difference, Digest, difference, difference_at};
 use crate::layers;
 use crate::merge::merge;
@@ -102,6 +102,7 @@ pub(crate) fn change(
     (past, now): (&mut dyn Past, SystemTime),
 ) -> Result<(Outcome, Option<Commit>), FactsError> {
     check_texts(submission)?;
+    check_size(&submission.change)?;
     let stored = &before.0;
     if let Some(expected) = submission.expect_version.filter(|it| *it != stored.version) {
         return Err(FactsError::Unexpected { expected, stored: stored.version });
@@ -422,6 +423,17 @@ fn judged(
         }
     }
     sink
+}
+
+fn check_size(change: &Change) -> Result<(), FactsError> {
+    let size = change.size();
+    if size <= LARGEST_CHANGE {
+        return Ok(());
+    }
+    let message = format!(
+        "the change has {size} bytes as JSON, and at most {LARGEST_CHANGE} (32 MiB) are taken; make it in parts"
+    );
+    Err(FactsError::Invalid(Violation::of_document(&Pointer::root(), message).into()))
 }
 
 fn check_texts(submission: &Submission) -> Result<(), FactsError> {

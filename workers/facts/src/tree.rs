@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
@@ -174,6 +175,24 @@ impl Node {
             (Self::Leaf(one), Self::Leaf(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Leaf(value) => value.serialize(serializer),
+            Self::Map(members) => {
+                let members = members.iter().map(|(name, node)| (name.as_str(), node));
+                serializer.collect_map(members)
+            }
+        }
+    }
+}
+
+impl Serialize for Tree {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 

@@ -166,3 +166,21 @@ fn what_is_asked_over_a_socket_is_what_was_meant() -> TestResult {
     drop(world);
     Ok(())
 }
+
+#[test]
+fn what_is_too_large_for_an_agent_is_refused_by_every_store() -> TestResult {
+    let world = World::new()?;
+    let text = "x".repeat(1024 * 1024);
+    let texts = |count: usize| -> serde_json::Map<_, _> {
+        (0..count).map(|at| (format!("t{at}"), json!(text))).collect()
+    };
+
+    let error = refused(world.load(1, json!(texts(32))));
+    assert!(error.contains("and at most 33554432 (32 MiB) are taken; make it in parts"), "{error}");
+    let error = refused(world.update(json!({"version": 1, "ops": [["SET", "/t", texts(32)]]})));
+    assert!(error.contains("as JSON, and at most 33554432"), "{error}");
+
+    // The request for a change of this size fits, whatever its form is.
+    world.load(1, json!(texts(31)))?;
+    Ok(())
+}
