@@ -37,13 +37,12 @@ pub(crate) fn difference_at<'a>(
     paths: impl Iterator<Item = &'a Pointer>,
 ) -> Vec<Difference> {
     let mut differences = Vec::new();
-    let mut last: Option<&Pointer> = None;
+    let mut last: Option<Pointer> = None;
     for path in paths.collect::<BTreeSet<_>>() {
         // The paths are sorted: the paths within a path follow it directly.
-        if last.is_some_and(|last| path.is_within(last)) {
+        if last.as_ref().is_some_and(|last| path.is_within(last)) {
             continue;
         }
-        last = Some(path);
         let (mut at, mut sides) = (Pointer::root(), (&before.0, &after.0));
         let mut found = (Some(sides.0), Some(sides.1));
         for segment in path.parts() {
@@ -54,9 +53,9 @@ pub(crate) fn difference_at<'a>(
             sides = (before, after);
         }
         compare(&at, found.0, found.1, &mut differences);
+        // Further paths may lead into the same list, or into the same new map.
+        last = Some(at);
     }
-    // Two paths may lead into the same list, or into the same new map.
-    differences.dedup_by(|one, other| one.path == other.path);
     differences
 }
 

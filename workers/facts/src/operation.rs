@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use smol_str::SmolStr;
 
+use crate::list::Items;
 use crate::pointer::Pointer;
 use crate::tree::{Members, Node, Tree, index};
 
@@ -59,9 +60,18 @@ impl Operation {
         from.into_iter().chain([self.path()])
     }
 
+    /// Returns the paths that the operation reads or may change.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &Pointer> {
+        let from = match self {
+            Self::Move(from, _) | Self::Copy(from, _) => Some(from),
+            _ => None,
+        };
+        from.into_iter().chain([self.path()])
+    }
+
     /// Returns the size of the operation's paths and data, in bytes of JSON.
     pub(crate) fn size(&self) -> usize {
-        let paths: usize = self.touched().map(|path| json_size(&path.to_string())).sum();
+        let paths: usize = self.used().map(|path| json_size(&path.to_string())).sum();
         let data = self.data().map_or(0, json_size);
         paths + data
     }
@@ -250,20 +260,53 @@ fn put_in_value(
             map.insert(last.to_owned(), data);
             map.sort_keys();
         }
-        Value::Array(items) if matches!(how, How::Insert | How::Add) => {
-            let at = if last == "-" { Some(items.len()) } else { index(last) };
-            match at.filter(|at| *at <= items.len()) {
-                Some(at) => items.insert(at, data),
-                None => return Err(no_item(path, items.len())),
-            }
-        }
-        Value::Array(items) => match index(last).and_then(|at| items.get_mut(at)) {
-            Some(item) => *item = data,
-            None => return Err(no_item(path, items.len())),
-        },
+        Value::Array(items) => return put_item(items, (path, last), data, how),
         scalar => return Err(no_holder(path, described(scalar))),
     }
     Ok(())
+}
+
+fn put_item(
+    items: &mut impl Items,
+    (path, last): (&Pointer, &str),
+    data: Value,
+    how: How,
+) -> Result<(), Undone> {
+    let count = items.count();
+    let is_new = matches!(how, How::Insert | How::Add);
+    let at = if last == "-" && is_new { Some(count) } else { index(last) };
+    match at.filter(|at| *at < count || is_new && *at == count) {
+        Some(at) if is_new => items.insert(at, data),
+        Some(at) => items.replace(at, data),
+        None => return Err(no_item(path, count)),
+    }
+    Ok(())
+}
+
+/// Applies an operation on an item to the list that has the item.
+pub(crate) fn apply_to_item(
+    items: &mut impl Items,
+    operation: &Operation,
+    lenience: Lenience,
+) -> Result<(), Undone> {
+    let path = operation.path();
+    let last = path.segments().next_back().unwrap_or_default();
+    let (data, how) = match operation {
+        Operation::Set(_, data) => (data, How::Set),
+        Operation::Insert(_, data) => (data, How::Insert),
+        Operation::Add(_, data) => (data, How::Add),
+        Operation::Replace(_, data) => (data, How::Replace),
+        _ => {
+            let count = items.count();
+            match index(last).filter(|at| *at < count) {
+                Some(at) => items.remove(at),
+                None if lenience.ignores_missing => {}
+                None => return Err(no_item(path, count)),
+            }
+            return Ok(());
+        }
+    };
+    put_item(items, (path, last), node_at(path, data.clone())?.to_value(), how)
 }
 
 fn check_presence(path: &Pointer, is_there: bool, how: How) -> Result<(), Undone> {

@@ -9,9 +9,10 @@ use serde_json::Value;
 use crate::authority::{Owned, Owners};
 use crate::change::{Change, FactsError, LARGEST_CHANGE, Load, Outcome, Submission};
 use crate::difference::{Difference, Digest, difference, difference_at};
+use crate::edits::edited;
 use crate::layers;
 use crate::merge::merge;
-use crate::operation::{self, Lenience, Operation, Undone};
+use crate::operation::{Lenience, Operation};
 use crate::pointer::Pointer;
 use crate::schema::{Extent, Schemas};
 use crate::store::{Commit, Document, Entry, StoreError, Stored};
@@ -82,9 +83,6 @@ impl Snapshot {
         Some(self.0.schemas.redacted(path, &self.at(path)?))
     }
 }
-
-/// The most values that one update may copy.
-const MOST_VALUES: usize = 1_000_000;
 
 /// The parts of the history that a change may need.
 pub(crate) trait Past {
@@ -204,7 +202,7 @@ impl Changed {
             Change::Load(load) => changed.loaded(load, past),
             Change::Restore(version) => changed.restored((*version, stored), past),
             Change::Own(operations) => {
-                let facts = done(&changed.facts, operations, own_lenience(), |_| None)?;
+                let facts = edited(&changed.facts, operations, own_lenience(), |_| None)?;
                 Ok(Self { facts, ..changed })
             }
             Change::Register(path, schema) => {
@@ -224,7 +222,7 @@ impl Changed {
             None => next(stored)?,
         };
         let place_of = |operation| Some(update.place_of(operation));
-        let facts = done(&self.facts, &update.operations, update.lenience(), place_of)?;
+        let facts = edited(&self.facts, &update.operations, update.lenience(), place_of)?;
         // The sender is verified; the author is only a claim.
         let who = match &update.author {
             Some(author) if *author != self.who => format!("{author}, by {}", self.who),
@@ -327,37 +325,6 @@ fn undo(facts: &mut Tree, differences: &[Difference]) {
 /// The lenience for the agent: it may repeat its operations without an error.
 fn own_lenience() -> Lenience {
     Lenience { creates_parents: true, ignores_missing: true }
-}
-
-/// Applies the operations in order.
-fn done(
-    facts: &Tree,
-    operations: &[Operation],
-    lenience: Lenience,
-    place_of: impl Fn(usize) -> Option<Pointer>,
-) -> Result<Tree, FactsError> {
-    let (mut facts, mut left) = (facts.clone(), MOST_VALUES);
-    for (index, operation) in operations.iter().enumerate() {
-        if let Operation::Copy(from, path) = operation {
-            // Without a limit, copies of copies could fill the memory.
-            let count = facts.at(from).map_or(0, |copied| copied.count());
-            left = left.checked_sub(count).ok_or_else(|| {
-                let message = format!("an update copies at most {MOST_VALUES} values");
-                let violation = Violation::of_fact(path, message).written_at(place_of(index));
-                FactsError::Invalid(violation.into())
-            })?;
-        }
-        if let Err(Undone { path, why, is_test }) =
-            operation::apply(&mut facts, operation, lenience)
-        {
-            if is_test {
-                return Err(FactsError::Test { path, why });
-            }
-            let violation = Violation::of_fact(&path, why).written_at(place_of(index));
-            return Err(FactsError::Invalid(violation.into()));
-        }
-    }
-    Ok(facts)
 }
 
 fn newer(version: Version, stored: u64) -> Result<u64, FactsError> {

@@ -92,6 +92,14 @@ impl Tree {
         Some(Self(node.clone()))
     }
 
+    /// Returns the map or the value at a path; none if nothing is there, or if the path leads into a value.
+    pub(crate) fn node(&self, path: &Pointer) -> Option<&Node> {
+        path.parts().iter().try_fold(&self.0, |node, segment| match node {
+            Node::Map(members) => members.get(segment),
+            Node::Leaf(_) => None,
+        })
+    }
+
     /// Returns the facts as one value.
     pub fn to_value(&self) -> Value {
         self.0.to_value()

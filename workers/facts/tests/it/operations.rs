@@ -171,3 +171,61 @@ fn a_patch_of_rfc_6902_does_what_that_says() -> TestResult {
     }
     Ok(())
 }
+
+#[test]
+fn many_changes_of_a_long_list_are_as_one_after_another() -> TestResult {
+    let items: Vec<_> = (0..1500).map(|at| json!({"at": at})).collect();
+    let facts = json!({"long": items.clone(), "other": items, "short": [1, 2]});
+    let ops = [
+        json!(["INSERT", "/long/0", "first"]),
+        json!(["INSERT", "/long/700", {"x": {"b": 1, "a": -0.0}}]),
+        json!(["INSERT", "/other/-", "last"]),
+        json!(["SET", "/long/700/x/c", 2]),
+        json!(["TEST", "/long/700/x", {"a": 0.0, "b": 1, "c": 2}]),
+        json!(["DELETE", "/long/1500"]),
+        json!(["DELETE", "/long/3"]),
+        json!(["MOVE", "/long/0", "/short/0"]),
+        json!(["COPY", "/other/1500", "/long/1499"]),
+        json!(["SET", "/other/5", "five"]),
+        json!(["SET", "/long", ["new"]]),
+        json!(["INSERT", "/long/1", "newer"]),
+        json!(["INSERT", "/other/1501", "end"]),
+    ];
+    let (together, alone) = (World::with(facts.clone())?, World::with(facts)?);
+    // MOVE and COPY have a form in patches only.
+    let patch: Vec<_> = ops
+        .iter()
+        .map(|op| match (op[0].as_str(), &op[1], op.get(2)) {
+            (Some("INSERT"), path, value) => json!({"op": "add", "path": path, "value": value}),
+            (Some("SET"), path, value) if path != "/long/700/x/c" => {
+                json!({"op": "replace", "path": path, "value": value})
+            }
+            (Some("SET"), path, value) => json!({"op": "add", "path": path, "value": value}),
+            (Some("DELETE"), path, _) => json!({"op": "remove", "path": path}),
+            (Some("TEST"), path, value) => json!({"op": "test", "path": path, "value": value}),
+            (name, from, path) => {
+                json!({"op": name.map(str::to_lowercase), "from": from, "path": path})
+            }
+        })
+        .collect();
+    for op in &patch {
+        let version = alone.facts.current().version() + 1;
+        alone.update(json!({"version": version, "patch": [op]}))?;
+    }
+
+    together.update(json!({"version": 2, "patch": patch}))?;
+
+    assert_eq!(together.value(), alone.value());
+    assert_eq!(together.facts.current().digest(), alone.facts.current().digest());
+    for (op, with) in [
+        (json!(["INSERT", "/other/9999", 1]), "the list has 1502 items, counted from 0"),
+        (json!(["SET", "/other/1502", 1]), "the list has 1502 items, counted from 0"),
+        (json!(["DELETE", "/other/-"]), "the list has 1502 items, counted from 0"),
+        (json!(["SET", "/other/01", 1]), "the list has 1502 items, counted from 0"),
+    ] {
+        let error = refused(together.ops(json!([["SET", "/other/0", 0], op])));
+        assert!(error.starts_with(op[1].as_str().unwrap_or_default()), "{error}");
+        assert!(error.contains(with), "{error}");
+    }
+    Ok(())
+}
