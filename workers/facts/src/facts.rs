@@ -48,6 +48,7 @@ struct Shared {
     watches: Mutex<Watches>,
     /// The changes that come before the first one of an empty store.
     first: Mutex<Vec<Submission>>,
+    host: Mutex<Option<Arc<str>>>,
 }
 
 // A change is published only after its commit, so a panic leaves nothing half done.
@@ -62,8 +63,20 @@ impl Facts {
     /// When the store cannot be read or is damaged.
     pub fn open(mut backend: Box<dyn Backend>) -> Result<Self, StoreError> {
         let current = watch::Sender::new(backend.load()?.into());
-        let (watches, first) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Shared { backend: Mutex::new(backend), current, watches, first })))
+        let (watches, first, host) = <(Mutex<Watches>, _, _)>::default();
+        Ok(Self(Arc::new(Shared { backend: Mutex::new(backend), current, watches, first, host })))
+    }
+
+    /// Sets the host that [`Snapshot::seen`] is about. By default there is none.
+    pub fn seen_by(&self, host: &str) {
+        // No commit is published between the read and the write.
+        let _backend = self.0.backend.lock();
+        *self.0.host.lock() = Some(host.into());
+        self.0.current.send_replace(self.of_host(self.current()));
+    }
+
+    fn of_host(&self, snapshot: Snapshot) -> Snapshot {
+        snapshot.of_host(self.0.host.lock().clone())
     }
 
     /// Makes these changes before the first other change of an empty store, and makes none of them before that: a
@@ -278,7 +291,7 @@ impl Facts {
     }
 
     fn reload(&self, backend: &mut dyn Backend) -> Result<(), StoreError> {
-        let next: Snapshot = backend.load()?.into();
+        let next = self.of_host(backend.load()?.into());
         let before = self.current();
         let differences = crate::difference::difference(before.facts(), next.facts());
         let watches = self.0.watches.lock();
@@ -289,7 +302,7 @@ impl Facts {
 
     fn publish(&self, commit: Commit) {
         let Commit { stored, entry, .. } = commit;
-        let next: Snapshot = stored.into();
+        let next = self.of_host(stored.into());
         // `current` changes before the watchers are notified, because they may read all facts.
         let watches = self.0.watches.lock();
         self.0.current.send_replace(next.clone());

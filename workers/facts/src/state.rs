@@ -1,7 +1,7 @@
 //! The facts at one moment, and the effect of a change on them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use serde_json::Value;
@@ -23,7 +23,14 @@ use crate::violation::{Sink, Violation};
 
 /// The facts at one moment. Cheap to clone. Two snapshots are equal if they come from the same commit.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot(Arc<Stored>);
+pub struct Snapshot(Arc<Stored>, Seen);
+
+/// The facts that a host sees, made when they are used first.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    host: Option<Arc<str>>,
+    facts: Arc<OnceLock<Tree>>,
+}
 
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
@@ -33,7 +40,7 @@ impl PartialEq for Snapshot {
 
 impl From<Stored> for Snapshot {
     fn from(stored: Stored) -> Self {
-        Self(Arc::new(stored))
+        Self(Arc::new(stored), Seen::default())
     }
 }
 
@@ -46,6 +53,21 @@ impl Snapshot {
     /// Returns the facts at a path; none if nothing is there.
     pub fn at(&self, path: &Pointer) -> Option<Tree> {
         self.0.facts.at(path)
+    }
+
+    /// Returns the facts at a path as the host of the facts sees them, with its [layers](crate::effective); none if
+    /// nothing is there. [`Facts::seen_by`](crate::Facts::seen_by) sets the host.
+    pub fn seen(&self, path: &Pointer) -> Option<Tree> {
+        if path.is_within(&layers::layers()) {
+            return self.at(path);
+        }
+        let Seen { host, facts } = &self.1;
+        facts.get_or_init(|| layers::effective(&self.0.facts, host.as_deref())).at(path)
+    }
+
+    /// Returns the same facts for a host.
+    pub(crate) fn of_host(self, host: Option<Arc<str>>) -> Self {
+        Self(self.0, Seen { host, facts: Arc::default() })
     }
 
     /// Returns the version of the facts, as given by a user; 0 before the first.
