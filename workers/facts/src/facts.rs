@@ -175,8 +175,9 @@ impl Facts {
         path: Option<&Pointer>,
     ) -> Result<Option<Entry>, StoreError> {
         let mut backend = self.0.backend.lock();
-        let is_meant = |entry: &Entry| {
-            path.is_none_or(|path| entry.differences.iter().any(|it| it.path.touches(path)))
+        let is_meant = |entry: &Entry| match path {
+            None => !entry.is_emptied(),
+            Some(path) => entry.differences.iter().any(|it| it.path.touches(path)),
         };
         loop {
             let entries = backend.log(before, 1)?;
@@ -247,7 +248,7 @@ impl Facts {
             before = last.revision;
             found.extend(entries);
         }
-        found.retain(|entry| entry.revision > revision);
+        found.retain(|entry: &Entry| entry.revision > revision && !entry.is_emptied());
         found.reverse();
         Ok(found)
     }

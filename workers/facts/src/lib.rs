@@ -60,7 +60,10 @@ pub use pointer::{Pointer, PointerError};
 pub use schema::{Schema, Schemas};
 pub use sqlite::Sqlite;
 pub use state::Snapshot;
-pub use store::{Backend, Commit, Document, Entry, KEPT_BYTES, KEPT_ENTRIES, StoreError, Stored};
+pub use store::{
+    Backend, Commit, Document, Entry, KEPT_BYTES, KEPT_BYTES_OF_AGENT, KEPT_ENTRIES,
+    KEPT_ENTRIES_OF_AGENT, StoreError, Stored,
+};
 pub use tree::Tree;
 pub use update::Update;
 pub use version::{LONGEST_REASON, Version};

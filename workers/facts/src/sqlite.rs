@@ -9,6 +9,7 @@
 //!    knows no seals has committed since.
 
 mod file;
+mod history;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -23,9 +24,8 @@ use sha2::{Digest as _, Sha256};
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schema;
-use crate::store::{
-    Backend, Commit, Document, Entry, KEPT_BYTES, KEPT_ENTRIES, StoreError, Stored,
-};
+use crate::sqlite::history::{Counts, Kept};
+use crate::store::{Backend, Commit, Document, Entry, OWN, StoreError, Stored};
 use crate::tree::Tree;
 
 /// Facts in a file. Several processes may use the file at the same time.
@@ -35,6 +35,9 @@ pub struct Sqlite {
     connection: Connection,
     path: PathBuf,
     access: Access,
+    /// What the history has after a revision.
+    counts: Option<(i64, Counts)>,
+    kept: Kept,
 }
 
 /// How the file is open.
@@ -54,9 +57,22 @@ const ADDED: &str = "
         revision INTEGER NOT NULL,
         digest TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS entry_of_agent ON entry (revision, octet_length(differences))
+        WHERE kind = 'own' AND differences <> '[]';
+    CREATE INDEX IF NOT EXISTS entry_of_users ON entry (revision) WHERE kind <> 'own';
 ";
 
 impl Sqlite {
+    #[cfg(test)]
+    fn keep(&mut self, kept: Kept) {
+        self.kept = kept;
+    }
+
+    fn new(connection: Connection, path: &Path, access: Access) -> Self {
+        let (path, counts, kept) = (path.to_owned(), None, Kept::default());
+        Self { connection, path, access, counts, kept }
+    }
+
     fn wrong(&self, source: rusqlite::Error) -> StoreError {
         wrong(&self.path, source)
     }
@@ -205,9 +221,12 @@ impl Sqlite {
             differences
         ])?;
         seal(&transaction, revision, (changes_schema.is_some(), document.is_some()))?;
-        trim(&transaction, revision, differences.len() as i64)?;
+        let counts = self.counts.filter(|(last, _)| *last == revision - 1).map(|(_, it)| it);
+        let added = (entry.kind == OWN, differences.len() as i64);
+        let counts = history::trim(&transaction, counts, added, self.kept)?;
         drop((state, put, remove, insert));
         transaction.commit()?;
+        self.counts = Some((revision, counts));
         Ok(true)
     }
 
@@ -297,25 +316,6 @@ fn digest(connection: &Connection, query: &str) -> rusqlite::Result<String> {
         }
     }
     Ok(base16ct::lower::encode_string(&hasher.finalize()))
-}
-
-/// Removes the oldest entries of a history that has grown too long or too large.
-fn trim(transaction: &Transaction<'_>, revision: i64, added: i64) -> rusqlite::Result<()> {
-    let sum = "UPDATE state SET history = history + ?1 RETURNING history";
-    let mut sum = transaction.prepare_cached(sum)?;
-    let mut remove = transaction.prepare_cached(
-        "DELETE FROM entry WHERE revision = (SELECT min(revision) FROM entry)
-         AND (revision <= ?1 OR (?2 AND revision < ?3)) RETURNING octet_length(differences)",
-    )?;
-    let mut added = Some(added);
-    while let Some(change) = added {
-        let size: i64 = sum.query_row([change], |row| row.get(0))?;
-        let is_large = size > KEPT_BYTES as i64;
-        let kept_from = revision - KEPT_ENTRIES as i64;
-        let removed = remove.query_row(params![kept_from, is_large, revision], |row| row.get(0));
-        added = removed.optional()?.map(|size: i64| -size);
-    }
-    Ok(())
 }
 
 /// An entry whose digest and differences are still text.
@@ -435,45 +435,4 @@ fn read(value: &Value) -> Option<Vec<Difference>> {
         _ => None,
     };
     value.as_array()?.iter().map(one).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::{Change, Facts, Submission, Update};
-
-    #[test]
-    fn a_history_that_is_too_large_loses_its_oldest_entries() -> Result<(), Box<dyn Error>> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("facts.db");
-        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
-        let set = |version| -> Result<_, Box<dyn Error>> {
-            let update = json!({"version": version, "ops": [["SET", "/a", version]]});
-            let submission = Submission::new(Change::Update(Update::read(&update)?), "ada");
-            Ok(facts.submit(&submission, SystemTime::UNIX_EPOCH)?)
-        };
-        for version in 1..=3 {
-            set(version)?;
-        }
-        let sizes = || -> rusqlite::Result<(i64, i64)> {
-            let query =
-                "SELECT history, (SELECT sum(octet_length(differences)) FROM entry) FROM state";
-            Connection::open(&path)?.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
-        };
-        let (counted, real) = sizes()?;
-        assert_eq!(counted, real);
-        // As if the entries were as large as the limit.
-        let grown = KEPT_BYTES as i64 - real / 3;
-        Connection::open(&path)?.execute("UPDATE state SET history = history + ?1", [grown])?;
-
-        set(4)?;
-
-        let kept: Vec<_> = facts.since(0)?.iter().map(|entry| entry.revision).collect();
-        assert_eq!(kept, [4]);
-        Ok(())
-    }
 }

@@ -15,7 +15,7 @@ use crate::merge::merge;
 use crate::operation::{Lenience, Operation};
 use crate::pointer::Pointer;
 use crate::schema::{Extent, Schemas};
-use crate::store::{Commit, Document, Entry, StoreError, Stored};
+use crate::store::{Commit, Document, Entry, OWN, StoreError, Stored};
 use crate::tree::Tree;
 use crate::update::Update;
 use crate::version::{Version, check_reason};
@@ -214,7 +214,7 @@ impl Changed {
             facts: stored.facts.clone(),
             version: stored.version,
             schemas: stored.schemas.clone(),
-            kind: "own",
+            kind: OWN,
             who: submission.who.clone(),
             why: submission.why.clone(),
             document: None,
@@ -325,10 +325,12 @@ pub(crate) fn facts_at(
     }
 }
 
-/// Checks that an entry leads from the facts before it, with their revision, version and digest, to its own facts.
+/// Checks that an entry leads from the facts before it, with their revision, version and digest, to its own facts. An
+/// entry whose changes are not kept any more leads anywhere.
 fn check(entry: &Entry, (revision, version, before): (u64, u64, Digest)) -> Result<(), FactsError> {
-    let is_next = entry.revision == revision + 1 && entry.version >= version;
-    match is_next && before.after(&entry.differences) == entry.digest {
+    let is_next =
+        || entry.revision == revision + 1 && before.after(&entry.differences) == entry.digest;
+    match entry.version >= version && (entry.is_emptied() || is_next()) {
         true => Ok(()),
         false => Err(FactsError::Damaged { version: entry.version, revision: entry.revision }),
     }

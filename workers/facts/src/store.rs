@@ -48,6 +48,9 @@ pub trait Backend: fmt::Debug + Send {
     /// Reads the newest entries of the history with a revision below `before`: at most `most`, newest first. Returns
     /// fewer of them if they are large, and none only if there are no more.
     ///
+    /// Instead of changes by the agent that are too old to be kept there may be one entry of the kind `own`, which has
+    /// the revision and the digest of the last of them, and no differences.
+    ///
     /// # Errors
     ///
     /// When the store cannot be read.
@@ -70,11 +73,18 @@ pub struct Document {
     pub facts: Tree,
 }
 
-/// The smallest number of history entries that a store keeps, unless they are larger than [`KEPT_BYTES`].
+/// The number of changes by users that the history keeps, unless they are larger than [`KEPT_BYTES`].
 pub const KEPT_ENTRIES: u64 = 100_000;
 
-/// The size of the history that a store keeps at least, in bytes of JSON. The newest entry is kept whatever its size.
+/// The size of the changes by users that the history keeps, in bytes of JSON. The newest one is kept whatever its size.
 pub const KEPT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// The number of changes by the agent that the history keeps, unless they are larger than [`KEPT_BYTES_OF_AGENT`]. They
+/// have a place of their own, and never remove a change by a user.
+pub const KEPT_ENTRIES_OF_AGENT: u64 = 10_000;
+
+/// The size of the changes by the agent that the history keeps, in bytes of JSON.
+pub const KEPT_BYTES_OF_AGENT: u64 = 32 * 1024 * 1024;
 
 /// The content of a store, except the history and the last document.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -151,6 +161,16 @@ pub struct Entry {
     /// The changed facts, with their values before and after.
     pub differences: Vec<Difference>,
 }
+
+impl Entry {
+    /// Returns whether the entry stands for changes by the agent that are not kept any more.
+    pub(crate) fn is_emptied(&self) -> bool {
+        self.kind == OWN && self.differences.is_empty()
+    }
+}
+
+/// The kind of the changes by the agent.
+pub(crate) const OWN: &str = "own";
 
 /// Why a store cannot be used.
 #[derive(Debug, thiserror::Error)]

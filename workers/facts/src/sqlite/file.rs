@@ -76,8 +76,7 @@ impl Sqlite {
             return Ok(None);
         }
         let found = || {
-            let store =
-                Self { connection: connect(path)?, path: path.to_owned(), access: Access::Write };
+            let store = Self::new(connect(path)?, path, Access::Write);
             Ok(if store.has_format(STEPS)? { Some(store.set()?) } else { None })
         };
         readable(found(), || Self::to_read(path, STEPS).map(Some))
@@ -95,7 +94,7 @@ impl Sqlite {
     /// Returns an empty store in memory, with the path of a file.
     fn empty(path: &Path, steps: &[&str], access: Access) -> Result<Self, StoreError> {
         let connection = Connection::open_in_memory().map_err(|source| wrong(path, source))?;
-        let store = Self { connection, path: path.to_owned(), access };
+        let store = Self::new(connection, path, access);
         store.make(steps)?;
         Ok(store)
     }
@@ -115,7 +114,9 @@ impl Sqlite {
         match self.access {
             Access::Write => {}
             Access::Absent if !is_there(&self.path)? => {}
-            Access::Absent | Access::Read => *self = Self::open_with(&self.path, STEPS)?,
+            Access::Absent | Access::Read => {
+                *self = Self { kept: self.kept, ..Self::open_with(&self.path, STEPS)? }
+            }
         }
         Ok(())
     }
@@ -123,7 +124,7 @@ impl Sqlite {
     /// Opens the file to write it, unless it is open for that. Creates it if it does not exist.
     pub(super) fn write_access(&mut self) -> Result<(), StoreError> {
         if self.access != Access::Write {
-            *self = Self::to_write(&self.path, STEPS)?;
+            *self = Self { kept: self.kept, ..Self::to_write(&self.path, STEPS)? };
         }
         Ok(())
     }
@@ -131,8 +132,7 @@ impl Sqlite {
     fn to_write(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
         // SQLite gives its other files the mode of this one.
         make_private(path)?;
-        let store =
-            Self { connection: connect(path)?, path: path.to_owned(), access: Access::Write };
+        let store = Self::new(connect(path)?, path, Access::Write);
         let known = steps.len() as i64;
         match store.format()? {
             None => {
@@ -163,7 +163,7 @@ impl Sqlite {
             let connection = Connection::open_with_flags(uri(path, options), flags);
             let connection = connection.and_then(|it| it.busy_timeout(PATIENCE).map(|()| it));
             let connection = connection.map_err(|source| wrong(path, source))?;
-            let store = Self { connection, path: path.to_owned(), access: Access::Read };
+            let store = Self::new(connection, path, Access::Read);
             match store.has_format(steps)? {
                 true => Ok(store),
                 false => Self::empty(path, steps, Access::Read),
@@ -340,7 +340,7 @@ fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(),
     into.map_err(|source| store.wrong(source))?;
     File::open(&copy).and_then(|file| file.sync_all()).map_err(make)?;
     let before = store.read()?;
-    let copied = Sqlite { connection: connect(&copy)?, path: copy.clone(), access: Access::Read };
+    let copied = Sqlite::new(connect(&copy)?, &copy, Access::Read);
     if copied.read()? != before {
         return Err(copied.damaged("the copy before the migration holds something else"));
     }
