@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use crankcase_facts::{
@@ -27,10 +28,20 @@ type BenchResult<T = ()> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 15;
 
+/// The environment variable with the side that a child process measures, and its two values.
+const SIDE: &str = "CRANKCASE_BENCH_BULK";
+const HERE: &str = "here";
+const BARE: &str = "bare";
+
 fn main() -> BenchResult {
+    if let Ok(side) = std::env::var(SIDE) {
+        return bulk_in_child(&side);
+    }
     println!("| work | here | against | ratio, of at most |");
     println!("| --- | --- | --- | --- |");
     load()?;
+    bulk()?;
+    list()?;
     update("change one of 10,000 facts, durably", json!({}))?;
     let host = |at| (format!("h{at}"), json!({"facts": {"ntp": at}}));
     let layers = json!({"layers": {"host": map(20, host)}});
@@ -128,6 +139,92 @@ fn load() -> BenchResult {
         })?);
     }
     row(&format!("load {lines} lines of YAML, validated"), here, "parse, one commit", against, 3.0);
+    Ok(())
+}
+
+/// Returns a document with 100,000 facts.
+fn many() -> Value {
+    let fact = |at| (format!("fact{at:06}"), json!(format!("value {at}")));
+    json!({"version": 1, "facts": {"many": map(100_000, fact)}})
+}
+
+/// Loads a document of 100,000 facts, and measures the peak of a process that does only that.
+fn bulk() -> BenchResult {
+    let document = many();
+    let (mut here, mut against) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        here.push(bulk_here(&document)?);
+        against.push(bulk_bare(&document)?);
+    }
+    row("load 100,000 facts", here, "one commit of as many rows", against, 4.0);
+    let peak = |side: &str| -> BenchResult<f64> {
+        let child = Command::new(std::env::current_exe()?).env(SIDE, side).output()?;
+        Ok(String::from_utf8(child.stdout)?.trim().parse()?)
+    };
+    let (here, bare) = (peak(HERE)?, peak(BARE)?);
+    let ratio = here / bare;
+    println!(
+        "| the same, memory at the peak | {here:.0} MiB | one commit of as many rows: {bare:.0} MiB | {ratio:.2}, of 4 |"
+    );
+    Ok(())
+}
+
+fn bulk_in_child(side: &str) -> BenchResult {
+    let document = many();
+    if side == HERE {
+        bulk_here(&document)?
+    } else {
+        bulk_bare(&document)?
+    };
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")).ok_or("no peak")?;
+    println!("{}", peak.parse::<f64>()? / 1024.0);
+    Ok(())
+}
+
+fn bulk_here(document: &Value) -> BenchResult<Duration> {
+    let folder = tempfile::tempdir()?;
+    let facts = Facts::open(Box::new(Sqlite::open(&folder.path().join("facts.db"))?))?;
+    time(|| {
+        let load = Change::Load(Load::read(document, false)?);
+        Ok(facts.submit(&Submission::new(load, "bench"), SystemTime::UNIX_EPOCH)?)
+    })
+}
+
+fn bulk_bare(document: &Value) -> BenchResult<Duration> {
+    let folder = tempfile::tempdir()?;
+    let mut connection = bare(&folder.path().join("bare.db"))?;
+    time(|| {
+        let transaction = connection.transaction()?;
+        let mut insert = transaction.prepare("INSERT INTO fact VALUES (?1, ?2)")?;
+        insert_all(&mut insert, &Pointer::root(), &document["facts"])?;
+        drop(insert);
+        Ok(transaction.commit()?)
+    })
+}
+
+/// Puts 60,000 items at the front of a list, one by one in one update.
+fn list() -> BenchResult {
+    let folder = tempfile::tempdir()?;
+    let facts = Facts::open(Box::new(Sqlite::open(&folder.path().join("facts.db"))?))?;
+    let mut version = 0;
+    let mut submit = |ops: Value| {
+        version += 1;
+        let document = json!({"version": version, "ops": ops});
+        let update = Change::Update(Update::read(&document)?);
+        time(|| Ok(facts.submit(&Submission::new(update, "bench"), SystemTime::UNIX_EPOCH)?))
+    };
+    let inserts: Vec<_> = (0..60_000).map(|at| json!(["INSERT", "/list/0", at])).collect();
+    let whole = json!([["SET", "/list", (0..60_000).rev().collect::<Vec<_>>()]]);
+    let (mut here, mut against) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        submit(json!([["SET", "/list", []]]))?;
+        here.push(submit(json!(inserts))?);
+        submit(json!([["SET", "/list", []]]))?;
+        against.push(submit(whole.clone())?);
+    }
+    row("60,000 items to the front of a list, one by one", here, "the list at once", against, 5.0);
     Ok(())
 }
 

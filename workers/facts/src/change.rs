@@ -129,7 +129,7 @@ impl Load {
             }
         };
         let facts = match map.get("facts") {
-            Some(Value::Object(facts)) => Tree::from_value(Value::Object(facts.clone()))
+            Some(facts @ Value::Object(_)) => Tree::of_value_at(&Pointer::root(), facts)
                 .map_err(|(path, why)| {
                     let at = path.below(&root.join("facts"));
                     violations.push(Violation::of_document(&at, why));

@@ -127,18 +127,19 @@ impl Digest {
 
     /// Adds or subtracts the hash of each value and each map in a tree.
     fn count(&mut self, path: &Pointer, node: &Node, with: Lane) {
-        let hash = match node {
-            Node::Leaf(value) => hash(path, &value.to_string()),
-            Node::Map(_) => hash(path, "{}"),
-        };
-        for (lane, hash) in self.0.iter_mut().zip(hash) {
-            *lane = with(*lane, hash);
-        }
-        if let Node::Map(members) = node {
-            for (name, node) in &**members {
-                self.count(&path.join(name), node, with);
+        let mut text = Vec::new();
+        let add = &mut |path: &str, node: &Node| {
+            text.clear();
+            match node {
+                Node::Leaf(value) => serde_json::to_writer(&mut text, &**value)?,
+                Node::Map(_) => text.extend_from_slice(b"{}"),
             }
-        }
+            for (lane, hash) in self.0.iter_mut().zip(hash(path, &text)) {
+                *lane = with(*lane, hash);
+            }
+            Ok::<_, serde_json::Error>(())
+        };
+        node.each(&mut path.text(), add).expect("facts are JSON");
     }
 
     /// Reads a digest as [`Display`](fmt::Display) writes it.
@@ -160,9 +161,9 @@ impl fmt::Display for Digest {
 /// The operation on one lane.
 type Lane = fn(u64, u64) -> u64;
 
-fn hash(path: &Pointer, value: &str) -> [u64; 4] {
+fn hash(path: &str, value: &[u8]) -> [u64; 4] {
     let mut hasher = Sha256::new();
-    hasher.update(path.to_string());
+    hasher.update(path);
     hasher.update([0]);
     hasher.update(value);
     let hash: [u8; 32] = hasher.finalize().into();

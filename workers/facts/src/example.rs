@@ -26,7 +26,7 @@ pub fn example(schema: &Value) -> Value {
 pub fn skeleton(schemas: &Schemas) -> Tree {
     let mut facts = Tree::default();
     for (path, schema) in schemas.iter() {
-        let example = Tree::of_value_at(path, example(schema.value()));
+        let example = Tree::of_value_at(path, &example(schema.value()));
         let Tree(node) = example.unwrap_or_else(|_| Tree(Node::Leaf(Arc::new(Value::Null))));
         facts.put(path, node);
     }

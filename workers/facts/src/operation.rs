@@ -166,10 +166,10 @@ pub(crate) fn apply(
     lenience: Lenience,
 ) -> Result<(), Undone> {
     match operation {
-        Operation::Set(path, data) => put(tree, (path, data.clone()), How::Set, lenience),
-        Operation::Insert(path, data) => put(tree, (path, data.clone()), How::Insert, lenience),
-        Operation::Add(path, data) => put(tree, (path, data.clone()), How::Add, lenience),
-        Operation::Replace(path, data) => put(tree, (path, data.clone()), How::Replace, lenience),
+        Operation::Set(path, data) => put(tree, (path, data), How::Set, lenience),
+        Operation::Insert(path, data) => put(tree, (path, data), How::Insert, lenience),
+        Operation::Add(path, data) => put(tree, (path, data), How::Add, lenience),
+        Operation::Replace(path, data) => put(tree, (path, data), How::Replace, lenience),
         Operation::Delete(path) => delete(tree, path, lenience),
         Operation::Test(path, data) => {
             let expected =
@@ -188,11 +188,11 @@ pub(crate) fn apply(
             }
             let moved = tree.at(from).ok_or_else(|| missing(tree, from))?;
             delete(tree, from, Lenience::default())?;
-            put(tree, (path, moved.to_value()), How::Add, lenience)
+            put(tree, (path, &moved.to_value()), How::Add, lenience)
         }
         Operation::Copy(from, path) => {
             let copied = tree.at(from).ok_or_else(|| missing(tree, from))?;
-            put(tree, (path, copied.to_value()), How::Add, lenience)
+            put(tree, (path, &copied.to_value()), How::Add, lenience)
         }
     }
 }
@@ -205,7 +205,7 @@ enum Holder<'a> {
 
 fn put(
     tree: &mut Tree,
-    (path, data): (&Pointer, Value),
+    (path, data): (&Pointer, &Value),
     how: How,
     lenience: Lenience,
 ) -> Result<(), Undone> {
@@ -231,18 +231,18 @@ fn put(
 }
 
 /// Converts a value to the node at a path.
-fn node_at(path: &Pointer, data: Value) -> Result<Node, Undone> {
+fn node_at(path: &Pointer, data: &Value) -> Result<Node, Undone> {
     let tree = Tree::of_value_at(path, data).map_err(|(at, why)| Undone::new(&at, why))?;
     Ok(tree.0)
 }
 
-fn put_root(tree: &mut Tree, data: Value, how: How) -> Result<(), Undone> {
+fn put_root(tree: &mut Tree, data: &Value, how: How) -> Result<(), Undone> {
     let root = Pointer::root();
     if how == How::Insert {
         return Err(Undone::new(&root, "the root is there already"));
     }
     if !data.is_object() {
-        return Err(Undone::new(&root, format!("the root is a map, not {}", described(&data))));
+        return Err(Undone::new(&root, format!("the root is a map, not {}", described(data))));
     }
     tree.0 = node_at(&root, data)?;
     Ok(())
@@ -306,7 +306,7 @@ pub(crate) fn apply_to_item(
             return Ok(());
         }
     };
-    put_item(items, (path, last), node_at(path, data.clone())?.to_value(), how)
+    put_item(items, (path, last), node_at(path, data)?.to_value(), how)
 }
 
 fn check_presence(path: &Pointer, is_there: bool, how: How) -> Result<(), Undone> {

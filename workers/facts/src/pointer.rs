@@ -87,6 +87,11 @@ impl Pointer {
         self.0.strip_prefix(&other.0[..]).map(|rest| Self(rest.to_vec()))
     }
 
+    /// Returns the path as text, which is empty for the root: members are added at its end.
+    pub(crate) fn text(&self) -> String {
+        if self.is_root() { String::new() } else { self.to_string() }
+    }
+
     pub(crate) fn parts(&self) -> &[SmolStr] {
         &self.0
     }

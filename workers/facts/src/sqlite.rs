@@ -179,12 +179,10 @@ impl Sqlite {
         }
         let mut put = transaction.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?1, ?2)")?;
         let mut remove = transaction.prepare_cached("DELETE FROM fact WHERE path = ?1")?;
-        for (path, value) in commit.rows() {
-            match value {
-                Some(value) => put.execute([path.to_string(), value.to_string()])?,
-                None => remove.execute([path.to_string()])?,
-            };
-        }
+        commit.each_row(|path, value| match value {
+            Some(value) => put.execute([path, &to_json(value)]).map(drop),
+            None => remove.execute([path]).map(drop),
+        })?;
         for (path, owner) in owners {
             let path = path.to_string();
             match owner {

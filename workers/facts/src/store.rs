@@ -1,17 +1,17 @@
 //! Stores of facts, on disk or elsewhere.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::authority::{OwnerChanges, Owners};
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schemas;
-use crate::tree::Tree;
+use crate::tree::{Node, Tree};
 
 /// A store of facts. [`Facts`](crate::Facts) uses it.
 ///
@@ -119,25 +119,52 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// Returns the changed facts as rows of a store: each changed value and each changed empty map, with its path.
-    /// None is a removed row.
-    pub fn rows(&self) -> Vec<(Pointer, Option<Value>)> {
-        let mut rows = BTreeMap::new();
+    /// Calls `visit` with the changed facts as rows of a store: each changed value and each changed empty map, with its
+    /// path as text. None removes a row, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `visit`.
+    pub fn each_row<E>(
+        &self,
+        mut visit: impl FnMut(&str, Option<&Value>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (nothing, mut maps) = (Value::Object(Map::new()), BTreeSet::new());
         for Difference { path, before, after } in &self.entry.differences {
-            if let Some(before) = before {
-                before.leaves(path, &mut |path, _| drop(rows.insert(path, None)));
+            let is_value = |tree: &Option<Tree>| tree.as_ref().is_some_and(|tree| !tree.is_map());
+            if let Some(before) = before.as_ref().filter(|_| !is_value(before) || !is_value(after))
+            {
+                before.0.each(&mut path.text(), &mut |path, node| match is_row(node) {
+                    true => visit(path, None),
+                    false => Ok(()),
+                })?;
             }
             if let Some(after) = after {
-                after.leaves(path, &mut |path, value| drop(rows.insert(path, Some(value))));
+                after.0.each(&mut path.text(), &mut |path, node| match node {
+                    Node::Leaf(value) => visit(path, Some(&**value)),
+                    Node::Map(_) if is_row(node) => visit(path, Some(&nothing)),
+                    Node::Map(_) => Ok(()),
+                })?;
             }
             // A map that was empty or becomes empty has a row itself.
-            if let Some((above, _)) = path.split_last() {
-                let is_empty =
-                    self.stored.facts.at(&above).filter(|it| it.names().next().is_none());
-                rows.entry(above).or_insert_with(|| is_empty.map(|it| it.to_value()));
+            let above = path.split_last().map(|(above, _)| above);
+            if let Some(above) = above.filter(|_| before.is_none() || after.is_none())
+                && !maps.contains(&above)
+            {
+                let is_empty = self.stored.facts.node(&above).is_some_and(is_row);
+                visit(&above.to_string(), is_empty.then_some(&nothing))?;
+                maps.insert(above);
             }
         }
-        rows.into_iter().collect()
+        Ok(())
+    }
+}
+
+/// Returns whether a store has a row for a map or a value.
+fn is_row(node: &Node) -> bool {
+    match node {
+        Node::Leaf(_) => true,
+        Node::Map(members) => members.is_empty(),
     }
 }
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crankcase_workers::pointer_segment;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use smol_str::SmolStr;
 
 use crate::pointer::{DEEPEST, LONGEST_SEGMENT, Pointer};
@@ -52,11 +53,11 @@ impl Tree {
     /// The path of the refused value, and the reason: it is more than 64 levels deep, or its name is empty or longer
     /// than 1,024 bytes.
     pub fn from_value(value: Value) -> Result<Self, (Pointer, String)> {
-        Self::of_value_at(&Pointer::root(), value)
+        Self::of_value_at(&Pointer::root(), &value)
     }
 
     /// Converts a value to the facts at a path. The levels of the path count towards the limit of 64.
-    pub(crate) fn of_value_at(path: &Pointer, value: Value) -> Result<Self, (Pointer, String)> {
+    pub(crate) fn of_value_at(path: &Pointer, value: &Value) -> Result<Self, (Pointer, String)> {
         let mut way = path.parts().to_vec();
         match node_of(value, &mut way) {
             Ok(node) => Ok(Self(node)),
@@ -119,21 +120,6 @@ impl Tree {
         matches!(self.0, Node::Map(_))
     }
 
-    /// Calls `visit` with each value and each empty map, each with its path.
-    pub(crate) fn leaves(&self, at: &Pointer, visit: &mut impl FnMut(Pointer, Value)) {
-        match &self.0 {
-            Node::Leaf(value) => visit(at.clone(), (**value).clone()),
-            Node::Map(members) if members.is_empty() => {
-                visit(at.clone(), Value::Object(Map::new()));
-            }
-            Node::Map(members) => {
-                for (name, node) in &**members {
-                    Self(node.clone()).leaves(&at.join(name), visit);
-                }
-            }
-        }
-    }
-
     /// Puts a value at a path, and creates the maps on the way to it. Replaces values that are in the way.
     pub(crate) fn put(&mut self, path: &Pointer, new: Node) {
         let mut node = &mut self.0;
@@ -166,6 +152,26 @@ impl Tree {
 }
 
 impl Node {
+    /// Calls `visit` with each value and each map, each with its path as text. `path` is the path of this node; it has
+    /// the same text afterwards.
+    pub(crate) fn each<E>(
+        &self,
+        path: &mut String,
+        visit: &mut impl FnMut(&str, &Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        visit(if path.is_empty() { "/" } else { path }, self)?;
+        if let Self::Map(members) = self {
+            let length = path.len();
+            for (name, node) in &**members {
+                path.push('/');
+                path.push_str(&pointer_segment(name));
+                node.each(path, visit)?;
+                path.truncate(length);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Leaf(value) => (**value).clone(),
@@ -237,9 +243,9 @@ pub(crate) fn index(segment: &str) -> Option<usize> {
     (is_plain && is_number).then(|| segment.parse().ok())?
 }
 
-fn node_of(value: Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
+fn node_of(value: &Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
     let Value::Object(map) = value else {
-        let mut value = value;
+        let mut value = value.clone();
         if is_deeper(&value, DEEPEST.saturating_sub(way.len())) {
             return Err(TOO_DEEP.to_owned());
         }
@@ -252,9 +258,9 @@ fn node_of(value: Value, way: &mut Vec<SmolStr>) -> Result<Node, String> {
     let mut members = Members::new();
     for (name, value) in map {
         way.push(SmolStr::from(name.as_str()));
-        check_name(&name)?;
-        members.insert(name.into(), node_of(value, way)?);
-        way.pop();
+        check_name(name)?;
+        let node = node_of(value, way)?;
+        members.insert(way.pop().unwrap_or_default(), node);
     }
     Ok(Node::Map(Arc::new(members)))
 }

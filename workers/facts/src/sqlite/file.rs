@@ -112,20 +112,26 @@ impl Sqlite {
     /// Opens a file again that could not be written, or was not there, at the last look.
     pub(super) fn look_again(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Write => {}
-            Access::Absent if !is_there(&self.path)? => {}
-            Access::Absent | Access::Read => {
-                *self = Self { kept: self.kept, ..Self::open_with(&self.path, STEPS)? }
-            }
+            Access::Write => Ok(()),
+            Access::Absent if !is_there(&self.path)? => Ok(()),
+            Access::Absent | Access::Read => self.reopen(Self::open_with),
         }
-        Ok(())
     }
 
     /// Opens the file to write it, unless it is open for that. Creates it if it does not exist.
     pub(super) fn write_access(&mut self) -> Result<(), StoreError> {
-        if self.access != Access::Write {
-            *self = Self { kept: self.kept, ..Self::to_write(&self.path, STEPS)? };
-        }
+        if self.access == Access::Write { Ok(()) } else { self.reopen(Self::to_write) }
+    }
+
+    /// Closes the file, and then opens it: SQLite would give a second connection of the process no more rights than the
+    /// first. When it cannot be opened, the next look opens it.
+    fn reopen(
+        &mut self,
+        open: fn(&Path, &[&str]) -> Result<Self, StoreError>,
+    ) -> Result<(), StoreError> {
+        let nothing = Connection::open_in_memory().map_err(|source| self.wrong(source))?;
+        (self.connection, self.access) = (nothing, Access::Read);
+        *self = Self { kept: self.kept, ..open(&self.path, STEPS)? };
         Ok(())
     }
 
