@@ -1,7 +1,8 @@
 //! Where the control socket of a state folder is, and how it gets there.
 //!
 //! The socket is `control.sock` in the state folder. A path that is too long for the address of a
-//! socket gets a short one in the user's runtime folder, and `control.path` says which.
+//! socket gets a short one in the user's runtime folder, and `control.path` says which. On a
+//! read-only disk the socket is in the runtime folder too, under the name that the folder has there.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
 use crankcase_workers::{EntryKind, Folder, replace_file};
+use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixSocket};
@@ -106,11 +108,14 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
     let folder = folder.canonicalize().map_err(|source| failed(folder, source))?;
     let pointer = folder.join(POINTER);
     let direct = folder.join(SOCKET);
-    let is_direct = fits(&direct);
+    let is_read_only = is_read_only(&folder);
+    let is_direct = fits(&direct) && !is_read_only;
     let socket = if is_direct { direct } else { short_path(&folder)? };
     let listener = listen(&socket)?;
     let files = Files { socket, pointer, _lock: Arc::clone(lock) };
-    let pointed = if is_direct {
+    let pointed = if is_read_only {
+        Ok(())
+    } else if is_direct {
         remove(&files.pointer)
     } else {
         let text = files.socket.as_os_str().as_encoded_bytes();
@@ -124,10 +129,24 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
 pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let direct = folder.join(SOCKET);
+    if is_read_only(&folder) && !direct.exists() {
+        let path = runtime_path(&folder)?;
+        let found = fs::symlink_metadata(&path)?;
+        let owner = fs::metadata(&folder)?.uid();
+        return match may_point(found.uid(), owner, geteuid().as_raw()) {
+            true => Ok(path),
+            false => Err(io::Error::other(format!("{path:?} belongs to someone else"))),
+        };
+    }
     if fits(&direct) {
         return Ok(direct);
     }
     read_pointer(&folder)
+}
+
+/// Returns whether the folder is on a disk that cannot be written now.
+fn is_read_only(folder: &Path) -> bool {
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Reads where the socket of a folder is. What is there may be anyone's work: nothing is followed or
@@ -166,11 +185,14 @@ fn failed(path: &Path, source: io::Error) -> SocketError {
 
 /// Returns a path in the runtime folder that no other state folder has.
 fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
-    let metadata = fs::metadata(folder).map_err(|source| failed(folder, source))?;
-    let runtime = runtime_folder();
-    state_dir::own(&runtime).map(drop).map_err(SocketError::RuntimeFolder)?;
-    let path = runtime.join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino()));
+    let path = runtime_path(folder).map_err(|source| failed(folder, source))?;
+    state_dir::own(&runtime_folder()).map(drop).map_err(SocketError::RuntimeFolder)?;
     if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
+}
+
+fn runtime_path(folder: &Path) -> io::Result<PathBuf> {
+    let metadata = fs::metadata(folder)?;
+    Ok(runtime_folder().join(format!("{:x}-{:x}.sock", metadata.dev(), metadata.ino())))
 }
 
 fn runtime_folder() -> PathBuf {

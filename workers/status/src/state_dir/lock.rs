@@ -11,6 +11,7 @@ use std::path::Path;
 
 use crankcase_workers::Folder;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 use super::dir::StateDir;
 use super::error::StateError;
@@ -109,7 +110,14 @@ fn readable(folder: &Folder) -> io::Result<File> {
 fn open(folder: &Folder) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    let file = rustix::fs::openat(folder, LOCK, flags, mode)?;
+    let file = match rustix::fs::openat(folder, LOCK, flags, mode) {
+        // On a read-only disk an earlier agent has made it, and it can be locked all the same.
+        Err(Errno::ROFS) => {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            return Ok(rustix::fs::openat(folder, LOCK, flags, Mode::empty())?.into());
+        }
+        opened => opened?,
+    };
     // The umask may have taken some of it, and an earlier version of the file may have had more.
     rustix::fs::fchmod(&file, mode)?;
     Ok(file.into())
