@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use crankcase_engine::Name;
 use crankcase_facts::wire::{Answer, Committed, Refusal, Request};
-use crankcase_facts::{Facts, FactsError, Schemas, Snapshot, Sqlite, Submission};
+use crankcase_facts::{Facts, FactsError, Outcome, Schemas, Snapshot, Sqlite, Submission};
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
@@ -27,23 +27,22 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// The name of the facts in the agent.
 pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 
-/// Opens the facts for an agent, and makes their file if it is missing. Fails if another process holds the state
-/// folder.
+/// Opens the facts for an agent. Fails if another process holds the state folder.
 pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
     let state_dir = global.state_dir()?;
     let _lock = state_dir.lock()?;
     open(&state_dir)
 }
 
-/// Opens the facts of a state folder, and makes their file if it is missing. The caller holds the lock of the folder.
+/// Opens the facts of a state folder. The first change makes their file. The caller holds the lock of the folder.
 pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
     let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
+    host_name().iter().for_each(|host| facts.seen_by(host));
     register(&facts)?;
     Ok(facts)
 }
 
-/// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory, as a new
-/// file would have them.
+/// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory.
 pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
     match global.state_dir().ok().map(|_| find(global)).transpose()?.flatten() {
         Some(facts) => Ok(facts),
@@ -102,12 +101,12 @@ pub(crate) async fn by_agent(
     global: &Global,
     submission: &Submission,
 ) -> anyhow::Result<Option<Changed>> {
-    let request = Request::of(submission).context("it cannot be sent")?;
     let client = match Client::connect(global.state_dir()?.path()).await {
         Ok(client) => client,
         Err(ClientError::NoAgent { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    let request = Request::of(submission).context("it cannot be sent")?;
     match client.extension(manifolds::TARGET, &request).await? {
         Answer::Committed(committed) => Ok(Some(Ok(committed))),
         Answer::Refused(refusal) => Ok(Some(Err(*refusal))),
@@ -115,14 +114,23 @@ pub(crate) async fn by_agent(
     }
 }
 
+/// A change that was made by an agent, or in this process with its outcome and the facts after it.
+pub(crate) enum Made {
+    ByAgent(Committed),
+    Here(Outcome, Snapshot),
+}
+
 /// Makes a change: through the agent if one runs, and otherwise in this process, which holds the state folder
 /// meanwhile.
-pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::Result<Changed> {
+pub(crate) async fn submit(
+    global: &Global,
+    submission: Submission,
+) -> anyhow::Result<Result<Made, Refusal>> {
     let state_dir = global.state_dir()?;
     let latest = Instant::now() + PATIENCE;
     let lock = loop {
         if let Some(changed) = by_agent(global, &submission).await? {
-            return Ok(changed);
+            return Ok(changed.map(Made::ByAgent));
         }
         match state_dir.lock() {
             // Another change is being made, or an agent does not answer yet.
@@ -134,7 +142,7 @@ pub(crate) async fn submit(global: &Global, submission: Submission) -> anyhow::R
     let outcome = facts.submit(&submission, now());
     drop(lock);
     Ok(outcome
-        .map(|outcome| Committed::of(&outcome))
+        .map(|outcome| Made::Here(outcome, facts.current()))
         .map_err(|error| refusal(&error, &facts.current())))
 }
 

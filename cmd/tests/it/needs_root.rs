@@ -1,13 +1,19 @@
 //! What only root can try. Without root, `.ci/test` counts these tests as skipped: they are left out
 //! by the name of this module, and fail where they are run all the same.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
+use rustix::process::Signal;
 use tokio::process::Command;
 
+use crate::agent::Agent;
+use crate::facts::facts;
 use crate::machine::Machine;
 use crate::processes::expect_told;
-use crate::world::{TestResult, ran};
+use crate::world::{Error, TestResult, ran};
 
 #[tokio::test]
 async fn a_mode_is_set_without_the_right_to_set_owners() -> TestResult {
@@ -34,4 +40,77 @@ async fn a_mode_is_set_without_the_right_to_set_owners() -> TestResult {
 async fn a_command_and_a_program_run_as_their_user_and_group() -> TestResult {
     let rights = "user: 54321, group: \"12345\", umask: \"077\", limits: {nofile: 32, core: 0}";
     expect_told(rights, &["54321", "12345", "0077", "32", "0"]).await
+}
+
+/// A small file system in memory at the state folder of a machine, until it is dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    async fn new(machine: &Machine) -> Result<Self, Error> {
+        let path = machine.path("state");
+        std::fs::create_dir(&path)?;
+        let disk = Self(path);
+        disk.mount(&["-t", "tmpfs", "-o", "size=1m,mode=0700", "crankcase-test"]).await?;
+        Ok(disk)
+    }
+
+    async fn mount(&self, arguments: &[&str]) -> TestResult {
+        let mount = Command::new("mount").args(arguments).arg(&self.0).output().await?;
+        if mount.status.success() { Ok(()) } else { Err(format!("{mount:?}").into()) }
+    }
+
+    /// Fills the disk to the last byte.
+    fn fill(&self) -> TestResult {
+        let mut file = File::create(self.0.join("fill"))?;
+        while file.write(&[0; 512]).is_ok_and(|written| written > 0) {}
+        Ok(())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()), "it cannot be unmounted");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_starts_with_its_facts_on_a_full_disk() -> TestResult {
+    let machine = Machine::new(
+        "resources: {page: {type: file, config: {path: '@/page', content: '{{ facts.text }}'}}}\n",
+    )?;
+    let disk = Disk::new(&machine).await?;
+    facts(&machine, &["set", "/text", "one"]).await?;
+    disk.fill()?;
+
+    assert_eq!(facts(&machine, &["get", "/text"]).await?.stdout, "one\n");
+    let agent = Agent::start(&machine).await?;
+    machine.until("page", |text| text == "one").await?;
+    let refused = facts(&machine, &["set", "/text", &"x".repeat(100_000)]).await?;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+
+    std::fs::remove_file(machine.path("state/fill"))?;
+    facts(&machine, &["set", "/text", "two"]).await?;
+    machine.until("page", |text| text == "two").await?;
+    agent.signal(Signal::TERM)?;
+    assert_eq!(agent.ended(&machine).await?.code, Some(0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn facts_are_read_and_planned_with_on_a_read_only_disk() -> TestResult {
+    let machine = Machine::new(
+        "resources: {page: {type: file, config: {path: '@/page', content: '{{ facts.text }}'}}}\n",
+    )?;
+    let disk = Disk::new(&machine).await?;
+    facts(&machine, &["set", "/text", "one"]).await?;
+    disk.mount(&["-o", "remount,ro"]).await?;
+
+    assert_eq!(facts(&machine, &["get", "/text"]).await?.stdout, "one\n");
+    let planned = machine.run(&["plan", "site.yaml"]).await?;
+    assert!(planned.stdout.contains("+one"), "{planned:?}");
+    let left = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+    assert_eq!(left.code, Some(0), "{left:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("one"));
+    Ok(())
 }

@@ -7,44 +7,56 @@ use crankcase_resources::{FactSchema, Kinds, RuleParameters, Tunings};
 /// The owner of the schemas of an agent's own parameters.
 const AGENT: &str = "crankcase";
 
-/// Registers the schemas of facts that the agent itself uses, and those that kinds own. Blocks.
+/// Registers the schemas of facts that the agent itself uses, and those that kinds own. In an empty store they are
+/// registered before the first other change. Blocks.
 ///
-/// A schema of another owner stays, and so does the old schema when the stored facts do not fit the new one. Both
-/// are logged as warnings.
+/// A schema of another owner stays, and so does the old schema when the stored facts do not fit the new one, or when
+/// the store cannot be written now. These cases are logged as warnings.
 ///
 /// # Errors
 ///
-/// When the store cannot be written.
+/// When the store is damaged.
 pub fn register(facts: &Facts, kinds: &Kinds, now: SystemTime) -> Result<(), StoreError> {
     let of_agent = |path: &str, schema| FactSchema { path: path.to_owned(), schema };
     let own = [("/agent/resources", Tunings::schema()), ("/rules", RuleParameters::schema())];
-    for (path, schema) in own {
-        register_one(facts, AGENT, of_agent(path, schema), now)?;
+    let own = own.map(|(path, schema)| (AGENT.to_owned(), of_agent(path, schema)));
+    let of_kinds = kinds.iter().flat_map(|(name, kind)| {
+        let owner = format!("kind {name}");
+        kind.fact_schemas().into_iter().map(move |schema| (owner.clone(), schema))
+    });
+    let all = own.into_iter().chain(of_kinds).filter_map(|(owner, schema)| read(&owner, schema));
+    if facts.current().revision() == 0 {
+        let submissions = all.map(|(path, schema)| submission(path, schema));
+        facts.before_first(submissions.collect());
+        return Ok(());
     }
-    for (name, kind) in kinds.iter() {
-        for schema in kind.fact_schemas() {
-            register_one(facts, &format!("kind {name}"), schema, now)?;
-        }
+    for (path, schema) in all {
+        register_one(facts, (path, schema), now)?;
     }
     Ok(())
 }
 
-fn register_one(
-    facts: &Facts,
-    owner: &str,
-    FactSchema { path, schema }: FactSchema,
-    now: SystemTime,
-) -> Result<(), StoreError> {
+/// Reads a schema with its path; none if one of them is wrong.
+fn read(owner: &str, FactSchema { path, schema }: FactSchema) -> Option<(Pointer, Schema)> {
     let read = || -> Result<(Pointer, Schema), Box<dyn Error>> {
         Ok((path.parse()?, Schema::read(owner, schema)?))
     };
-    let (at, schema) = match read() {
-        Ok(read) => read,
-        Err(error) => {
-            tracing::warn!(path, owner, %error, "a schema of facts is wrong");
-            return Ok(());
-        }
-    };
+    read()
+        .inspect_err(|error| tracing::warn!(path, owner, %error, "a schema of facts is wrong"))
+        .ok()
+}
+
+fn submission(path: Pointer, schema: Schema) -> Submission {
+    let owner = schema.owner.clone();
+    Submission::new(Change::Register(path, Some(schema)), &owner)
+}
+
+fn register_one(
+    facts: &Facts,
+    (at, schema): (Pointer, Schema),
+    now: SystemTime,
+) -> Result<(), StoreError> {
+    let (path, owner) = (at.to_string(), schema.owner.clone());
     let current = facts.current();
     match current.schemas().iter().find(|(known, _)| **known == at) {
         Some((_, known)) if *known == schema => return Ok(()),
@@ -54,8 +66,11 @@ fn register_one(
         }
         _ => {}
     }
-    let submission = Submission::new(Change::Register(at, Some(schema)), owner);
-    match facts.submit(&submission, now) {
+    match facts.submit(&submission(at, schema), now) {
+        Err(FactsError::Store(error @ (StoreError::Use { .. } | StoreError::Make { .. }))) => {
+            tracing::warn!(path, owner, %error, "a new schema of facts cannot be stored now");
+            Ok(())
+        }
         Err(FactsError::Store(error)) => Err(error),
         Err(error) => {
             tracing::warn!(path, owner, %error, "the stored facts do not fit a new schema");

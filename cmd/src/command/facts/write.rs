@@ -2,9 +2,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
-use crankcase_facts::{Change, Load, Operation, Pointer, Snapshot, Submission, Update};
+use crankcase_facts::{Change, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update};
 use crankcase_manifest::DataFiles;
 use crankcase_workers::printable_yaml;
 use serde::Serialize;
@@ -13,8 +12,9 @@ use super::path::path;
 use super::show;
 use crate::command::control::{check, user};
 use crate::completion::fact_path;
+use crate::exit::ExitError;
 use crate::facts_given::{Given, Refused};
-use crate::facts_store as store;
+use crate::facts_store::{self as store, Made};
 use crate::global::Global;
 use crate::observing::now;
 use crate::{exit, print};
@@ -167,16 +167,23 @@ fn quoted(text: &str) -> String {
 }
 
 /// Reads a text unchanged, from a file or standard input.
-fn read_text(file: &Path) -> anyhow::Result<String> {
+fn read_text(file: &Path) -> Result<String, ExitError> {
+    let name = file.display();
+    let invalid = |text: String| ExitError::new(exit::INVALID, text);
     let mut bytes = Vec::new();
     let most = MAX_TEXT + 1;
     let read = match file.as_os_str() == "-" {
         true => io::stdin().lock().take(most).read_to_end(&mut bytes),
         false => File::open(file).and_then(|opened| opened.take(most).read_to_end(&mut bytes)),
     };
-    let read = read.with_context(|| format!("cannot read {}", file.display()))?;
-    anyhow::ensure!(read as u64 <= MAX_TEXT, "{} is larger than 16 MiB", file.display());
-    String::from_utf8(bytes).with_context(|| format!("{} is no text", file.display()))
+    let read = read.map_err(|error| invalid(format!("cannot read {name}: {error}")))?;
+    if read as u64 > MAX_TEXT {
+        return Err(invalid(format!("{name} is larger than 16 MiB")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        invalid(format!("{name} is no text: byte {at} and what follows is not UTF-8"))
+    })
 }
 
 pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {
@@ -237,10 +244,11 @@ pub(super) async fn submit(
     }
 }
 
-/// Makes a change, and then reads its differences from the history.
+/// Makes a change. The differences that an agent has made are read from the history.
 async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<Done, Refusal>> {
     let Committed { revision, overwritten, .. } = match store::submit(global, submission).await? {
-        Ok(committed) => committed,
+        Ok(Made::ByAgent(committed)) => committed,
+        Ok(Made::Here(outcome, current)) => return Ok(Ok(done(false, &outcome, &current))),
         Err(refusal) => return Ok(Err(refusal)),
     };
     let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
@@ -251,16 +259,18 @@ async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<
     Ok(Ok(Done::new(false, of, overwritten, &facts.current())))
 }
 
+fn done(dry_run: bool, outcome: &Outcome, current: &Snapshot) -> Done {
+    let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
+    let of = (outcome.version, outcome.revision, &outcome.differences[..]);
+    Done::new(dry_run, of, overwritten, current)
+}
+
 /// Returns the result that a change would have, and changes nothing.
 fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
     let facts = store::find_or_none(global)?;
     let current = facts.current();
     Ok(match facts.submit(submission, now()) {
-        Ok(outcome) => {
-            let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
-            let of = (outcome.version, outcome.revision, &outcome.differences[..]);
-            Ok(Done::new(true, of, overwritten, &current))
-        }
+        Ok(outcome) => Ok(done(true, &outcome, &current)),
         Err(error) => Err(store::refusal(&error, &facts.current())),
     })
 }
