@@ -88,20 +88,52 @@ pub fn manifold(facts: Facts) -> Manifold {
         .build()
 }
 
-/// Returns an input of the facts at a path. It changes only when these facts change. It is none while there are none.
+/// Returns an input of the facts at a path, as the host of the facts sees them. It changes only when these facts change.
+/// It is none while there are none.
+///
+/// [`Facts::seen_by`] sets the host. Without a host, layers count for nothing.
 pub fn at(facts: &Name<Snapshot>, path: Pointer) -> Selected<Option<Tree>> {
-    facts.select(move |snapshot| snapshot.at(&path))
+    facts.select(move |snapshot| snapshot.seen(&path))
 }
 
-/// Returns an input of the facts at a path, read as a `T`. It changes only when these facts change.
+/// Returns an input of the facts at a path, as [`at`] does, read as a `T`. It changes only when these facts change.
 ///
-/// The input is none if there are no facts at the path, or if they cannot be read as a `T`. A schema at the path keeps
-/// such facts from being stored.
+/// The input is none if there are no facts at the path, or if they cannot be read as a `T`; the latter is logged as a
+/// warning. [`try_typed`] tells the two apart. A schema at the path keeps such facts from being stored.
 pub fn typed<T>(facts: &Name<Snapshot>, path: Pointer) -> Selected<Option<T>>
 where
     T: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static,
 {
-    facts.select(move |snapshot| serde_json::from_value(snapshot.at(&path)?.to_value()).ok())
+    facts.select(move |snapshot| {
+        read_typed(snapshot, &path).unwrap_or_else(|why| {
+            tracing::warn!(why, "facts cannot be read by a worker");
+            None
+        })
+    })
+}
+
+/// Returns an input of the facts at a path, as [`at`] does, read as a `T`. It changes only when these facts change.
+///
+/// The input is `Ok(None)` if there are no facts at the path. If they cannot be read as a `T`, it is the reason, which
+/// names the path and shows no value.
+pub fn try_typed<T>(facts: &Name<Snapshot>, path: Pointer) -> Selected<Result<Option<T>, String>>
+where
+    T: DeserializeOwned + Clone + PartialEq + Send + Sync + 'static,
+{
+    facts.select(move |snapshot| read_typed(snapshot, &path))
+}
+
+fn read_typed<T: DeserializeOwned>(
+    snapshot: &Snapshot,
+    path: &Pointer,
+) -> Result<Option<T>, String> {
+    let Some(found) = snapshot.seen(path) else { return Ok(None) };
+    let is_secret = snapshot.schemas().has_sensitive();
+    T::deserialize(found.to_value()).map(Some).map_err(|error| match is_secret {
+        // The error may quote the value.
+        true => format!("{path}: they are not what a worker expects"),
+        false => format!("{path}: {error}"),
+    })
 }
 
 struct Offered {

@@ -43,10 +43,10 @@ impl LastGood {
 pub fn last_good(config: LastGood) -> Manifold {
     let LastGood { facts, path, user, failures, proven_after } = config;
     let at = path.clone();
-    let seen = facts.select(move |snapshot| Seen {
-        fact: snapshot.at(&at),
-        shown: snapshot.redacted(&at),
-        version: snapshot.version(),
+    let seen = facts.select(move |snapshot| {
+        let fact = snapshot.seen(&at);
+        let shown = fact.as_ref().map(|fact| snapshot.schemas().redacted(&at, fact));
+        Seen { fact, shown, version: snapshot.version() }
     });
     let user = user.as_str().to_owned();
     let settings = Settings { path, user, failures: failures.max(1), proven_after };

@@ -186,3 +186,42 @@ fn a_kind_registers_the_schemas_of_its_facts_and_takes_over_none_of_others() -> 
     assert!(set(&store, "/pool", json!({"width": "wide"})).is_err());
     set(&store, "/pool", json!({"width": 3}))
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_input_has_the_layers_of_its_host_and_tells_wrong_facts_from_missing_ones() -> TestResult
+{
+    const SEEN: Name<String> = Name::new("seen");
+    let store = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    store.seen_by("h1");
+    let engine = engine(&store).await?;
+    let inputs = (
+        facts::try_typed::<u64>(&FACTS, "/n".parse()?),
+        facts::typed::<u64>(&FACTS, "/n".parse()?),
+    );
+    let user = Manifold::builder().inputs(inputs).offers::<(String,)>().run(
+        |(tried, plain), up| async move {
+            up.ready((format!("{tried:?} {plain:?}"),)).wait().await;
+            Ok(())
+        },
+    );
+    engine.install(SEEN, user).await?;
+    assert_eq!(engine.output(SEEN).await?, "Ok(None) None");
+
+    let layer = |n: Value| json!({"host": {"h1": {"facts": {"n": n}}, "h2": {"facts": {"n": 2}}}});
+    for (path, value, seen) in [
+        ("/n", json!(7), "Ok(Some(7)) Some(7)"),
+        ("/layers", layer(json!(1)), "Ok(Some(1)) Some(1)"),
+        (
+            "/layers",
+            layer(json!("one")),
+            "Err(\"/n: invalid type: string \\\"one\\\", expected u64\") None",
+        ),
+    ] {
+        set(&store, path, value)?;
+        sleep(Duration::from_secs(1)).await;
+        engine.settled().await?;
+        assert_eq!(engine.output(SEEN).await?, seen);
+    }
+    engine.stop().await?;
+    Ok(())
+}
