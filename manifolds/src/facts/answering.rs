@@ -3,15 +3,15 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use crankcase_facts::wire::{Answer, Committed, Refusal, Request};
-use crankcase_facts::{Facts, FactsError};
+use crankcase_facts::{Facts, FactsError, LARGEST_CHANGE};
 use crankcase_status::Extension;
 use serde_json::Value;
 
 /// The target for changes of facts on the control socket.
 pub const TARGET: &str = "/v1/facts";
 
-/// The largest request, in bytes: a document of 16 MiB with every byte escaped.
-const MAX_REQUEST: usize = 32 * 1024 * 1024;
+/// The largest request, in bytes: the largest change, and what a request adds to each of its operations.
+const MAX_REQUEST: usize = LARGEST_CHANGE + 8 * 1024 * 1024;
 
 /// Returns the extension of the control socket that changes facts. It answers a [`Request`] to [`TARGET`] with an
 /// [`Answer`].
