@@ -45,28 +45,31 @@ impl<'a, T: Serialize> Versioned<'a, T> {
     }
 }
 
-/// Prints a value as a document of its own.
+/// Prints a value as a document of its own. JSON is written while it is made, so it may be larger than the memory.
 pub(crate) fn data<T: Serialize>(
     format: Format,
     value: &T,
     human: impl FnOnce(&T, &mut Out<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let versioned = Versioned::new(value);
-    let written = match format {
-        Format::Human | Format::Svg => None,
-        Format::Json => Some(pretty(&versioned)?),
-        Format::Yaml => Some(yaml(&versioned)?),
-    };
-    match print(written, |out| human(value, out)) {
-        // Whoever has read enough of it has what was asked for: the exit code is that of the work.
-        Err(error) if is_broken_pipe(&error) => Ok(()),
-        printed => printed,
-    }
+    unless_read_enough(match format {
+        Format::Human | Format::Svg => print(|out| human(value, out)),
+        Format::Json => print(|out| out.json(&versioned)),
+        Format::Yaml => {
+            let yaml = yaml(&versioned)?;
+            print(|out| out.write_all(yaml.as_bytes()))
+        }
+    })
 }
 
 /// Prints a text, such as a picture.
 pub(crate) fn text(text: String) -> anyhow::Result<()> {
-    match print(Some(text), |_| Ok(())) {
+    unless_read_enough(print(move |out| out.write_all(text.as_bytes())))
+}
+
+/// Whoever has read enough of the output has what was asked for: the exit code is that of the work.
+fn unless_read_enough(printed: anyhow::Result<()>) -> anyhow::Result<()> {
+    match printed {
         Err(error) if is_broken_pipe(&error) => Ok(()),
         printed => printed,
     }
@@ -78,11 +81,11 @@ pub(crate) fn line<T: Serialize>(
     value: &T,
     human: impl FnOnce(&T, &mut Out<'_>) -> io::Result<()>,
 ) -> anyhow::Result<()> {
-    let written = match format {
-        Format::Human | Format::Svg => None,
-        format => Some(written(format, &Versioned::new(value))?),
-    };
-    print(written, |out| human(value, out))
+    if let Format::Human | Format::Svg = format {
+        return print(|out| human(value, out));
+    }
+    let written = written(format, &Versioned::new(value))?;
+    print(|out| out.write_all(written.as_bytes()))
 }
 
 /// Writes one value of many.
@@ -91,10 +94,6 @@ fn written<T: Serialize>(format: Format, value: &Versioned<'_, T>) -> anyhow::Re
         Format::Yaml => format!("---\n{}", yaml(value)?),
         _ => printable_json(&serde_json::to_string(value)?).into_owned() + "\n",
     })
-}
-
-fn pretty(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(printable_json(&serde_json::to_string_pretty(value)?).into_owned() + "\n")
 }
 
 /// Writes YAML. A value with something unprintable is written as JSON, which is YAML too and can escape it.
@@ -108,15 +107,8 @@ fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     }
 }
 
-fn print(
-    written: Option<String>,
-    human: impl FnOnce(&mut Out<'_>) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let written = out::to_stdout(|out| match written {
-        Some(text) => out.write_all(text.as_bytes()),
-        None => human(out),
-    });
-    written.context("cannot write to stdout")
+fn print(write: impl FnOnce(&mut Out<'_>) -> io::Result<()>) -> anyhow::Result<()> {
+    out::to_stdout(write).context("cannot write to stdout")
 }
 
 /// Returns whether the reader of the output has had enough.

@@ -2,10 +2,11 @@
 //! around it. Whoever writes a text in a line makes it `one_line`.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use crankcase_workers::printable_lines;
+use crankcase_workers::{printable_json, printable_lines};
+use serde::Serialize;
 
 /// Writes texts for people. All that is unprintable is escaped, tabs and ends of lines excepted. So a colour
 /// can only be set with [`colored`](Self::colored).
@@ -31,6 +32,12 @@ impl<'a> Out<'a> {
         write!(self, "{text}")?;
         write!(self.to, "{style:#}")
     }
+
+    /// Writes data as JSON, while they are read from the value.
+    pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer_pretty(Json(&mut *self.to), value)?;
+        self.to.write_all(b"\n")
+    }
 }
 
 impl Write for Out<'_> {
@@ -45,6 +52,20 @@ impl Write for Out<'_> {
     }
 }
 
+/// Writes parts of JSON, each of which is a text of its own.
+struct Json<'a>(&'a mut dyn Write);
+
+impl Write for Json<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable_json(&String::from_utf8_lossy(bytes)).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes to people on stderr.
 #[expect(clippy::disallowed_methods, reason = "what is written is printable")]
 pub(crate) fn to_stderr(write: impl FnOnce(&mut Out<'_>) -> io::Result<()>) -> io::Result<()> {
@@ -56,7 +77,7 @@ pub(crate) fn to_stderr(write: impl FnOnce(&mut Out<'_>) -> io::Result<()>) -> i
 /// Writes to stdout: for people, or data without anything unprintable.
 #[expect(clippy::disallowed_methods, reason = "what is written is printable")]
 pub(super) fn to_stdout(write: impl FnOnce(&mut Out<'_>) -> io::Result<()>) -> io::Result<()> {
-    let mut stdout = anstream::stdout().lock();
+    let mut stdout = BufWriter::new(anstream::stdout().lock());
     let mut out = Out::to(&mut stdout);
     write(&mut out).and_then(|()| out.flush())
 }

@@ -316,6 +316,46 @@ async fn a_text_is_taken_as_it_is() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_text_that_cannot_be_read_is_wrong_input() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    fs::write(machine.path("bytes"), b"abc\xff")?;
+    fs::write(machine.path("large"), vec![b'x'; 16 * 1024 * 1024 + 1])?;
+    for (file, with) in [
+        ("none", "cannot read none: No such file"),
+        (".", "cannot read .: Is a directory"),
+        ("bytes", "bytes is no text: byte 3 and what follows is not UTF-8"),
+        ("large", "large is larger than 16 MiB"),
+    ] {
+        let refused = facts(&machine, &["set", "/a", "--text", "--file", file]).await?;
+        assert_eq!(refused.code, Some(65), "{refused:?}");
+        assert!(refused.stderr.contains(with), "{refused:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_history_is_not_restored() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    for value in ["1", "2", "3"] {
+        facts(&machine, &["set", "/a", value]).await?;
+    }
+    let (file, good) = (machine.path("state/facts.db"), br#"[["/a",[1],[2]]]"#);
+    let mut bytes = fs::read(&file)?;
+    let at = bytes.windows(good.len()).position(|it| it == good).ok_or("no such entry")?;
+    bytes[at + 8] = b'9';
+    fs::write(&file, bytes)?;
+
+    for arguments in [["restore", "1"], ["diff", "1"]] {
+        let refused = facts(&machine, &arguments).await?;
+        assert_eq!(refused.code, Some(65), "{refused:?}");
+        assert!(refused.stderr.contains("the entry of version 2"), "{refused:?}");
+    }
+    assert_eq!(facts(&machine, &["restore", "2"]).await?.code, Some(0));
+    assert_eq!(facts(&machine, &["get", "/a"]).await?.stdout, "2\n");
+    Ok(())
+}
+
+#[tokio::test]
 async fn each_change_at_a_path_is_followed() -> TestResult {
     let machine = Machine::new(NO_SITE)?;
     facts(&machine, &["set", "/", "{a: {x: 1}, b: 1}"]).await?;

@@ -1,9 +1,11 @@
+use std::cell::RefCell;
 use std::io::{self, Write};
 
 use anyhow::anyhow;
 use crankcase_facts::wire::{Difference, Entry};
-use crankcase_facts::{Facts, Pointer, Snapshot, Tree, difference, effective};
-use serde::Serialize;
+use crankcase_facts::{Facts, Pointer, Snapshot, StoreError, Tree, difference, effective};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::path::path;
@@ -63,9 +65,48 @@ struct Versions {
     digest: String,
 }
 
+/// The history, newest entry first.
 #[derive(Debug, Serialize)]
-struct Log {
-    entries: Vec<Entry>,
+struct Log<'a> {
+    entries: Entries<'a>,
+}
+
+/// The entries of the history. Each is read when it is printed, because an entry may be large.
+#[derive(Debug)]
+struct Entries<'a> {
+    facts: Option<&'a Facts>,
+    args: &'a LogArgs,
+    /// The error of the store, at which the list ends.
+    failed: RefCell<Option<StoreError>>,
+}
+
+impl Entries<'_> {
+    fn each<E>(&self, mut visit: impl FnMut(Entry) -> Result<(), E>) -> Result<(), E> {
+        let Some(facts) = self.facts else { return Ok(()) };
+        let (current, mut before) = (facts.current(), u64::MAX);
+        for _ in 0..self.args.number {
+            match facts.before(before, self.args.path.as_ref()) {
+                Ok(Some(entry)) => {
+                    before = entry.revision;
+                    visit(Entry::of(&entry, current.schemas()))?;
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.failed.replace(Some(error));
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        self.each(|entry| list.serialize_element(&entry))?;
+        list.end()
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -121,21 +162,24 @@ pub(super) fn version(global: &Global) -> anyhow::Result<u8> {
 }
 
 pub(super) fn log(global: &Global, args: &LogArgs) -> anyhow::Result<u8> {
-    let mut log = Log { entries: Vec::new() };
-    if let Some(facts) = store::find(global)? {
-        let current = facts.current();
-        let entries = facts.log(args.path.as_ref(), args.number)?;
-        log.entries = entries.iter().map(|entry| Entry::of(entry, current.schemas())).collect();
+    let facts = store::find(global)?;
+    let entries = Entries { facts: facts.as_ref(), args, failed: RefCell::default() };
+    let log = Log { entries };
+    print::data(global.output, &log, |log, out| {
+        let mut is_empty = true;
+        log.entries.each(|entry| {
+            is_empty = false;
+            write_entry(&entry, out)
+        })?;
+        if is_empty && log.entries.failed.borrow().is_none() {
+            writeln!(out, "nothing is on record")?;
+        }
+        Ok(())
+    })?;
+    match log.entries.failed.take() {
+        None => Ok(exit::DONE),
+        Some(error) => Err(error.into()),
     }
-    print::data(global.output, &log, |log, out| write_log(&log.entries, out))?;
-    Ok(exit::DONE)
-}
-
-fn write_log(entries: &[Entry], out: &mut print::Out<'_>) -> io::Result<()> {
-    if entries.is_empty() {
-        return writeln!(out, "nothing is on record");
-    }
-    entries.iter().try_for_each(|entry| write_entry(entry, out))
 }
 
 pub(super) fn write_entry(entry: &Entry, out: &mut print::Out<'_>) -> io::Result<()> {
