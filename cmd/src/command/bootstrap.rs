@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use crankcase_facts::{Change, Document, Facts, FactsError, Load, Submission, wire::Refusal};
+use crankcase_facts::wire::Refusal;
+use crankcase_facts::{Change, Document, Facts, FactsError, Load, Pointer, Submission, difference};
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
@@ -16,6 +17,9 @@ use crate::facts_store;
 use crate::global::Global;
 use crate::observing::now;
 use crate::site_args::SiteArgs;
+
+/// The most facts of a document that is left alone that are named.
+const NAMED: usize = 20;
 
 /// The facts to load, and the site to keep.
 #[derive(Debug, clap::Args)]
@@ -84,8 +88,20 @@ struct Bootstrap {
 
 /// The result of the load.
 enum Loaded {
-    Already { version: u64 },
-    Now { before: u64, version: u64, changes: usize },
+    Already {
+        version: u64,
+    },
+    Now {
+        before: u64,
+        version: u64,
+        changes: usize,
+    },
+    /// The document is not newer than the facts: nothing was changed. The paths of what it says otherwise.
+    LeftAlone {
+        version: u64,
+        stored: u64,
+        otherwise: Vec<Pointer>,
+    },
 }
 
 impl Loaded {
@@ -95,12 +111,26 @@ impl Loaded {
             Self::Now { before, version, changes } => {
                 tracing::info!(before, version, changes, "the facts are loaded");
             }
+            Self::LeftAlone { version, stored, otherwise } => {
+                let named: Vec<_> = otherwise.iter().take(NAMED).map(Pointer::to_string).collect();
+                let more = match otherwise.len().saturating_sub(NAMED) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let otherwise = format!("{}{more}", named.join(", "));
+                tracing::warn!(
+                    version,
+                    stored,
+                    otherwise,
+                    "the document is not newer than the facts, and is left alone"
+                );
+            }
         }
     }
 }
 
 impl Bootstrap {
-    /// Loads the document, unless it is the one that was loaded last.
+    /// Loads the document, unless it is the one that was loaded last, or is not newer than the facts.
     fn load(&self, facts: &Facts) -> anyhow::Result<Loaded> {
         let Load { version, facts: stated, .. } = &self.load;
         let document = Document { version: version.get(), facts: stated.clone() };
@@ -116,6 +146,12 @@ impl Bootstrap {
             bail!(ExitError::new(exit::CONFLICT, text));
         }
         let current = facts.current();
+        if document.version <= current.version() {
+            let (version, stored) = (document.version, current.version());
+            let otherwise = difference(current.facts(), &document.facts).into_iter();
+            let otherwise = otherwise.filter(|it| it.after.is_some()).map(|it| it.path).collect();
+            return Ok(Loaded::LeftAlone { version, stored, otherwise });
+        }
         let submission = self.submission();
         self.given.note_secrets(&submission.change, &current);
         let outcome = facts.submit(&submission, now());

@@ -120,8 +120,11 @@ async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
     machine
         .write("facts.yaml", &FACTS.replace("version: 1", "version: 2").replace("80", "8080"))?;
     let older = machine.run(bootstrap).await?;
-    assert_eq!(older.code, Some(75), "{older:?}");
-    assert!(older.stderr.contains("stale facts version 2: the store is at 2"), "{older:?}");
+    assert_eq!(older.code, Some(0), "{older:?}");
+    assert!(
+        older.stderr.contains("is left alone; version: 2; stored: 2; otherwise: /motd, /web/port"),
+        "{older:?}"
+    );
     machine
         .write("facts.yaml", &FACTS.replace("version: 1", "version: 5").replace("80", "8080"))?;
     let newer = machine.run(bootstrap).await?;
@@ -134,6 +137,49 @@ async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
     );
     agent.signal(Signal::TERM)?;
     assert_eq!(agent.ended(&machine).await?.code, Some(0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn bootstrap_with_a_document_that_is_older_than_the_facts_starts_the_agent() -> TestResult {
+    let machine = machine()?;
+    let newer = FACTS.replace("version: 1", "version: 7").replace("80", "90");
+    machine.write("newer.yaml", &newer)?;
+    facts(&machine, &["load", "newer.yaml"]).await?;
+
+    let mut agent =
+        Agent::start_with(&machine, &["bootstrap", "-f", "facts.yaml", "site.yaml"]).await?;
+
+    let said = ["is left alone", "version: 1; stored: 7; otherwise: /web/port"];
+    agent.until_logged(&said).await?;
+    machine.until("conf", |text| text == "port 90\n").await?;
+    assert_eq!(facts(&machine, &["version"]).await?.stdout, "7\n");
+    agent.clean_kill(&machine).await?;
+    let refused = facts(&machine, &["load", "facts.yaml"]).await?;
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_and_its_commands_need_no_store_of_facts() -> TestResult {
+    let machine =
+        Machine::new("resources: {page: {type: file, config: {path: '@/page', content: hi}}}\n")?;
+    let file = machine.path("state/facts.db");
+
+    let applied = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    assert!(!file.exists(), "the agent has stored something");
+    let wrong = facts(&machine, &["set", "/rules", "{a: {attempts: 0}}"]).await?;
+    assert_eq!(wrong.code, Some(65), "{wrong:?}");
+    assert!(!file.exists(), "what is refused is not stored");
+
+    let set = facts(&machine, &["set", "/rules", "{a: {attempts: 1}}"]).await?;
+    assert_eq!(set.stdout, "version 0 -> 1: 1 change\n  + /rules: {\"a\":{\"attempts\":1}}\n");
+    agent.clean_kill(&machine).await?;
+    let schemas = facts(&machine, &["schema"]).await?;
+    assert!(schemas.stdout.contains("/rules  by crankcase"), "{schemas:?}");
     Ok(())
 }
 
