@@ -14,6 +14,7 @@ mod globals;
 mod judging;
 mod lines;
 mod links;
+mod loops;
 mod node;
 mod plugs;
 mod problem;
@@ -150,7 +151,7 @@ impl Manifest {
         let written = (&mut resources, &mut plugs);
         at_load::evaluate(written, (&known, &globals), &mut bounds, &mut problems);
         let offered = plugs::decode(&plugs, &mut problems);
-        let rules = rules::decode(&rules, &names, (&known, &globals), &mut problems);
+        let (rules, wired) = rules::decode(&rules, &names, (&known, &globals), &mut problems);
         let drafts = decode(resources, kinds, &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
         let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
@@ -169,7 +170,7 @@ impl Manifest {
         let connects = !overrides.no_automatic_edges;
         let order = in_order((&mut declarations, &placed), connects, &mut problems);
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
-        circles::check_circles((&declarations, &placed), &vars.uses, &mut problems);
+        loops::check_causes((&declarations, &placed), &wired, &vars.uses, &mut problems);
         let warnings = tune(&mut declarations, &names, facts);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;

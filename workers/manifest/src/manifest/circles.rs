@@ -10,7 +10,7 @@ use crate::manifest::check::Used;
 use crate::manifest::problem::{Hint, Problems};
 
 /// The names that lead to a fact.
-type Path = Vec<String>;
+pub(crate) type Path = Vec<String>;
 
 /// Reports resources that keep a fact on which their own config depends, directly or by way of variables and other
 /// facts: each look at the resource may change the fact again. `vars` has what each variable uses.
@@ -89,7 +89,7 @@ fn edges<'a>(
 }
 
 /// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
-fn path(pointer: &str) -> Path {
+pub(crate) fn path(pointer: &str) -> Path {
     let names = pointer.split('/').skip(1);
     let mut names: Path =
         names.map(|name| read_pointer_segment(name).unwrap_or_default().into_owned()).collect();

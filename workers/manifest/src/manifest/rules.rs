@@ -15,6 +15,7 @@ use crate::manifest::document::{Written, map};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
+use crate::manifest::loops::Wired;
 use crate::manifest::node::{Data, Entry, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Decoder;
@@ -38,14 +39,15 @@ const EVENTS: [What; 5] =
 /// The longest debounce, and the longest timeout.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Decodes the rules, and checks their expressions. `resources` has the names of all resources.
+/// Decodes the rules, and checks their expressions. `resources` has the names of all resources. Also returns what the
+/// rules that may be in a loop wait for and change.
 pub(crate) fn decode(
     written: &IndexMap<String, Written>,
     resources: &HashSet<String>,
     (vars, globals): (&KnownVars<'_>, &Arc<Globals>),
     problems: &mut Problems,
-) -> Vec<Rule> {
-    let mut rules = Vec::new();
+) -> (Vec<Rule>, Vec<Wired>) {
+    let (mut rules, mut wired) = (Vec::new(), Vec::new());
     for (name, Written { source, key, node }) in written {
         if !is_name(name) {
             let message = bad_name("name of a rule", name);
@@ -92,12 +94,15 @@ pub(crate) fn decode(
         }
         // Without a valid "on", a problem was noted above.
         if let Some(on) = on {
+            if does.matches.is_none() && parameters.is_enabled {
+                wired.push(does.wired(name, &on, key.start));
+            }
             let mut rule = Rule::new(name, on, Arc::new(does));
             rule.parameters = parameters;
             rules.push(rule);
         }
     }
-    rules
+    (rules, wired)
 }
 
 struct Reading<'a, 'b> {
@@ -317,6 +322,29 @@ impl Does {
         Self { source, globals, matches: None, steps: Vec::new(), used: Used::default() }
     }
 
+    fn wired(&self, name: &str, on: &Trigger, offset: usize) -> Wired {
+        let set = |step: &Step| match step {
+            Step::Set { path: Node { data: Data::String(path), .. }, value: Some(value) }
+                if !has_expression(path) && is_variable(value) =>
+            {
+                Some(path.clone())
+            }
+            _ => None,
+        };
+        let notified = |step: &Step| match step {
+            Step::Notify(resource) => Some(resource.clone()),
+            _ => None,
+        };
+        Wired {
+            name: name.to_owned(),
+            source: Arc::clone(&self.source),
+            offset,
+            on: on.clone(),
+            sets: self.steps.iter().filter_map(set).collect(),
+            notifies: self.steps.iter().filter_map(notified).collect(),
+        }
+    }
+
     /// Returns the names that expressions see: the cause is `item`, and the facts are as old as the cause.
     fn names(&self, cause: &Cause, hands: &Hands) -> Result<Names, BoxError> {
         let facts = match self.used.facts.is_empty() {
@@ -356,6 +384,22 @@ impl Does {
                 Err(format!("{place}: it is a text, not {other}").into())
             }
         }
+    }
+}
+
+fn has_expression(text: &str) -> bool {
+    text.contains("{{") || text.contains("{%")
+}
+
+/// Returns whether a value has an expression.
+fn is_variable(node: &Node) -> bool {
+    match &node.data {
+        Data::String(text) => has_expression(text),
+        Data::List(items) => items.iter().any(is_variable),
+        Data::Map(map) => {
+            map.iter().any(|(key, entry)| has_expression(key) || is_variable(&entry.value))
+        }
+        Data::Null | Data::Bool(_) | Data::Number(_) => false,
     }
 }
 

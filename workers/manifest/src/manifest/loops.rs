@@ -1,0 +1,163 @@
+//! Rules that cause themselves, directly or by way of facts, resources and other rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crankcase_resources::{Declaration, Edges, OnChange, Order, Trigger, What};
+
+use crate::manifest::beside::Placed;
+use crate::manifest::check::Used;
+use crate::manifest::circles::{Path, check_circles, path};
+use crate::manifest::lines::Source;
+use crate::manifest::problem::{Hint, Problems, quoted};
+
+/// What a rule waits for, and what it changes.
+#[derive(Debug)]
+pub(crate) struct Wired {
+    pub(crate) name: String,
+    pub(crate) source: Arc<Source>,
+    /// Where the rule's name stands.
+    pub(crate) offset: usize,
+    pub(crate) on: Trigger,
+    /// The paths of the facts that the rule sets to other values from time to time.
+    pub(crate) sets: Vec<String>,
+    /// The resources that the rule notifies.
+    pub(crate) notifies: Vec<String>,
+}
+
+/// Reports facts that depend on themselves, and rules that cause themselves. `vars` has what each variable uses.
+pub(crate) fn check_causes(
+    site: (&[Declaration], &[Placed]),
+    rules: &[Wired],
+    vars: &BTreeMap<String, Used>,
+    problems: &mut Problems,
+) {
+    check_circles(site, vars, problems);
+    check_loops(rules, site, vars, problems);
+}
+
+/// Reports loops with a rule in them: each change in a loop may cause the next one, for ever. A value without an
+/// expression ends a loop, and so may a "match": such rules are not in `rules`, or their values are not.
+fn check_loops(
+    rules: &[Wired],
+    (declarations, resources): (&[Declaration], &[Placed]),
+    vars: &BTreeMap<String, Used>,
+    problems: &mut Problems,
+) {
+    if rules.is_empty() {
+        return;
+    }
+    let Err(circles) = Order::from_edges(edges(rules, (declarations, resources), vars)) else {
+        return;
+    };
+    for circle in circles {
+        // A path of nodes is from each to one that it is caused by.
+        let name = |node: &usize| match (rules.get(*node), node.checked_sub(rules.len())) {
+            (Some(rule), _) => format!("rule {}", quoted(&rule.name)),
+            (None, node) => {
+                let node = node.unwrap_or_default() % declarations.len().max(1);
+                format!("resource {}", quoted(&declarations[node].name))
+            }
+        };
+        let Some(at) = circle.iter().position(|node| *node < rules.len()) else { continue };
+        let Wired { source, offset, .. } = &rules[circle[at]];
+        let ring = &circle[1..];
+        let ring = ring.iter().rev().cycle().skip_while(|node| **node != circle[at]);
+        let names: Vec<_> = ring.take(circle.len()).map(name).collect();
+        let message = format!("these cause each other for ever: {}", names.join(" -> "));
+        let help = "a \"match\" that is false at some time ends the loop";
+        problems.with_hint(source, *offset, message, Hint::default().or(help));
+    }
+}
+
+/// Returns what is caused by what. The nodes are the rules, then the resources that change, then the resources that are
+/// refreshed.
+fn edges(
+    rules: &[Wired],
+    (declarations, resources): (&[Declaration], &[Placed]),
+    vars: &BTreeMap<String, Used>,
+) -> Edges {
+    let (changed, refreshed) = (rules.len(), rules.len() + declarations.len());
+    let mut edges = Edges::new(refreshed + declarations.len());
+    let mut causes = |cause: usize, node: usize| edges.depends(node, cause, OnChange::Check);
+    let uses: Vec<BTreeSet<Path>> =
+        resources.iter().map(|placed| facts(&placed.template.used, vars)).collect();
+    let by_name: BTreeMap<&str, usize> =
+        declarations.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
+    let mut sets = |node: usize, pointer: &str| {
+        let set = path(pointer);
+        for (index, rule) in rules.iter().enumerate() {
+            if matches!(&rule.on, Trigger::Fact(waits) if touches(&path(waits), &set)) {
+                causes(node, index);
+            }
+        }
+        for (index, uses) in uses.iter().enumerate() {
+            if uses.iter().any(|used| touches(used, &set)) {
+                causes(node, changed + index);
+            }
+        }
+    };
+    for (index, rule) in rules.iter().enumerate() {
+        rule.sets.iter().for_each(|pointer| sets(index, pointer));
+    }
+    for (index, declaration) in declarations.iter().enumerate() {
+        let facts = declaration.claims.iter().filter(|claim| claim.space == "fact");
+        facts.for_each(|claim| sets(changed + index, &claim.name));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let notified = rule.notifies.iter().filter_map(|name| by_name.get(name.as_str()));
+        notified.for_each(|notified| causes(index, refreshed + notified));
+        for (at, declaration) in declarations.iter().enumerate() {
+            if waits_for(&rule.on, &declaration.name, What::Changed) {
+                causes(changed + at, index);
+            }
+            if waits_for(&rule.on, &declaration.name, What::Refreshed) {
+                causes(refreshed + at, index);
+            }
+        }
+    }
+    for (index, declaration) in declarations.iter().enumerate() {
+        let used = &resources[index].template.used;
+        for dependency in &declaration.dependencies {
+            let Some(on) = by_name.get(dependency.resource.as_str()) else { continue };
+            if used.all_states || used.states.contains_key(&dependency.alias) {
+                causes(changed + on, changed + index);
+            }
+            if dependency.on_change != OnChange::Check {
+                causes(changed + on, refreshed + index);
+            }
+        }
+    }
+    edges
+}
+
+/// Returns whether a rule waits for this event of a resource.
+fn waits_for(on: &Trigger, name: &str, what: What) -> bool {
+    match on {
+        Trigger::State(of) => of == name && what == What::Changed,
+        Trigger::Event { resource, event } => {
+            resource.as_ref().is_none_or(|of| of == name) && event.is_none_or(|event| event == what)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the facts that are used, directly or by way of variables.
+fn facts(used: &Used, vars: &BTreeMap<String, Used>) -> BTreeSet<Path> {
+    let (mut facts, mut seen, mut next) = (BTreeSet::new(), BTreeSet::new(), vec![used]);
+    while let Some(used) = next.pop() {
+        facts.extend(used.facts.iter().cloned());
+        let all = vars.keys().filter(|_| used.all_vars);
+        for name in used.vars.iter().chain(all) {
+            if let Some(used) = vars.get(name).filter(|_| seen.insert(name)) {
+                next.push(used);
+            }
+        }
+    }
+    facts
+}
+
+/// Returns whether one of two facts is within the other.
+fn touches(one: &Path, other: &Path) -> bool {
+    one.starts_with(other) || other.starts_with(one)
+}
