@@ -39,8 +39,9 @@ pub(crate) enum Command {
     Run(run::Args),
     /// Load facts, and then keep this machine as declared, as `run` does
     ///
-    /// Facts that are loaded already change nothing, older ones are refused, and of newer ones that is taken
-    /// over which they say otherwise than the last ones. If an agent runs already, it is handed the facts.
+    /// Facts that are loaded already change nothing. Facts that are not newer than the stored ones are left
+    /// alone, with a warning. Newer ones replace only the values that they change. If an agent runs already,
+    /// it gets the facts.
     Bootstrap(bootstrap::Args),
     /// Validate manifests, and do no more
     Check(check::Args),
