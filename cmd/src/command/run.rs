@@ -142,7 +142,7 @@ fn keep(
     let state = state_dir.path().to_owned();
     let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
-    let (telling, events) = RuleEvents::new(Some(observing.clone()));
+    let (telling, events) = RuleEvents::new(Some(observing.clone()), state.join("rules"));
     let rules = RulesConfig {
         site: SITE,
         resources: RESOURCES,

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::facts::facts;
-use crate::machine::Machine;
+use crate::machine::{Machine, within};
 use crate::world::{Error, TestResult};
 
 async fn get(machine: &Machine, path: &str) -> Result<String, Error> {
@@ -276,4 +276,33 @@ rules:
 
     assert_eq!(machine.lines("done", 1).await?, ["done"]);
     agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn an_event_survives_a_kill_between_the_change_and_the_record_of_its_rule() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  made:
+    type: exec
+    config: {command: "touch @/made; kill -9 $(cat @/state/lock)", shell: true, creates: "@/made"}
+rules:
+  told:
+    on: {event: changed, resource: made}
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/told", "{{ item.happened.resource }}"]}]
+"#,
+    )?;
+    let mut child = machine.begin(&["run", "site.yaml"])?;
+    within(child.wait()).await??;
+    assert!(machine.path("made").exists());
+
+    let mut agent = Agent::start(&machine).await?;
+
+    assert_eq!(machine.lines("told", 1).await?, ["made"]);
+    agent.until_logged(&["everything is settled"]).await?;
+    agent.clean_kill(&machine).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    agent.clean_kill(&machine).await?;
+    assert_eq!(machine.lines("told", 1).await?, ["made"], "it is told once");
+    Ok(())
 }

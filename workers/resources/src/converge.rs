@@ -147,6 +147,7 @@ impl Convergence<'_> {
             progress.steps.remaining.push(action);
             return Err(refused);
         }
+        self.promise.refreshes();
         self.act(vec![action], progress).await?;
         self.verify(progress).await.map(Some)
     }

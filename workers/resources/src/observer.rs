@@ -35,6 +35,12 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = (resource, line);
     }
 
+    /// Sees, under run, that a resource is about to act for the first time in a look, before it acts. The event is the
+    /// one that is seen when it has acted, as far as it is known.
+    fn begins(&self, event: &Happened) {
+        let _ = event;
+    }
+
     /// Sees that a resource was changed, or could not be. A failure that is the same at each try is seen
     /// once.
     fn happened(&self, event: &Happened) {

@@ -2,6 +2,7 @@
 
 mod cause;
 mod hands;
+mod pace;
 mod parameters;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::error::BoxError;
 
 pub use self::cause::{Cause, Trigger};
 pub use self::hands::Hands;
+pub(crate) use self::pace::Pace;
 pub use self::parameters::RuleParameters;
 
 /// A rule: what it waits for, and what it does then.

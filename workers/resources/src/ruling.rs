@@ -4,9 +4,12 @@
 //! 1. A rule handles one cause at a time. What changes meanwhile is handled afterwards, as one change.
 //! 2. A cause is on record until a rule has handled it without an error, or has given it up. So a cause that was open
 //!    when the agent was killed is handled by the next agent, and handlers have to be idempotent.
-//! 3. An attempt is put on record before it begins. So a cause that kills the agent each time is given up too.
+//! 3. An attempt is put on record before it begins, with the digest of its cause. So a cause that kills the agent each
+//!    time is given up too, and the attempts at it count for no other cause.
+//! 4. A record that cannot be read or written stops its own rule, until it can be.
 
 mod events;
+mod journal;
 mod record;
 
 use std::collections::BTreeMap;
@@ -26,13 +29,14 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::blocking::blocking;
 use crate::caught::caught_async;
 use crate::error::BoxError;
-use crate::observer::Happened;
 use crate::reconcile::Board;
-use crate::rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
+use crate::rules::{Cause, Handler, Hands, Pace, Rule, RuleParameters, Trigger};
 use crate::site::Site;
+use crate::text::chain;
 use crate::world::{World, WorldSnapshot};
 
 pub use self::events::{Happenings, RuleEvents};
+use self::journal::Begun;
 use self::record::{Dead, Record};
 
 /// The most events that are put on record in one write.
@@ -41,7 +45,10 @@ const BATCH: usize = 1_000;
 /// The wait after the first failed attempt, and the longest wait.
 const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The most rules with a cause given up that the health names.
+/// The wait before the record of a rule that could not be read or written is tried again.
+const RECORD_AGAIN: Duration = Duration::from_secs(10);
+
+/// The most rules in trouble that the health names.
 const NAMED: usize = 10;
 
 /// What a rule has done, for a report.
@@ -60,6 +67,11 @@ pub struct RuleTally {
     pub attempts: u32,
     /// The causes that were given up, the newest last: each in a few words, with its error.
     pub given_up: Vec<(String, String)>,
+    /// Whether the rule changes facts or notifies resources so often that it is slowed to once a second.
+    pub is_slowed: bool,
+    /// Why the rule stands still: its record cannot be read or written. None if it does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stands_still: Option<String>,
 }
 
 /// Runs the rules of a site.
@@ -67,6 +79,9 @@ pub struct RuleTally {
 /// A new rule handles the fact or state that is there. A failed attempt is repeated after 1 s, and then after waits
 /// that double up to 1 min. When a rule gives up a cause, the worker is degraded with the error until the rule has
 /// handled a later cause.
+///
+/// A rule that changes facts or notifies resources ten times in ten seconds may be part of a loop. It is slowed to once
+/// a second, and the worker is degraded meanwhile.
 pub struct Rules {
     /// The site with the rules.
     pub site: Latest<Arc<Site>>,
@@ -103,6 +118,40 @@ struct Life {
     /// When the next attempt at the current cause is due.
     due: Option<Instant>,
     is_running: bool,
+    pace: Arc<Pace>,
+    /// Whether the record was read.
+    is_read: bool,
+    /// Why the record cannot be read or written, and when that is tried again.
+    stands_still: Option<(String, Instant)>,
+}
+
+impl Life {
+    fn new(rule: &Arc<Rule>) -> Self {
+        Self {
+            rule: Arc::clone(rule),
+            parameters: rule.parameters.clone(),
+            record: Record::default(),
+            tried: None,
+            due: None,
+            is_running: false,
+            pace: Arc::default(),
+            is_read: false,
+            stands_still: None,
+        }
+    }
+
+    /// Forgets the attempts that were made at another cause than this one.
+    fn turn_to(&mut self, cause: &Cause) {
+        let is_other = match (&self.tried, &self.record.tried) {
+            (Some(tried), _) => tried != cause,
+            (None, Some(tried)) => *tried != cause.digest(),
+            (None, None) => false,
+        };
+        if is_other {
+            self.record.forget_attempts();
+            (self.tried, self.due) = (None, None);
+        }
+    }
 }
 
 type Handled = (String, Cause, Duration, Result<bool, BoxError>);
@@ -112,16 +161,17 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// When the record of a rule cannot be read or written.
+    /// When the facts cannot be read.
     pub async fn run(mut self, stop: Stop) -> Outcome {
         // The worker before this one holds the lock until it is gone.
-        let events = self.events.0.clone();
+        let events = self.events.receiver.clone();
         let mut events = events.lock().await;
         let mut lives = BTreeMap::new();
         let mut handled: JoinSet<Handled> = JoinSet::new();
         let (mut activity, mut batch) = (self.board.activity(), Vec::new());
         let mut known = None;
-        self.take_over(&mut lives).await?;
+        self.take_over(&mut lives).await;
+        self.note_left(&mut lives).await;
         loop {
             // Read before the look, so that the next look sees what changes during this one.
             let facts = self.world.snapshot()?;
@@ -135,15 +185,15 @@ impl Rules {
                 biased;
                 () = stop.wait() => return Ok(()),
                 changed = self.site.changed() => match changed {
-                    Ok(_) => self.take_over(&mut lives).await?,
+                    Ok(_) => self.take_over(&mut lives).await,
                     // The engine ends.
                     Err(_) => std::future::pending().await,
                 },
                 Some(done) = handled.join_next() => if let Ok(done) = done {
-                    self.end(&mut lives, done).await?;
+                    self.end(&mut lives, done).await;
                 },
                 1.. = events.recv_many(&mut batch, BATCH) => {
-                    self.note(&mut lives, &batch).await?;
+                    self.note(&mut lives, &batch).await;
                     batch.clear();
                 }
                 () = self.world.changed(facts.revision()) => {}
@@ -164,30 +214,21 @@ impl Rules {
     }
 
     /// Takes over the rules of the site, and forgets all others. The records of the others stay.
-    async fn take_over(&self, lives: &mut BTreeMap<String, Life>) -> Result<(), BoxError> {
+    async fn take_over(&self, lives: &mut BTreeMap<String, Life>) {
         let site = self.site.get();
         let mut before = std::mem::take(lives);
         for rule in site.rules() {
-            let name = rule.name.clone();
-            let life = match before.remove(&name) {
+            let life = match before.remove(&rule.name) {
                 Some(life) => Life { rule: Arc::clone(rule), ..life },
                 None => {
-                    let (folder, of) = (self.folder.clone(), name.clone());
-                    let record = blocking(move || Record::read(&folder, &of)).await?;
-                    let parameters = rule.parameters.clone();
-                    Life {
-                        rule: Arc::clone(rule),
-                        parameters,
-                        record,
-                        tried: None,
-                        due: None,
-                        is_running: false,
-                    }
+                    let mut life = Life::new(rule);
+                    self.read(&mut life).await;
+                    life
                 }
             };
-            lives.insert(name, life);
+            lives.insert(rule.name.clone(), life);
         }
-        Ok(())
+        self.events.journal.want(site.rules().iter().map(|rule| rule.on.clone()).collect());
     }
 
     /// Looks for causes, and begins to handle those that are due. Returns when the next cause is due.
@@ -198,44 +239,59 @@ impl Rules {
         stop: &Stop,
     ) -> Result<Option<Instant>, BoxError> {
         let (now, mut next) = (Instant::now(), None::<Instant>);
+        let mut wait = |until: Instant| next = Some(next.map_or(until, |next| next.min(until)));
         for (name, life) in lives.iter_mut() {
+            self.mend(life, now).await;
+            life.pace.slowed_until().into_iter().for_each(&mut wait);
             let said = facts.get(&pointer(&["rules", name])).ok().flatten();
             life.parameters = life.rule.parameters.with(said.as_ref());
+            if let Some((_, again)) = &life.stands_still {
+                wait(*again);
+                continue;
+            }
             let is_ready = life.parameters.is_enabled && !life.is_running;
             let Some(cause) = self.cause(life, &**facts).filter(|_| is_ready) else {
                 life.due = None;
                 continue;
             };
-            if life.tried.as_ref().is_some_and(|tried| *tried != cause) {
-                (life.tried, life.record.attempts, life.due) = (None, 0, None);
-            }
+            life.turn_to(&cause);
             if life.record.attempts >= life.parameters.attempts {
                 let error = "no attempt is left, and the last one did not end".to_owned();
-                self.give_up(life, &cause, error).await?;
-                next = Some(now);
+                self.give_up(life, &cause, error).await;
+                wait(now);
                 continue;
             }
             let due = *life.due.get_or_insert(now + life.parameters.debounce);
             if due > now {
-                next = Some(next.map_or(due, |next| next.min(due)));
+                wait(due);
                 continue;
             }
-            life.record.attempts += 1;
-            self.write(name, &life.record).await?;
+            (life.record.attempts, life.record.tried) =
+                (life.record.attempts + 1, Some(cause.digest()));
+            if !self.write(life).await {
+                life.record.attempts -= 1;
+                wait(now + RECORD_AGAIN);
+                continue;
+            }
             (life.tried, life.is_running, life.due) = (Some(cause.clone()), true, None);
-            let hands = Hands {
-                rule: name.clone(),
-                world: Arc::clone(&self.world),
-                facts: Arc::clone(facts),
-                secrets: self.site.get().secrets().clone(),
-                board: self.board.clone(),
-                ledger: self.ledger.clone(),
-                timeout: life.parameters.timeout,
-                stop: stop.clone(),
-            };
+            let hands = self.hands(life, facts, stop);
             handled.spawn(handle(Arc::clone(&life.rule.handler), cause, hands));
         }
         Ok(next)
+    }
+
+    fn hands(&self, life: &Life, facts: &Arc<dyn WorldSnapshot>, stop: &Stop) -> Hands {
+        Hands {
+            rule: life.rule.name.clone(),
+            world: Arc::clone(&self.world),
+            facts: Arc::clone(facts),
+            secrets: self.site.get().secrets().clone(),
+            board: self.board.clone(),
+            ledger: self.ledger.clone(),
+            timeout: life.parameters.timeout,
+            pace: Arc::clone(&life.pace),
+            stop: stop.clone(),
+        }
     }
 
     /// Returns the next cause that a rule has not handled yet.
@@ -257,13 +313,11 @@ impl Rules {
     }
 
     /// Puts events on record, for each rule that waits for them.
-    async fn note(
-        &self,
-        lives: &mut BTreeMap<String, Life>,
-        events: &[Happened],
-    ) -> Result<(), BoxError> {
+    async fn note(&self, lives: &mut BTreeMap<String, Life>, events: &[Begun]) {
+        let mut is_noted = true;
         for (name, life) in lives.iter_mut().filter(|(_, life)| life.parameters.is_enabled) {
-            let events = events.iter().filter(|happened| life.rule.on.is_for(happened));
+            let events = events.iter().map(|begun| &begun.event);
+            let events = events.filter(|happened| life.rule.on.is_for(happened));
             let causes: Vec<_> = events
                 .map(|happened| Cause {
                     rule: name.clone(),
@@ -275,28 +329,46 @@ impl Rules {
                 .collect();
             if !causes.is_empty() {
                 causes.into_iter().for_each(|cause| life.record.push(cause));
-                self.write(name, &life.record).await?;
+                is_noted &= self.write(life).await;
             }
         }
-        Ok(())
+        if is_noted {
+            let begun = events.iter().filter(|begun| begun.number > 0);
+            let begun: Vec<_> = begun.map(|it| (it.event.resource.clone(), it.number)).collect();
+            let journal = Arc::clone(&self.events.journal);
+            let note = move || {
+                begun.iter().for_each(|(name, number)| journal.note(name, *number));
+                Ok::<_, BoxError>(())
+            };
+            // The journal logs its own errors.
+            drop(blocking(note).await);
+        }
+    }
+
+    /// Puts the events on record that an earlier agent has left.
+    async fn note_left(&self, lives: &mut BTreeMap<String, Life>) {
+        let journal = Arc::clone(&self.events.journal);
+        match blocking(move || journal.take_left()).await {
+            Ok(left) => self.note(lives, &left).await,
+            Err(error) => {
+                let error = chain(&*error);
+                tracing::error!(error, "the events that an earlier agent has left cannot be read");
+            }
+        }
     }
 
     /// Gives up a cause.
-    async fn give_up(&self, life: &mut Life, cause: &Cause, error: String) -> Result<(), BoxError> {
+    async fn give_up(&self, life: &mut Life, cause: &Cause, error: String) {
         let (rule, why, attempt) = (&life.rule.name, cause.text(), life.record.attempts);
         tracing::error!(rule, why, attempt, %error, "a rule has failed, and gives up");
         life.record.bury(cause, error);
-        self.write(rule, &life.record).await
+        self.write(life).await;
     }
 
     /// Puts the result of an attempt on record.
-    async fn end(
-        &self,
-        lives: &mut BTreeMap<String, Life>,
-        (name, cause, took, result): Handled,
-    ) -> Result<(), BoxError> {
+    async fn end(&self, lives: &mut BTreeMap<String, Life>, (name, cause, took, result): Handled) {
         // The rule may have left the site meanwhile.
-        let Some(life) = lives.get_mut(&name) else { return Ok(()) };
+        let Some(life) = lives.get_mut(&name) else { return };
         life.is_running = false;
         let attempt = life.record.attempts;
         let (why, took_ms) = (cause.text(), took.as_millis());
@@ -317,12 +389,50 @@ impl Rules {
             }
             Err(error) => return self.give_up(life, &cause, error).await,
         }
-        self.write(&name, &life.record).await
+        self.write(life).await;
     }
 
-    async fn write(&self, rule: &str, record: &Record) -> Result<(), BoxError> {
-        let (folder, rule, record) = (self.folder.clone(), rule.to_owned(), record.clone());
-        blocking(move || record.write(&folder, &rule)).await
+    /// Reads the record of a rule. If it cannot be read, the rule stands still.
+    async fn read(&self, life: &mut Life) {
+        let (folder, of) = (self.folder.clone(), life.rule.name.clone());
+        match blocking(move || Record::read(&folder, &of)).await {
+            Ok(record) => {
+                let later = std::mem::replace(&mut life.record, record).pending;
+                later.into_iter().for_each(|cause| life.record.push(cause));
+                (life.is_read, life.stands_still) = (true, None);
+            }
+            Err(error) => stand_still(life, &*error),
+        }
+    }
+
+    /// Writes the record of a rule. Returns whether it was written; if it was not, the rule stands still.
+    async fn write(&self, life: &mut Life) -> bool {
+        if !life.is_read {
+            return false;
+        }
+        let (folder, rule, record) =
+            (self.folder.clone(), life.rule.name.clone(), life.record.clone());
+        match blocking(move || record.write(&folder, &rule)).await {
+            Ok(()) => life.stands_still = None,
+            Err(error) => stand_still(life, &*error),
+        }
+        life.stands_still.is_none()
+    }
+
+    /// Tries a record again that could not be read or written, if it is time.
+    async fn mend(&self, life: &mut Life, now: Instant) {
+        if life.stands_still.as_ref().is_none_or(|(_, again)| *again > now) {
+            return;
+        }
+        if life.is_read {
+            self.write(life).await;
+        } else {
+            self.read(life).await;
+            // What came meanwhile is only in memory.
+            if life.is_read && !life.record.pending.is_empty() {
+                self.write(life).await;
+            }
+        }
     }
 
     /// Publishes the tallies of the rules, and the health of the worker.
@@ -337,6 +447,8 @@ impl Rules {
                 lost: *lost,
                 attempts: *attempts,
                 given_up: given_up.collect(),
+                is_slowed: life.pace.slowed_until().is_some(),
+                stands_still: life.stands_still.as_ref().map(|(error, _)| error.clone()),
             }
         };
         let tallies: BTreeMap<_, _> =
@@ -346,22 +458,36 @@ impl Rules {
             *before = tallies;
             is_other
         });
-        let dead = lives.iter().filter(|(_, life)| life.record.is_dead);
-        let dead = dead.filter_map(|(name, life)| Some((name, life.record.dead.back()?)));
-        let told: Vec<_> = dead
-            .take(NAMED)
-            .map(|(name, Dead { cause, attempts, error })| {
-                format!(
-                    "rule {name} has given up after {attempts} attempts: {}: {error}",
-                    cause.text()
-                )
-            })
-            .collect();
+        let told: Vec<_> =
+            lives.iter().flat_map(|(name, life)| trouble(name, life)).take(NAMED).collect();
         match told.is_empty() {
             true => self.health.good(),
             false => self.health.degraded(told.join("; ")),
         }
     }
+}
+
+fn stand_still(life: &mut Life, error: &(dyn std::error::Error + Send + Sync + 'static)) {
+    let (rule, error) = (&life.rule.name, chain(error));
+    if life.stands_still.as_ref().is_none_or(|(known, _)| *known != error) {
+        tracing::error!(rule, error, "a rule stands still, because of its record");
+    }
+    life.stands_still = Some((error, Instant::now() + RECORD_AGAIN));
+}
+
+/// Returns what is wrong with a rule.
+fn trouble(name: &str, life: &Life) -> impl Iterator<Item = String> {
+    let still = life.stands_still.as_ref();
+    let still = still.map(|(error, _)| format!("rule {name} stands still: {error}"));
+    let slowed = life.pace.slowed_until().map(|_| {
+        format!("rule {name} acts again and again, as in a loop, and is slowed to once a second")
+    });
+    let dead = life.record.dead.back().filter(|_| life.record.is_dead);
+    let dead = dead.map(|Dead { cause, attempts, error }| {
+        let cause = cause.text();
+        format!("rule {name} has given up after {attempts} attempts: {cause}: {error}")
+    });
+    still.into_iter().chain(slowed).chain(dead)
 }
 
 async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handled {

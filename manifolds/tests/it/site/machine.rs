@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
+    Backoff, Change, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
 };
 use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
@@ -118,7 +118,7 @@ impl Machine {
     pub(crate) async fn rule(&self, manifest: &str, rules: Vec<Rule>, facts: Facts) -> TestResult {
         let site = self.load("site.yaml", manifest)?.ruled(rules);
         self.provide(Arc::new(site)).await?;
-        let (_observer, events) = RuleEvents::new(None);
+        let (_observer, events) = RuleEvents::new(None, self.path("state/rules"));
         let world = manifolds::facts::world(None, move || Ok(facts.clone()));
         let (site, resources, state) = (SITE, RESOURCES, self.path("state"));
         let config = site::RulesConfig { site, resources, world, events, state };
@@ -205,25 +205,17 @@ impl Machine {
 
     /// Waits until a resource says that it is degraded by this, and returns all of why.
     pub(crate) async fn degraded_by(&self, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
-        let resources = self.resources().await?;
-        let mut events = resources.events();
-        let path = format!("{}/{name}", resources.path());
-        let wait = async {
-            loop {
-                let report = resources.report().await;
-                let reason = report.workers.get(name).and_then(|it| it.degraded.clone());
-                if let Some(reason) = reason.filter(|reason| reason.contains(by)) {
-                    return reason;
-                }
-                while let Some(notice) = events.next().await {
-                    let Notice::Event(event) = notice else { break };
-                    if event.path() == path && matches!(event.kind, EventKind::Health { .. }) {
-                        break;
-                    }
-                }
-            }
-        };
-        Ok(timeout(HANG, wait).await?)
+        degraded_in(&self.resources().await?, name, by).await
+    }
+
+    /// Waits until the rules say that they are degraded by this, and returns all of why.
+    pub(crate) async fn rules_degraded_by(&self, by: &str) -> Result<String, Box<dyn Error>> {
+        degraded_in(&self.engine, RULES.as_str(), by).await
+    }
+
+    /// Ends the rules.
+    pub(crate) async fn forget_rules(&self) -> TestResult {
+        Ok(within(self.engine.apply(Change::new().uninstall(RULES))).await?)
     }
 
     /// Waits until a resource has noted something, and returns who asked for it and why.
@@ -298,6 +290,28 @@ impl Machine {
         within(self.engine.bounce(WATCHES)).await?;
         Ok(within(self.engine.running(WATCHES)).await?)
     }
+}
+
+/// Waits until a worker of an engine says that it is degraded by this, and returns all of why.
+async fn degraded_in(engine: &Engine, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
+    let mut events = engine.events();
+    let path = format!("{}/{name}", engine.path().trim_end_matches('/'));
+    let wait = async {
+        loop {
+            let report = engine.report().await;
+            let reason = report.workers.get(name).and_then(|it| it.degraded.clone());
+            if let Some(reason) = reason.filter(|reason| reason.contains(by)) {
+                return reason;
+            }
+            while let Some(notice) = events.next().await {
+                let Notice::Event(event) = notice else { break };
+                if event.path() == path && matches!(event.kind, EventKind::Health { .. }) {
+                    break;
+                }
+            }
+        }
+    };
+    Ok(timeout(HANG, wait).await?)
 }
 
 /// Counts the lines of a text.

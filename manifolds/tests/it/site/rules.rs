@@ -1,15 +1,57 @@
 //! Rules that are written in Rust.
 
+use std::fs;
+use std::future::pending;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Tree, Update};
-use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, Trigger};
+use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, Trigger, What};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::site::machine::{Machine, TestResult};
+
+/// Sets a fact of its own to the value of its cause, but hangs at the value "hangs".
+#[derive(Debug)]
+struct Tell {
+    to: &'static str,
+    /// Told before it hangs.
+    hangs: watch::Sender<()>,
+}
+
+impl Tell {
+    fn rule(name: &str, on: &str, to: &'static str) -> (Rule, watch::Receiver<()>) {
+        let handler = Self { to, hangs: watch::Sender::new(()) };
+        let hangs = handler.hangs.subscribe();
+        (Rule::new(name, Trigger::Fact(on.to_owned()), Arc::new(handler)), hangs)
+    }
+}
+
+#[async_trait]
+impl Handler for Tell {
+    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+        if cause.value == Some(json!("hangs")) {
+            self.hangs.send_replace(());
+            pending::<()>().await;
+        }
+        hands.set_fact(self.to, cause.value.clone()).await
+    }
+}
+
+/// Counts up in the subtree that it waits for, for ever.
+#[derive(Debug)]
+struct CountUp;
+
+#[async_trait]
+impl Handler for CountUp {
+    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+        let count = cause.value.as_ref().and_then(|value| value["n"].as_u64()).unwrap_or_default();
+        hands.set_fact("/loop/n", Some(json!(count + 1))).await
+    }
+}
 
 /// Copies a fact, with another one of the same moment.
 #[derive(Debug)]
@@ -66,4 +108,111 @@ async fn a_rule_in_rust_handles_what_it_matches_and_outlives_a_panic() -> TestRe
 
     assert_eq!(copied().await?, json!(["last", 2]));
     machine.stop().await
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_or_written_stops_its_own_rule() -> TestResult {
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&facts, &[("/it", json!("first"))])?;
+    let mut told = facts.watch(&"/good".parse()?);
+    let machine = Machine::new("resources: {}").await?;
+    fs::create_dir_all(machine.path("state/rules/folder.json"))?;
+    fs::write(machine.path("state/rules/text.json"), "no record")?;
+    let rules = [("folder", "/bad1"), ("text", "/bad2"), ("zgood", "/good")];
+    let rules = rules.map(|(name, to)| Tell::rule(name, "/it", to).0);
+
+    machine.rule("resources: {}", rules.to_vec(), facts.clone()).await?;
+
+    told.wait_for(Option::is_some).await?;
+    set(&facts, &[("/it", json!("second"))])?;
+    told.wait_for(|it| it.as_ref().map(Tree::to_value) == Some(json!("second"))).await?;
+    let current = facts.current();
+    assert!(
+        ["/bad1", "/bad2"]
+            .iter()
+            .all(|path| current.at(&path.parse().unwrap_or_default()).is_none())
+    );
+    assert_eq!(fs::read_to_string(machine.path("state/rules/text.json"))?, "no record");
+    let reason = machine.rules_degraded_by("text.json is no record of a rule").await?;
+    assert!(reason.contains("rule folder stands still"), "{reason}");
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn attempts_at_one_value_do_not_count_for_another() -> TestResult {
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&facts, &[("/it", json!("hangs"))])?;
+    let mut told = facts.watch(&"/told".parse()?);
+    let machine = Machine::new("resources: {}").await?;
+    let once = || {
+        let (mut rule, hangs) = Tell::rule("once", "/it", "/told");
+        rule.parameters.attempts = 1;
+        (vec![rule], hangs)
+    };
+    let (rules, mut hangs) = once();
+    machine.rule("resources: {}", rules, facts.clone()).await?;
+    hangs.changed().await?;
+    // As after a kill: the attempt has no end.
+    machine.forget_rules().await?;
+    set(&facts, &[("/it", json!("other"))])?;
+
+    machine.rule("resources: {}", once().0, facts.clone()).await?;
+
+    told.wait_for(|it| it.as_ref().map(Tree::to_value) == Some(json!("other"))).await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_rule_that_causes_itself_is_slowed_and_that_is_said() -> TestResult {
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&facts, &[("/loop", json!({"begin": 1}))])?;
+    let mut count = facts.watch(&"/loop/n".parse()?);
+    let reached = |least: u64| {
+        move |it: &Option<Tree>| it.as_ref().and_then(|it| it.to_value().as_u64()) >= Some(least)
+    };
+    let machine = Machine::new("resources: {}").await?;
+    let rule = Rule::new("up", Trigger::Fact("/loop".to_owned()), Arc::new(CountUp));
+    machine.rule("resources: {}", vec![rule], facts.clone()).await?;
+    count.wait_for(reached(10)).await?;
+    let began = Instant::now();
+
+    count.wait_for(reached(12)).await?;
+
+    assert!(began.elapsed() > Duration::from_millis(1_500), "{:?}", began.elapsed());
+    machine.rules_degraded_by("rule up acts again and again").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn an_event_that_an_agent_has_left_is_handled_by_the_next_one() -> TestResult {
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    let mut told = facts.watch(&"/told".parse()?);
+    let machine = Machine::new("resources: {}").await?;
+    fs::create_dir_all(machine.path("state/rules"))?;
+    let event = |name: &str| json!({"begun": {"event": "changed", "resource": name, "type": "file", "why": "", "took_ms": 0}});
+    let lines = [event("page"), event("told"), json!({"noted": "told"})].map(|it| it.to_string());
+    let journal = machine.path("state/rules/events.jsonl");
+    fs::write(&journal, format!("{}\n{{\"begun", lines.join("\n")))?;
+    let on = Trigger::Event { resource: None, event: Some(What::Changed) };
+    let rule = Rule::new("tell", on, Arc::new(TellResource));
+
+    machine.rule("resources: {}", vec![rule], facts.clone()).await?;
+
+    told.wait_for(Option::is_some).await?;
+    assert_eq!(told.borrow().as_ref().map(Tree::to_value), Some(json!("page")));
+    machine.stop().await?;
+    assert_eq!(fs::read_to_string(journal)?, "");
+    assert_eq!(facts.current().revision(), 1, "one event was handled");
+    Ok(())
+}
+
+/// Tells the resource of an event.
+#[derive(Debug)]
+struct TellResource;
+
+#[async_trait]
+impl Handler for TellResource {
+    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+        hands.set_fact("/told", Some(json!(cause.of))).await
+    }
 }

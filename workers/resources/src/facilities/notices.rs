@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocking::blocking;
 use crate::error::BoxError;
+use crate::observer::{Happened, Observer, What};
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 64 * 1024 * 1024;
@@ -278,11 +279,25 @@ pub(crate) struct Promise<'a> {
     source: &'a str,
     targets: Vec<Arc<str>>,
     is_made: AtomicBool,
+    /// Who sees that the resource begins to act, and the event that comes of it.
+    seen_by: Option<(&'a dyn Observer, Mutex<Happened>)>,
 }
 
 impl<'a> Promise<'a> {
     pub(crate) fn new(notices: &'a Notices, source: &'a str, targets: Vec<Arc<str>>) -> Self {
-        Self { notices, source, targets, is_made: AtomicBool::new(false) }
+        Self { notices, source, targets, is_made: AtomicBool::new(false), seen_by: None }
+    }
+
+    /// Returns the same promise, which an observer sees being made, with the event that comes of the action.
+    pub(crate) fn seen_by(self, observer: Option<&'a dyn Observer>, event: Happened) -> Self {
+        Self { seen_by: observer.map(|observer| (observer, event.into())), ..self }
+    }
+
+    /// Says that the next action answers a notification. If it is the first one, that is the event.
+    pub(crate) fn refreshes(&self) {
+        if let Some((_, event)) = &self.seen_by {
+            event.lock().event = What::Refreshed;
+        }
     }
 
     /// Returns the names of those others.
@@ -294,6 +309,9 @@ impl<'a> Promise<'a> {
     pub(crate) async fn make(&self) -> Result<(), BoxError> {
         if !self.is_made.load(Ordering::Relaxed) {
             self.notices.note(self.source, &self.targets).await?;
+            if let Some((observer, event)) = &self.seen_by {
+                observer.begins(&event.lock());
+            }
             self.is_made.store(true, Ordering::Relaxed);
         }
         Ok(())

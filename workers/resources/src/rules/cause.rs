@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::observer::{Happened, What};
 
@@ -32,6 +33,14 @@ impl Trigger {
             Self::Fact(_) | Self::State(_) => false,
         }
     }
+
+    /// Returns whether the trigger waits for any event of this resource.
+    pub(crate) fn is_of(&self, of: &str) -> bool {
+        match self {
+            Self::Event { resource, .. } => resource.as_ref().is_none_or(|name| name == of),
+            Self::Fact(_) | Self::State(_) => false,
+        }
+    }
 }
 
 /// The change or the event that a rule has to handle.
@@ -54,6 +63,13 @@ pub struct Cause {
 }
 
 impl Cause {
+    /// Returns the digest of the change or the event, which attempts at it are counted by.
+    pub(crate) fn digest(&self) -> String {
+        let Self { of, value, happened, .. } = self;
+        let text = serde_json::to_vec(&(of, value, happened)).unwrap_or_default();
+        base16ct::lower::encode_string(&Sha256::digest(text))
+    }
+
     /// Returns the cause in a few words, without values.
     pub(crate) fn text(&self) -> String {
         match &self.happened {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::error::BoxError;
 use crate::reconcile::Board;
 use crate::rules::cause::Cause;
+use crate::rules::pace::Pace;
 use crate::world::{World, WorldSnapshot, set_fact};
 
 /// How much of the output of a command is kept for its error, in bytes.
@@ -24,6 +25,7 @@ pub struct Hands {
     pub(crate) board: Board,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) timeout: Duration,
+    pub(crate) pace: Arc<Pace>,
     pub(crate) stop: Stop,
 }
 
@@ -39,21 +41,29 @@ impl Hands {
 
     /// Writes a fact, which belongs to the rule from then on. None removes the fact.
     ///
+    /// A rule that has changed facts or notified resources ten times in ten seconds waits before each further time, and
+    /// does so once a second.
+    ///
     /// # Errors
     ///
     /// When the fact belongs to a user or to another owner, does not fit its schema, would show a secret, or cannot be
     /// written.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
         let owner = format!("rule {}", self.rule);
+        if self.world.snapshot()?.stored(path)? != value {
+            self.pace.turn().await;
+        }
         set_fact((&*self.world, &self.secrets), &owner, path, value).await
     }
 
-    /// Notifies a resource, which then refreshes or is looked at. The notification outlives the agent.
+    /// Notifies a resource, which then refreshes or is looked at. The notification outlives the agent. The rule is slowed
+    /// as for [`set_fact`](Self::set_fact).
     ///
     /// # Errors
     ///
     /// When there is no such resource, or the notification cannot be put on record.
     pub async fn notify(&self, resource: &str) -> Result<(), BoxError> {
+        self.pace.turn().await;
         match self.board.notify(resource, &format!("rule {}", self.rule)).await? {
             true => Ok(()),
             false => Err(format!("there is no resource \"{resource}\" to notify").into()),

@@ -1,31 +1,42 @@
 //! The events of resources, on their way to the rules.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, mpsc};
 
 use crate::account::Accounted;
 use crate::observer::{Happened, Observer};
+use crate::ruling::journal::{Begun, Journal};
 
-/// The most events that wait to be put on record. Events beyond that are lost, and the loss is logged.
+/// The most events that wait to be put on record. Events beyond that are told by the next agent, and this is logged.
 const WAITING: usize = 10_000;
 
 /// The events of resources, for the worker that runs the rules. Clones share the same events.
 #[derive(Debug, Clone)]
-pub struct Happenings(pub(super) Arc<Mutex<mpsc::Receiver<Happened>>>);
+pub struct Happenings {
+    pub(super) receiver: Arc<Mutex<mpsc::Receiver<Begun>>>,
+    pub(super) journal: Arc<Journal>,
+}
 
 /// An observer that hands the events of resources on to rules.
 #[derive(Debug)]
 pub struct RuleEvents {
     inner: Option<Arc<dyn Observer>>,
-    sender: mpsc::Sender<Happened>,
+    sender: mpsc::Sender<Begun>,
+    journal: Arc<Journal>,
 }
 
 impl RuleEvents {
     /// Returns an observer, and the events that it hands on to rules. The observer also tells `inner` all that it sees.
-    pub fn new(inner: Option<Arc<dyn Observer>>) -> (Self, Happenings) {
+    /// The events that were not handed on when the agent was killed are in `folder`, that of [`Rules`](crate::Rules),
+    /// and are handed on by the next agent.
+    pub fn new(inner: Option<Arc<dyn Observer>>, folder: PathBuf) -> (Self, Happenings) {
         let (sender, receiver) = mpsc::channel(WAITING);
-        (Self { inner, sender }, Happenings(Arc::new(receiver.into())))
+        let journal = Arc::new(Journal::new(folder));
+        let happenings =
+            Happenings { receiver: Arc::new(receiver.into()), journal: Arc::clone(&journal) };
+        (Self { inner, sender, journal }, happenings)
     }
 }
 
@@ -34,9 +45,16 @@ impl Observer for RuleEvents {
         self.inner.iter().for_each(|inner| inner.said(resource, line));
     }
 
+    fn begins(&self, event: &Happened) {
+        self.inner.iter().for_each(|inner| inner.begins(event));
+        self.journal.begin(event);
+    }
+
     fn happened(&self, event: &Happened) {
         self.inner.iter().for_each(|inner| inner.happened(event));
-        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(event.brief()) {
+        let number = self.journal.number(&event.resource);
+        let begun = Begun { number, event: event.brief() };
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(begun) {
             let Happened { resource, event, .. } = event;
             tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");
         }

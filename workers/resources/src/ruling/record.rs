@@ -36,6 +36,9 @@ pub(super) struct Record {
     pub(super) lost: u64,
     /// The number of attempts at the current cause.
     pub(super) attempts: u32,
+    /// The digest of the cause that they were made at. None if there were no attempts, and in a record of an earlier
+    /// program, whose attempts count for the current cause.
+    pub(super) tried: Option<String>,
     /// The number of causes that were handled without an error.
     pub(super) fired: u64,
     /// The causes that were given up, the newest last.
@@ -79,9 +82,14 @@ impl Record {
         }
     }
 
+    /// Forgets the attempts, because there is another cause.
+    pub(super) fn forget_attempts(&mut self) {
+        (self.attempts, self.tried) = (0, None);
+    }
+
     /// Notes that a cause is over.
     pub(super) fn acknowledge(&mut self, cause: &Cause) {
-        self.attempts = 0;
+        self.forget_attempts();
         if cause.happened.is_some() {
             self.pending.pop_front();
         } else {

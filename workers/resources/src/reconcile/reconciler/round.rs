@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
 use crate::declaration::{Declaration, DependencyState, REPAIRS};
-use crate::facilities::{Due, Promise};
+use crate::facilities::{Due, Facilities, Promise};
 use crate::make::{Setting, Unmade, render};
 use crate::observer::{Happened, What};
 use crate::reconcile::board::Told;
@@ -18,6 +18,7 @@ use crate::reconcile::cause::{Basis, by_agent, noted};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
+use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
 use crate::text::chain;
 
@@ -47,7 +48,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let name = self.name.clone();
-        let promise = Promise::new(facilities.notices(), &name, self.seat.notified());
+        let promise = promise(&facilities, &self.seat, (&name, &declaration, self.why), is_drift);
         let converging = Judgement::converge(
             &held.opened,
             &self.halting,
@@ -215,4 +216,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.seat.note_change(what == What::Repaired && failure.is_none());
         self.tell(happened);
     }
+}
+
+/// Returns what the resource promises before it acts, with the event that its observer sees then.
+fn promise<'a>(
+    facilities: &'a Facilities,
+    seat: &Seat,
+    (name, declaration, why): (&'a str, &Declaration, &str),
+    is_drift: bool,
+) -> Promise<'a> {
+    let what = if is_drift { What::Repaired } else { What::Changed };
+    let event = Happened::new(what, (name, &declaration.kind), (why, Duration::ZERO));
+    let promise = Promise::new(facilities.notices(), name, seat.notified());
+    promise.seen_by(facilities.observer(), event)
 }
