@@ -225,6 +225,19 @@ fn list() -> BenchResult {
         against.push(submit(whole.clone())?);
     }
     row("60,000 items to the front of a list, one by one", here, "the list at once", against, 5.0);
+    // Item 59,999 - N of the list has the value N.
+    let tested = (0..30_000).flat_map(|at| {
+        let test = json!(["TEST", format!("/list/{at}"), 59_999 - at]);
+        [test, json!(["INSERT", "/list/-", at])]
+    });
+    let tested: Vec<_> = tested.collect();
+    let (mut here, mut against) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        against.push(submit(whole.clone())?);
+        here.push(submit(json!(tested))?);
+        submit(json!([["SET", "/list", []]]))?;
+    }
+    row("30,000 items to its end, each after a test", here, "the list at once", against, 5.0);
     Ok(())
 }
 

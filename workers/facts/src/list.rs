@@ -58,6 +58,12 @@ impl Chunks {
         self.0.into_iter().flatten().collect()
     }
 
+    /// Returns the item at a position; none if the list ends before it.
+    pub(crate) fn get_mut(&mut self, at: usize) -> Option<&mut Value> {
+        let (index, at) = self.find(at);
+        self.0.get_mut(index)?.get_mut(at)
+    }
+
     /// Returns the chunk with a position, and the position in the chunk. The end of the list is in the last chunk.
     fn find(&self, mut at: usize) -> (usize, usize) {
         let last = self.0.len().saturating_sub(1);

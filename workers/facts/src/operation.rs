@@ -136,7 +136,7 @@ pub(crate) struct Undone {
 }
 
 impl Undone {
-    fn new(path: &Pointer, why: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &Pointer, why: impl Into<String>) -> Self {
         Self { path: path.clone(), why: why.into(), is_test: false }
     }
 }
@@ -152,26 +152,35 @@ pub(crate) struct Lenience {
 
 /// How a value is put at a path.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum How {
+pub(crate) enum How {
     Set,
     Insert,
     Add,
     Replace,
 }
 
-/// Applies one operation. The tree must not be used after an error.
-pub(crate) fn apply(
-    tree: &mut Tree,
-    operation: &Operation,
-    lenience: Lenience,
-) -> Result<(), Undone> {
-    match operation {
-        Operation::Set(path, data) => put(tree, (path, data), How::Set, lenience),
-        Operation::Insert(path, data) => put(tree, (path, data), How::Insert, lenience),
-        Operation::Add(path, data) => put(tree, (path, data), How::Add, lenience),
-        Operation::Replace(path, data) => put(tree, (path, data), How::Replace, lenience),
-        Operation::Delete(path) => delete(tree, path, lenience),
-        Operation::Test(path, data) => {
+/// A part of an operation, which uses one path.
+#[derive(Clone, Copy)]
+pub(crate) enum Step<'a> {
+    Put(How, &'a Pointer, &'a Value),
+    Delete(&'a Pointer),
+    Test(&'a Pointer, &'a Value),
+}
+
+impl<'a> Step<'a> {
+    pub(crate) fn path(self) -> &'a Pointer {
+        match self {
+            Self::Put(_, path, _) | Self::Delete(path) | Self::Test(path, _) => path,
+        }
+    }
+}
+
+/// Applies one step. The tree must not be used after an error.
+pub(crate) fn apply(tree: &mut Tree, step: Step<'_>, lenience: Lenience) -> Result<(), Undone> {
+    match step {
+        Step::Put(how, path, data) => put(tree, (path, data), how, lenience),
+        Step::Delete(path) => delete(tree, path, lenience),
+        Step::Test(path, data) => {
             let expected =
                 Tree::from_value(data.clone()).map_err(|(_, why)| Undone::new(path, why))?;
             match tree.at(path) {
@@ -181,18 +190,6 @@ pub(crate) fn apply(
                 }
                 None => Err(Undone { is_test: true, ..missing(tree, path) }),
             }
-        }
-        Operation::Move(from, path) => {
-            if path.is_within(from) && path != from {
-                return Err(Undone::new(path, format!("{from} cannot be moved into itself")));
-            }
-            let moved = tree.at(from).ok_or_else(|| missing(tree, from))?;
-            delete(tree, from, Lenience::default())?;
-            put(tree, (path, &moved.to_value()), How::Add, lenience)
-        }
-        Operation::Copy(from, path) => {
-            let copied = tree.at(from).ok_or_else(|| missing(tree, from))?;
-            put(tree, (path, &copied.to_value()), How::Add, lenience)
         }
     }
 }
@@ -283,30 +280,30 @@ fn put_item(
     Ok(())
 }
 
-/// Applies an operation on an item to the list that has the item.
-pub(crate) fn apply_to_item(
+/// Puts a value into a list, where a path leads to.
+pub(crate) fn put_into(
     items: &mut impl Items,
-    operation: &Operation,
+    (path, data): (&Pointer, &Value),
+    how: How,
+) -> Result<(), Undone> {
+    let last = path.segments().next_back().unwrap_or_default();
+    put_item(items, (path, last), node_at(path, data)?.to_value(), how)
+}
+
+/// Removes the item of a list that a path leads to.
+pub(crate) fn delete_from(
+    items: &mut impl Items,
+    path: &Pointer,
     lenience: Lenience,
 ) -> Result<(), Undone> {
-    let path = operation.path();
+    let count = items.count();
     let last = path.segments().next_back().unwrap_or_default();
-    let (data, how) = match operation {
-        Operation::Set(_, data) => (data, How::Set),
-        Operation::Insert(_, data) => (data, How::Insert),
-        Operation::Add(_, data) => (data, How::Add),
-        Operation::Replace(_, data) => (data, How::Replace),
-        _ => {
-            let count = items.count();
-            match index(last).filter(|at| *at < count) {
-                Some(at) => items.remove(at),
-                None if lenience.ignores_missing => {}
-                None => return Err(no_item(path, count)),
-            }
-            return Ok(());
-        }
-    };
-    put_item(items, (path, last), node_at(path, data)?.to_value(), how)
+    match index(last).filter(|at| *at < count) {
+        Some(at) => items.remove(at),
+        None if lenience.ignores_missing => {}
+        None => return Err(no_item(path, count)),
+    }
+    Ok(())
 }
 
 fn check_presence(path: &Pointer, is_there: bool, how: How) -> Result<(), Undone> {
@@ -377,7 +374,7 @@ fn create_parents(tree: &mut Tree, path: &Pointer) {
 }
 
 /// Returns the error for the first missing segment of a path.
-fn missing(tree: &Tree, path: &Pointer) -> Undone {
+pub(crate) fn missing(tree: &Tree, path: &Pointer) -> Undone {
     let mut above = Pointer::root();
     for segment in path.segments() {
         let next = above.join(segment);

@@ -228,7 +228,7 @@ impl PartialEq for Tree {
 }
 
 /// Returns the item of a list, or the member of a map in a list.
-fn member<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
+pub(crate) fn member<'a>(value: &'a Value, segment: &str) -> Option<&'a Value> {
     match value {
         Value::Array(items) => items.get(index(segment)?),
         Value::Object(map) => map.get(segment),
