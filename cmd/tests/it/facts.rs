@@ -352,6 +352,15 @@ async fn a_damaged_history_is_not_restored() -> TestResult {
     }
     assert_eq!(facts(&machine, &["restore", "2"]).await?.code, Some(0));
     assert_eq!(facts(&machine, &["get", "/a"]).await?.stdout, "2\n");
+
+    let (mut bytes, bad) = (fs::read(&file)?, br#"[["/a",[9],[2]]]"#);
+    let at = bytes.windows(bad.len()).position(|it| it == bad).ok_or("no such entry")?;
+    bytes[at] = b'\xff';
+    fs::write(&file, bytes)?;
+    let log = facts(&machine, &["log"]).await?;
+    assert_eq!(log.code, Some(65), "{log:?}");
+    assert!(log.stdout.contains("version 3  ") && !log.stdout.contains("version 2  "), "{log:?}");
+    assert!(log.stderr.contains("the entry of version 2"), "{log:?}");
     Ok(())
 }
 

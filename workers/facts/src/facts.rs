@@ -3,6 +3,7 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::SystemTime;
+use std::vec;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -144,49 +145,19 @@ impl Facts {
         Ok(is_behind)
     }
 
-    /// Returns at most `most` entries of the history, newest first. With a path, returns only the entries that
-    /// changed something at, above or below it. Blocks.
+    /// Returns at most `most` entries of the [`history`](Self::history), newest first. Blocks.
     ///
     /// # Errors
     ///
     /// When the store cannot be read.
     pub fn log(&self, path: Option<&Pointer>, most: usize) -> Result<Vec<Entry>, StoreError> {
-        let mut found = Vec::new();
-        let mut before = u64::MAX;
-        while found.len() < most {
-            let Some(entry) = self.before(before, path)? else { break };
-            before = entry.revision;
-            found.push(entry);
-        }
-        Ok(found)
+        self.history(path).take(most).collect()
     }
 
-    /// Returns the newest entry of the history with a revision below `before` that changed something at, above or
-    /// below a path; none if there is none. Blocks.
-    ///
-    /// Entries may be large: a caller that needs one at a time holds no others in memory.
-    ///
-    /// # Errors
-    ///
-    /// When the store cannot be read.
-    pub fn before(
-        &self,
-        mut before: u64,
-        path: Option<&Pointer>,
-    ) -> Result<Option<Entry>, StoreError> {
-        let mut backend = self.0.backend.lock();
-        let is_meant = |entry: &Entry| match path {
-            None => !entry.is_emptied(),
-            Some(path) => entry.differences.iter().any(|it| it.path.touches(path)),
-        };
-        loop {
-            let entries = backend.log(before, 1)?;
-            let Some(entry) = entries.into_iter().next() else { return Ok(None) };
-            before = entry.revision;
-            if is_meant(&entry) {
-                return Ok(Some(entry));
-            }
-        }
+    /// Returns the history, newest entry first. With a path, returns only the entries that changed something at, above
+    /// or below it. Its entries are read when they are asked for, which blocks.
+    pub fn history<'a>(&'a self, path: Option<&'a Pointer>) -> History<'a> {
+        History { facts: self, path, page: Vec::new().into_iter(), before: u64::MAX }
     }
 
     /// Returns the entry of the history with this revision; none if the history does not have it. Blocks.
@@ -308,6 +279,46 @@ impl Facts {
         let watches = self.0.watches.lock();
         self.0.current.send_replace(next.clone());
         watches.tell(next.facts(), &entry.differences);
+    }
+}
+
+/// The entries of a history, see [`Facts::history`]. Ends after an error.
+///
+/// Entries may be large: at most a page of them is in memory.
+#[derive(Debug)]
+pub struct History<'a> {
+    facts: &'a Facts,
+    path: Option<&'a Pointer>,
+    page: vec::IntoIter<Entry>,
+    /// The revision of the last entry that was read.
+    before: u64,
+}
+
+impl Iterator for History<'_> {
+    type Item = Result<Entry, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let path = self.path;
+        let is_meant = |entry: &Entry| match path {
+            None => !entry.is_emptied(),
+            Some(path) => entry.differences.iter().any(|it| it.path.touches(path)),
+        };
+        loop {
+            if let Some(entry) = self.page.find(is_meant) {
+                return Some(Ok(entry));
+            }
+            let read = self.facts.0.backend.lock().log(self.before, PAGE);
+            match read {
+                Ok(entries) => {
+                    self.before = entries.last()?.revision;
+                    self.page = entries.into_iter();
+                }
+                Err(error) => {
+                    self.before = 0;
+                    return Some(Err(error));
+                }
+            }
+        }
     }
 }
 

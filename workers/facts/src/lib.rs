@@ -52,7 +52,7 @@ pub use change::{Change, FactsError, LARGEST_CHANGE, Load, Outcome, Submission};
 pub use difference::{Difference, Digest, difference};
 pub use disagreement::{Disagreement, disagreements};
 pub use example::{example, skeleton};
-pub use facts::Facts;
+pub use facts::{Facts, History};
 pub use layers::{LAYERS, Layer, effective, explain};
 pub use merge::Conflict;
 pub use operation::Operation;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{
-    Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior, params,
+    Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -235,21 +235,26 @@ impl Sqlite {
         )?;
         let before = i64::try_from(before).unwrap_or(i64::MAX);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
+        // A text that is no UTF-8 is damaged, and its entry is found by it.
+        let text = |row: &Row<'_>, column: usize| -> rusqlite::Result<String> {
+            Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+        };
         let rows = statement.query_map(params![before, most], |row| {
+            let why = row.get_ref(4)?.as_bytes_or_null()?;
             Ok(RawEntry {
                 entry: Entry {
                     revision: row.get::<_, i64>(0)? as u64,
                     version: row.get::<_, i64>(1)? as u64,
                     at: SystemTime::UNIX_EPOCH
                         + Duration::from_millis(row.get::<_, i64>(2)? as u64),
-                    who: row.get(3)?,
-                    why: row.get(4)?,
-                    kind: row.get(5)?,
+                    who: text(row, 3)?,
+                    why: why.map(|why| String::from_utf8_lossy(why).into_owned()),
+                    kind: text(row, 5)?,
                     digest: Digest::default(),
                     differences: Vec::new(),
                 },
-                digest: row.get(6)?,
-                differences: row.get(7)?,
+                digest: text(row, 6)?,
+                differences: text(row, 7)?,
             })
         })?;
         let (mut entries, mut size) = (Vec::new(), 0);
@@ -262,6 +267,19 @@ impl Sqlite {
             }
         }
         Ok(entries)
+    }
+
+    fn entry(&self, raw: RawEntry) -> Result<Entry, StoreError> {
+        let RawEntry { entry, digest, differences } = raw;
+        let differences = serde_json::from_str(&differences).ok().and_then(|it| read(&it));
+        match (differences, Digest::parse(&digest)) {
+            (Some(differences), Some(digest)) => Ok(Entry { differences, digest, ..entry }),
+            _ => Err(StoreError::Entry {
+                path: self.path.clone(),
+                revision: entry.revision,
+                version: entry.version,
+            }),
+        }
     }
 }
 
@@ -359,18 +377,16 @@ impl Backend for Sqlite {
 
     fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError> {
         self.look_again()?;
-        let entries = self.entries(before, most).map_err(|source| self.wrong(source))?;
-        let entry = |RawEntry { entry, digest, differences }| {
-            let read = serde_json::from_str(&differences).ok().and_then(|it| read(&it));
-            let read = read.zip(Digest::parse(&digest));
-            let (differences, digest) = read.ok_or_else(|| StoreError::Entry {
-                path: self.path.clone(),
-                revision: entry.revision,
-                version: entry.version,
-            })?;
-            Ok(Entry { differences, digest, ..entry })
-        };
-        entries.into_iter().map(entry).collect()
+        let mut read = Vec::new();
+        for raw in self.entries(before, most).map_err(|source| self.wrong(source))? {
+            match self.entry(raw) {
+                Ok(entry) => read.push(entry),
+                Err(error) if read.is_empty() => return Err(error),
+                // The entries before the damaged one are whole.
+                Err(_) => break,
+            }
+        }
+        Ok(read)
     }
 
     fn document(&mut self) -> Result<Option<Document>, StoreError> {

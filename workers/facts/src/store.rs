@@ -46,14 +46,14 @@ pub trait Backend: fmt::Debug + Send {
     fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError>;
 
     /// Reads the newest entries of the history with a revision below `before`: at most `most`, newest first. Returns
-    /// fewer of them if they are large, and none only if there are no more.
+    /// fewer of them if they are large or one is damaged, and none only if there are no more.
     ///
     /// Instead of changes by the agent that are too old to be kept there may be one entry of the kind `own`, which has
     /// the revision and the digest of the last of them, and no differences.
     ///
     /// # Errors
     ///
-    /// When the store cannot be read.
+    /// When the store cannot be read, or the first of these entries is damaged.
     fn log(&mut self, before: u64, most: usize) -> Result<Vec<Entry>, StoreError>;
 
     /// Reads the last document that a user has loaded; none if no document was loaded.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::path::path;
 use super::show;
 use crate::completion::fact_path;
+use crate::exit::ExitError;
 use crate::facts_store as store;
 use crate::global::Global;
 use crate::{exit, print};
@@ -83,14 +84,10 @@ struct Entries<'a> {
 impl Entries<'_> {
     fn each<E>(&self, mut visit: impl FnMut(Entry) -> Result<(), E>) -> Result<(), E> {
         let Some(facts) = self.facts else { return Ok(()) };
-        let (current, mut before) = (facts.current(), u64::MAX);
-        for _ in 0..self.args.number {
-            match facts.before(before, self.args.path.as_ref()) {
-                Ok(Some(entry)) => {
-                    before = entry.revision;
-                    visit(Entry::of(&entry, current.schemas()))?;
-                }
-                Ok(None) => break,
+        let current = facts.current();
+        for entry in facts.history(self.args.path.as_ref()).take(self.args.number) {
+            match entry {
+                Ok(entry) => visit(Entry::of(&entry, current.schemas()))?,
                 Err(error) => {
                     self.failed.replace(Some(error));
                     break;
@@ -178,6 +175,9 @@ pub(super) fn log(global: &Global, args: &LogArgs) -> anyhow::Result<u8> {
     })?;
     match log.entries.failed.take() {
         None => Ok(exit::DONE),
+        Some(error @ StoreError::Entry { .. }) => {
+            Err(ExitError::new(exit::INVALID, error.to_string()).into())
+        }
         Some(error) => Err(error.into()),
     }
 }

@@ -57,17 +57,40 @@ fn a_version_behind_a_damaged_entry_is_not_restored() -> TestResult {
 
 #[test]
 fn a_version_before_a_damaged_entry_is_restored() -> TestResult {
+    for sql in [
+        "UPDATE entry SET differences = '[[\"/a\",[9],[2]]]' WHERE revision = 2",
+        "UPDATE entry SET differences = '[[\"/a\"' WHERE revision = 2",
+        "UPDATE entry SET differences = CAST(x'5b5bff' AS TEXT) WHERE revision = 2",
+        "UPDATE entry SET who = CAST(x'ff' AS TEXT), digest = '' WHERE revision = 2",
+    ] {
+        let world = five()?;
+        damage(&world.folder.path().join("facts.db"), sql)?;
+
+        world.submit(Change::Restore(3))?;
+
+        assert_eq!(world.value(), json!({"a": 2, "b": {"c": 3}, "d": {}}), "{sql}");
+        let refused = world.submit(Change::Restore(0));
+        assert!(
+            matches!(refused, Err(FactsError::Damaged { version: 2, .. })),
+            "{sql}: {refused:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn the_history_is_read_up_to_a_damaged_entry() -> TestResult {
     let world = five()?;
     let path = world.folder.path().join("facts.db");
-    damage(&path, "UPDATE entry SET differences = '[[\"/a\",[9],[2]]]' WHERE revision = 2")?;
+    damage(&path, "UPDATE entry SET digest = '' WHERE revision = 2")?;
 
-    world.submit(Change::Restore(2))?;
+    let mut history = world.facts.history(None);
 
-    assert_eq!(world.value(), json!({"a": 2, "b": {"c": 1}}));
-    assert!(matches!(
-        world.submit(Change::Restore(0)),
-        Err(FactsError::Damaged { version: 2, .. })
-    ));
+    let newer: Vec<_> = history.by_ref().take(3).map(|it| it.map(|it| it.version)).collect();
+    assert!(matches!(newer[..], [Ok(5), Ok(4), Ok(3)]), "{newer:?}");
+    let damaged = history.next();
+    assert!(matches!(damaged, Some(Err(StoreError::Entry { version: 2, .. }))), "{damaged:?}");
+    assert!(history.next().is_none());
     Ok(())
 }
 
