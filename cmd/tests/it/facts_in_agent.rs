@@ -170,6 +170,8 @@ async fn an_agent_and_its_commands_need_no_store_of_facts() -> TestResult {
     assert_eq!(applied.code, Some(0), "{applied:?}");
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["everything is settled"]).await?;
+    let schemas = facts(&machine, &["schema"]).await?;
+    assert!(schemas.stdout.contains("/rules  by crankcase"), "{schemas:?}");
     assert!(!file.exists(), "the agent has stored something");
     let wrong = facts(&machine, &["set", "/rules", "{a: {attempts: 0}}"]).await?;
     assert_eq!(wrong.code, Some(65), "{wrong:?}");

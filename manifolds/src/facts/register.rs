@@ -8,7 +8,7 @@ use crankcase_resources::{FactSchema, Kinds, RuleParameters, Tunings};
 const AGENT: &str = "crankcase";
 
 /// Registers the schemas of facts that the agent itself uses, and those that kinds own. In an empty store they are
-/// registered before the first other change. Blocks.
+/// stored with the first other change. Blocks.
 ///
 /// A schema of another owner stays, and so does the old schema when the stored facts do not fit the new one, or when
 /// the store cannot be written now. These cases are logged as warnings.
@@ -26,9 +26,8 @@ pub fn register(facts: &Facts, kinds: &Kinds, now: SystemTime) -> Result<(), Sto
     });
     let all = own.into_iter().chain(of_kinds).filter_map(|(owner, schema)| read(&owner, schema));
     if facts.current().revision() == 0 {
-        let submissions = all.map(|(path, schema)| submission(path, schema));
-        facts.before_first(submissions.collect());
-        return Ok(());
+        let submissions: Vec<_> = all.map(|(path, schema)| submission(path, schema)).collect();
+        return facts.before_first(&submissions, now);
     }
     for (path, schema) in all {
         register_one(facts, (path, schema), now)?;

@@ -47,8 +47,8 @@ struct Shared {
     backend: Mutex<Box<dyn Backend>>,
     current: watch::Sender<Snapshot>,
     watches: Mutex<Watches>,
-    /// The changes that come before the first one of an empty store.
-    first: Mutex<Vec<Submission>>,
+    /// The commits that come before the first change of an empty store.
+    first: Mutex<Vec<Commit>>,
     host: Mutex<Option<Arc<str>>>,
 }
 
@@ -80,10 +80,34 @@ impl Facts {
         snapshot.of_host(self.0.host.lock().clone())
     }
 
-    /// Makes these changes before the first other change of an empty store, and makes none of them before that: a
-    /// store without facts needs no file. A change that is refused then is left out.
-    pub fn before_first(&self, changes: Vec<Submission>) {
-        *self.0.first.lock() = changes;
+    /// Makes these changes before the first other change of an empty store, and stores none of them before that: a
+    /// store without facts needs no file. [`current`](Self::current) has them at once, with revision 0. A change that is
+    /// refused is left out. Does nothing if the store has a commit. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read.
+    pub fn before_first(&self, changes: &[Submission], now: SystemTime) -> Result<(), StoreError> {
+        let mut backend = self.0.backend.lock();
+        let (mut stored, mut first) = (backend.load()?, Vec::new());
+        if stored.revision > 0 {
+            return Ok(());
+        }
+        for submission in changes {
+            let before = Snapshot::from(stored.clone());
+            match change(&before, submission, (&mut OfBackend(&mut **backend), now)) {
+                Ok((_, Some(commit))) => {
+                    stored = commit.stored.clone();
+                    first.push(commit);
+                }
+                Err(FactsError::Store(error)) => return Err(error),
+                Ok((_, None)) | Err(_) => {}
+            }
+        }
+        stored.revision = 0;
+        *self.0.first.lock() = first;
+        self.0.current.send_replace(self.of_host(stored.into()));
+        Ok(())
     }
 
     /// Returns the facts of the last commit.
@@ -112,7 +136,7 @@ impl Facts {
     pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
         let mut backend = self.0.backend.lock();
         loop {
-            let (before, first) = self.begun(&mut **backend, now)?;
+            let (before, first) = self.begun(now);
             let changed = change(&before, submission, (&mut OfBackend(&mut **backend), now));
             let (changed, commit) = match changed {
                 Ok((outcome, commit)) => (Ok(outcome), commit.filter(|_| !submission.is_trial)),
@@ -225,26 +249,15 @@ impl Facts {
     }
 
     /// Returns the facts that a change is made on. For an empty store also returns the commits that come before it.
-    fn begun(
-        &self,
-        backend: &mut dyn Backend,
-        now: SystemTime,
-    ) -> Result<(Snapshot, Vec<Commit>), FactsError> {
-        let (mut current, mut commits) = (self.current(), Vec::new());
+    fn begun(&self, now: SystemTime) -> (Snapshot, Vec<Commit>) {
+        let current = self.current();
         if current.revision() > 0 {
-            return Ok((current, commits));
+            return (current, Vec::new());
         }
-        for submission in &*self.0.first.lock() {
-            match change(&current, submission, (&mut OfBackend(backend), now)) {
-                Ok((_, Some(commit))) => {
-                    current = commit.stored.clone().into();
-                    commits.push(commit);
-                }
-                Err(FactsError::Store(error)) => return Err(error.into()),
-                Ok((_, None)) | Err(_) => {}
-            }
-        }
-        Ok((current, commits))
+        let mut first = self.0.first.lock().clone();
+        first.iter_mut().for_each(|commit| commit.entry.at = now);
+        let before = first.last().map_or(current, |commit| commit.stored.clone().into());
+        (before, first)
     }
 
     /// Makes commits, one after another. Returns false if another process has committed a change meanwhile.

@@ -112,7 +112,9 @@ fn a_store_without_facts_has_no_file_and_the_first_facts_come_after_the_first_ch
         let schema = Schema::read("agent", json!({"maximum": maximum}))?;
         Ok(Submission::new(Change::Register(pointer("/a"), Some(schema)), "agent"))
     };
-    world.facts.before_first(vec![schema(5)?]);
+    world.facts.before_first(&[schema(5)?], noon())?;
+    let current = world.facts.current();
+    assert_eq!((current.revision(), current.schemas().iter().count()), (0, 1));
     let mut trial = Submission::new(Change::Update(Update::of(vec![])), "ada");
     trial.is_trial = true;
 
@@ -124,7 +126,7 @@ fn a_store_without_facts_has_no_file_and_the_first_facts_come_after_the_first_ch
 
     let stored = open(&path)?.current();
     assert_eq!((stored.revision(), stored.schemas().iter().count()), (2, 1));
-    world.facts.before_first(vec![schema(4)?]);
+    world.facts.before_first(&[schema(4)?], noon())?;
     world.ops(json!([["SET", "/a", 5]]))?;
     Ok(())
 }
