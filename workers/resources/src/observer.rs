@@ -41,6 +41,11 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = event;
     }
 
+    /// Sees, under run, that an action of a resource has failed for the reason that was seen last: this is no event.
+    fn failed_again(&self, resource: &str) {
+        let _ = resource;
+    }
+
     /// Sees that a resource was changed, or could not be. A failure that is the same at each try is seen
     /// once.
     fn happened(&self, event: &Happened) {

@@ -190,7 +190,9 @@ async fn an_event_that_an_agent_has_left_is_handled_by_the_next_one() -> TestRes
     let machine = Machine::new("resources: {}").await?;
     fs::create_dir_all(machine.path("state/rules"))?;
     let event = |name: &str| json!({"begun": {"event": "changed", "resource": name, "type": "file", "why": "", "took_ms": 0}});
-    let lines = [event("page"), event("told"), json!({"noted": "told"})].map(|it| it.to_string());
+    let lines =
+        [event("page"), event("told"), json!({"noted": {"resource": "told", "event": "changed"}})]
+            .map(|it| it.to_string());
     let journal = machine.path("state/rules/events.jsonl");
     fs::write(&journal, format!("{}\n{{\"begun", lines.join("\n")))?;
     let on = Trigger::Event { resource: None, event: Some(What::Changed) };

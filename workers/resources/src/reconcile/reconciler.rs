@@ -230,6 +230,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.last_failure.as_ref() != Some(&reason) {
             self.tell_error(&reason);
             self.last_failure = Some(reason.clone());
+        } else if self.last_failed.1.is_some() {
+            self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
         }
         self.has_asked = false;
         self.seat.end(Ended::Failed);

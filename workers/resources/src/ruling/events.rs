@@ -50,10 +50,15 @@ impl Observer for RuleEvents {
         self.journal.begin(event);
     }
 
+    fn failed_again(&self, resource: &str) {
+        self.inner.iter().for_each(|inner| inner.failed_again(resource));
+        self.journal.end(resource);
+    }
+
     fn happened(&self, event: &Happened) {
         self.inner.iter().for_each(|inner| inner.happened(event));
-        let number = self.journal.number(&event.resource);
-        let begun = Begun { number, event: event.brief() };
+        let number = self.journal.tell(&event.resource);
+        let begun = Begun { number, event: event.brief(), is_told: true };
         if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(begun) {
             let Happened { resource, event, .. } = event;
             tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");

@@ -1,9 +1,11 @@
-//! The resources that have begun to act, and whose events are on record for no rule yet, on disk.
+//! The events of resources that have begun to act, in a file, until they are on record for the rules.
 //!
 //! Invariants:
-//! 1. Before a resource acts, its event is on disk. So no kill between the action and the records of the rules loses an
-//!    event. One may be told that did not happen, and one may be told twice: handlers are idempotent.
+//! 1. Before a resource acts, its event is in the file. So no kill between the action and the records of the rules loses
+//!    an event. One may be told that did not happen, and one may be told twice: handlers are idempotent. The file is not
+//!    synced: a power cut may lose an event.
 //! 2. A line that is not whole was not relied on: its action has not begun.
+//! 3. The file has at most one event of each kind of a resource, and a bounded number of lines that mean nothing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +18,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
-use crate::observer::Happened;
+use crate::observer::{Happened, What};
 use crate::rules::Trigger;
 use crate::text::chain;
 
@@ -39,8 +41,8 @@ struct State {
     lines: usize,
     /// What the rules wait for. None while no rules were taken over: then every event is kept.
     wanted: Option<Vec<Trigger>>,
-    /// By the resource, with the number of its beginning.
-    open: BTreeMap<String, Begun>,
+    /// By the resource, and the word of the event.
+    open: BTreeMap<(String, &'static str), Begun>,
     last: u64,
     /// What an earlier agent has left, until it is told.
     left: Vec<Begun>,
@@ -52,6 +54,8 @@ struct State {
 pub(super) struct Begun {
     pub(super) number: u64,
     pub(super) event: Happened,
+    /// Whether the rules get the event.
+    pub(super) is_told: bool,
 }
 
 /// A line of the file.
@@ -60,8 +64,8 @@ pub(super) struct Begun {
 enum Line {
     /// A resource is about to act.
     Begun(Box<Happened>),
-    /// The event of this resource is on record.
-    Noted(String),
+    /// The event of a resource is on record, or did not happen.
+    Noted { resource: String, event: What },
 }
 
 impl Journal {
@@ -83,33 +87,44 @@ impl Journal {
         if !state.wanted.as_ref().is_none_or(is_wanted) {
             return;
         }
-        let begun =
-            self.read(state).and_then(|()| self.append(state, &Line::Begun(event.brief().into())));
-        if let Err(error) = begun {
+        let (read, line) = (self.read(state), Line::Begun(event.brief().into()));
+        state.open(event.brief());
+        if let Err(error) = read.and_then(|()| self.write(state, &line)) {
             let (resource, error) = (&event.resource, chain(&*error));
             tracing::warn!(resource, error, "cannot put on record what rules are to be told");
         }
-        state.open(event.brief());
     }
 
-    /// Returns the number of the last beginning of a resource; 0 if there is none.
-    pub(super) fn number(&self, resource: &str) -> u64 {
-        self.state.lock().open.get(resource).map_or(0, |begun| begun.number)
+    /// Notes that the rules get an event of a resource. Returns the number of its last beginning; 0 if there is none.
+    pub(super) fn tell(&self, resource: &str) -> u64 {
+        let state = &mut *self.state.lock();
+        let Some(last) = state.last_of(resource) else { return 0 };
+        last.is_told = true;
+        last.number
+    }
+
+    /// Notes that what a resource has begun last has no event. Blocks for the disk.
+    pub(super) fn end(&self, resource: &str) {
+        let state = &mut *self.state.lock();
+        let last = state.last_of(resource).filter(|begun| !begun.is_told);
+        if let Some(event) = last.map(|begun| begun.event.event) {
+            self.remove(state, resource, event);
+        }
     }
 
     /// Notes that the event of a resource is on record, for the rules that wait for it. Blocks for the disk.
     pub(super) fn note(&self, resource: &str, number: u64) {
         let state = &mut *self.state.lock();
-        if state.open.get(resource).is_none_or(|begun| begun.number != number) {
-            return;
+        let begun = state.of(resource).find(|begun| begun.number == number);
+        if let Some(event) = begun.map(|begun| begun.event.event) {
+            self.remove(state, resource, event);
         }
-        state.open.remove(resource);
-        let is_stale = state.open.is_empty() || state.lines > STALE + 2 * state.open.len();
-        let noted = match is_stale {
-            true => self.rewrite(state),
-            false => self.append(state, &Line::Noted(resource.to_owned())),
-        };
-        if let Err(error) = noted {
+    }
+
+    fn remove(&self, state: &mut State, resource: &str, event: What) {
+        state.open.remove(&(resource.to_owned(), event.word()));
+        let line = Line::Noted { resource: resource.to_owned(), event };
+        if let Err(error) = self.write(state, &line) {
             let error = chain(&*error);
             tracing::warn!(
                 resource,
@@ -147,15 +162,28 @@ impl Journal {
             state.lines += 1;
             match serde_json::from_slice(line) {
                 Ok(Line::Begun(event)) => state.open(*event),
-                Ok(Line::Noted(resource)) => drop(state.open.remove(&resource)),
+                Ok(Line::Noted { resource, event }) => {
+                    state.open.remove(&(resource, event.word()));
+                }
                 Err(_) => {
                     let (path, line) = (self.path(), state.lines);
                     tracing::warn!(?path, line, "an event is not whole; it is left out");
                 }
             }
         }
-        (state.left, state.is_read) = (state.open.values().cloned().collect(), true);
+        (state.left, state.is_read) = (state.begun(), true);
         Ok(())
+    }
+
+    /// Adds a line, or writes the file anew if most of it means nothing any more. `state` is what the line says already.
+    fn write(&self, state: &mut State, line: &Line) -> Result<(), BoxError> {
+        let is_stale = state.open.is_empty() || state.lines > STALE + 2 * state.open.len();
+        match state.is_read {
+            true if is_stale => self.rewrite(state),
+            true => self.append(state, line),
+            // What could not be read stays.
+            false => Ok(()),
+        }
     }
 
     fn append(&self, state: &mut State, line: &Line) -> Result<(), BoxError> {
@@ -178,8 +206,10 @@ impl Journal {
     }
 
     fn rewrite(&self, state: &mut State) -> Result<(), BoxError> {
-        let begun = state.open.values().map(|begun| Line::Begun(begun.event.clone().into()));
-        let lines = begun.map(|line| Ok(serde_json::to_string(&line)? + "\n"));
+        let lines = state.begun().into_iter().map(|begun| {
+            let line = Line::Begun(begun.event.into());
+            Ok(serde_json::to_string(&line)? + "\n")
+        });
         let text = lines.collect::<Result<String, BoxError>>()?;
         state.lines = state.open.len();
         if let (true, Some(file)) = (text.is_empty(), &state.file) {
@@ -193,7 +223,99 @@ impl Journal {
 impl State {
     fn open(&mut self, event: Happened) {
         self.last += 1;
-        let begun = Begun { number: self.last, event };
-        self.open.insert(begun.event.resource.clone(), begun);
+        let key = (event.resource.clone(), event.event.word());
+        self.open.insert(key, Begun { number: self.last, event, is_told: false });
+    }
+
+    /// Returns what is open, in the order of the beginnings.
+    fn begun(&self) -> Vec<Begun> {
+        let mut begun: Vec<_> = self.open.values().cloned().collect();
+        begun.sort_by_key(|begun| begun.number);
+        begun
+    }
+
+    /// Returns what a resource has begun.
+    fn of<'a>(&'a mut self, resource: &'a str) -> impl Iterator<Item = &'a mut Begun> {
+        let from = (resource.to_owned(), "");
+        let begun = self.open.range_mut(from..).map(|(_, begun)| begun);
+        begun.take_while(move |begun| begun.event.resource == resource)
+    }
+
+    fn last_of<'a>(&'a mut self, resource: &'a str) -> Option<&'a mut Begun> {
+        self.of(resource).max_by_key(|begun| begun.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Journal, STALE};
+    use crate::observer::{Happened, What};
+
+    fn event(what: What, resource: &str) -> Happened {
+        Happened::new(what, (resource, "file"), ("", Duration::ZERO))
+    }
+
+    /// Returns what the next agent finds.
+    fn left(folder: &Path) -> Result<Vec<(String, &'static str)>, Box<dyn Error>> {
+        let left =
+            Journal::new(folder.to_owned()).take_left().map_err(|error| error.to_string())?;
+        Ok(left.into_iter().map(|it| (it.event.resource, it.event.event.word())).collect())
+    }
+
+    #[test]
+    fn an_event_stays_when_another_kind_of_event_of_its_resource_begins()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let journal = Journal::new(folder.path().to_owned());
+        journal.begin(&event(What::Repaired, "other"));
+        journal.begin(&event(What::Repaired, "page"));
+        let repaired = journal.tell("page");
+        journal.begin(&event(What::Changed, "page"));
+        let changed = journal.tell("page");
+        journal.begin(&event(What::Changed, "pages"));
+
+        let all = ["other", "page", "page", "pages"].map(str::to_owned);
+        let words = ["repaired", "repaired", "changed", "changed"];
+        assert_eq!(left(folder.path())?, all.into_iter().zip(words).collect::<Vec<_>>());
+        journal.note("page", changed);
+        journal.note("page", changed);
+        assert_eq!(left(folder.path())?[1], ("page".to_owned(), "repaired"));
+        journal.note("page", repaired);
+        assert_eq!(left(folder.path())?.len(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn what_fails_again_leaves_no_event() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let journal = Journal::new(folder.path().to_owned());
+        journal.begin(&event(What::Changed, "page"));
+        journal.end("page");
+        assert!(left(folder.path())?.is_empty());
+
+        journal.begin(&event(What::Changed, "page"));
+        journal.tell("page");
+        journal.end("page");
+        assert_eq!(left(folder.path())?, [("page".to_owned(), "changed")], "the rules get it");
+        Ok(())
+    }
+
+    #[test]
+    fn the_file_is_bounded_while_nothing_can_be_noted() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let journal = Journal::new(folder.path().to_owned());
+
+        (0..3 * STALE).for_each(|_| journal.begin(&event(What::Repaired, "page")));
+
+        let text = fs::read_to_string(folder.path().join("events.jsonl"))?;
+        let lines = text.lines().filter(|line| !line.is_empty()).count();
+        assert!(lines <= STALE + 3, "{lines}");
+        assert_eq!(left(folder.path())?.len(), 1);
+        Ok(())
     }
 }
