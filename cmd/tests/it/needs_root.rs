@@ -114,3 +114,25 @@ async fn facts_are_read_and_planned_with_on_a_read_only_disk() -> TestResult {
     assert_eq!(machine.read("page").as_deref(), Some("one"));
     Ok(())
 }
+
+#[tokio::test]
+async fn an_agent_on_a_read_only_disk_is_found_beside_the_socket_of_a_killed_one() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    let disk = Disk::new(&machine).await?;
+    Agent::start(&machine).await?.dirty_kill().await?;
+    assert!(machine.path("state/control.sock").exists());
+    disk.mount(&["-o", "remount,ro"]).await?;
+
+    let agent = Agent::start(&machine).await?;
+
+    let reported = machine.run(&["report"]).await?;
+    assert_eq!(reported.code, Some(0), "{reported:?}");
+    disk.mount(&["-o", "remount,rw"]).await?;
+    let set = facts(&machine, &["set", "/a", "1"]).await?;
+    assert_eq!(set.code, Some(0), "{set:?}");
+    agent.signal(Signal::TERM)?;
+    assert_eq!(agent.ended(&machine).await?.code, Some(0));
+    let reported = machine.run(&["report"]).await?;
+    assert_eq!(reported.code, Some(69), "{reported:?}");
+    Ok(())
+}

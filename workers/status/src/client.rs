@@ -71,9 +71,14 @@ impl Client {
             let source = explained(state_dir, source);
             ClientError::NoAgent { path: state_dir.to_owned(), source }
         };
-        let socket = socket::find(state_dir).map_err(no_agent)?;
-        drop(UnixStream::connect(&socket).await.map_err(no_agent)?);
-        Ok(Self { socket })
+        let mut failed = None;
+        for socket in socket::find(state_dir).map_err(no_agent)? {
+            match UnixStream::connect(&socket).await.map(drop) {
+                Ok(()) => return Ok(Self { socket }),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        Err(no_agent(failed.unwrap_or_else(|| ErrorKind::NotFound.into())))
     }
 
     /// Asks for the report of the agent, or of one engine or worker.

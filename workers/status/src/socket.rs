@@ -125,23 +125,30 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
     Ok((listener, files))
 }
 
-/// Returns where the socket of a folder is, if an agent listens.
-pub(crate) fn find(folder: &Path) -> io::Result<PathBuf> {
+/// Returns where the socket of a folder may be: at its usual place, and in the runtime folder.
+///
+/// There may be one at both places: on a read-only disk nobody can remove that of an agent that was killed. An agent may
+/// also listen at the place that was right before the disk became read-only, or could be written again. At most one
+/// agent listens, because it holds the folder.
+pub(crate) fn find(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = folder.canonicalize()?;
     let direct = folder.join(SOCKET);
-    if is_read_only(&folder) && !direct.exists() {
-        let path = runtime_path(&folder)?;
-        let found = fs::symlink_metadata(&path)?;
-        let owner = fs::metadata(&folder)?.uid();
-        return match may_point(found.uid(), owner, geteuid().as_raw()) {
-            true => Ok(path),
-            false => Err(io::Error::other(format!("{path:?} belongs to someone else"))),
-        };
+    let usual = if fits(&direct) { Ok(direct) } else { read_pointer(&folder) };
+    match (usual, in_runtime_folder(&folder)) {
+        (Ok(usual), other) => Ok([usual].into_iter().chain(other).collect()),
+        (Err(_), Ok(other)) => Ok(vec![other]),
+        (Err(error), Err(_)) => Err(error),
     }
-    if fits(&direct) {
-        return Ok(direct);
+}
+
+/// Returns the socket of a folder in the runtime folder, if it is there and nobody else has made it.
+fn in_runtime_folder(folder: &Path) -> io::Result<PathBuf> {
+    let path = runtime_path(folder)?;
+    let owner = fs::symlink_metadata(&path)?.uid();
+    match may_point(owner, fs::metadata(folder)?.uid(), geteuid().as_raw()) {
+        true => Ok(path),
+        false => Err(io::Error::other(format!("{path:?} belongs to someone else"))),
     }
-    read_pointer(&folder)
 }
 
 /// Returns whether the folder is on a disk that cannot be written now.
