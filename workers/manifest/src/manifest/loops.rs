@@ -80,22 +80,15 @@ fn edges(
     let (changed, refreshed) = (rules.len(), rules.len() + declarations.len());
     let mut edges = Edges::new(refreshed + declarations.len());
     let mut causes = |cause: usize, node: usize| edges.depends(node, cause, OnChange::Check);
-    let uses: Vec<BTreeSet<Path>> =
-        resources.iter().map(|placed| facts(&placed.template.used, vars)).collect();
+    let users = users(rules, resources, vars);
     let by_name: BTreeMap<&str, usize> =
         declarations.iter().enumerate().map(|(at, it)| (it.name.as_str(), at)).collect();
     let mut sets = |node: usize, pointer: &str| {
         let set = path(pointer);
-        for (index, rule) in rules.iter().enumerate() {
-            if matches!(&rule.on, Trigger::Fact(waits) if touches(&path(waits), &set)) {
-                causes(node, index);
-            }
-        }
-        for (index, uses) in uses.iter().enumerate() {
-            if uses.iter().any(|used| touches(used, &set)) {
-                causes(node, changed + index);
-            }
-        }
+        let above = (0..set.len()).filter_map(|end| users.get(&set[..end]));
+        let within = users.range(set.clone()..).take_while(|(at, _)| at.starts_with(&set));
+        let caused = above.chain(within.map(|(_, users)| users)).flatten();
+        caused.for_each(|caused| causes(node, *caused));
     };
     for (index, rule) in rules.iter().enumerate() {
         rule.sets.iter().for_each(|pointer| sets(index, pointer));
@@ -131,6 +124,26 @@ fn edges(
     edges
 }
 
+/// Returns the rules and the resources that a change of a fact causes, by the path of the fact.
+fn users(
+    rules: &[Wired],
+    resources: &[Placed],
+    vars: &BTreeMap<String, Used>,
+) -> BTreeMap<Path, Vec<usize>> {
+    let mut users = BTreeMap::<Path, Vec<usize>>::new();
+    for (index, rule) in rules.iter().enumerate() {
+        if let Trigger::Fact(waits) = &rule.on {
+            users.entry(path(waits)).or_default().push(index);
+        }
+    }
+    for (index, placed) in resources.iter().enumerate() {
+        for used in facts(&placed.template.used, vars) {
+            users.entry(used).or_default().push(rules.len() + index);
+        }
+    }
+    users
+}
+
 /// Returns whether a rule waits for this event of a resource.
 fn waits_for(on: &Trigger, name: &str, what: What) -> bool {
     match on {
@@ -155,9 +168,4 @@ fn facts(used: &Used, vars: &BTreeMap<String, Used>) -> BTreeSet<Path> {
         }
     }
     facts
-}
-
-/// Returns whether one of two facts is within the other.
-fn touches(one: &Path, other: &Path) -> bool {
-    one.starts_with(other) || other.starts_with(one)
 }
