@@ -35,7 +35,7 @@ pub struct Sqlite {
     connection: Connection,
     path: PathBuf,
     access: Access,
-    /// What the history has after a revision.
+    /// What the history has after a revision. None before the first commit of this connection.
     counts: Option<(i64, Counts)>,
     kept: Kept,
 }
@@ -170,7 +170,9 @@ impl Sqlite {
         let behavior = TransactionBehavior::Immediate;
         let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
         let (version, revision) = (stored.version as i64, stored.revision as i64);
-        transaction.execute_batch(ADDED)?;
+        if self.counts.is_none() {
+            transaction.execute_batch(ADDED)?;
+        }
         let mut state = transaction.prepare_cached(
             "UPDATE state SET version = ?1, revision = ?2, digest = ?3 WHERE revision = ?2 - 1",
         )?;
