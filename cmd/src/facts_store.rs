@@ -46,12 +46,12 @@ pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
 pub(crate) fn find_or_none(global: &Global) -> anyhow::Result<Facts> {
     match global.state_dir().ok().map(|_| find(global)).transpose()?.flatten() {
         Some(facts) => Ok(facts),
-        None => none(),
+        None => empty(),
     }
 }
 
 /// Returns empty facts in memory, with the schemas that the first change of a new file stores.
-fn none() -> anyhow::Result<Facts> {
+fn empty() -> anyhow::Result<Facts> {
     let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
     register(&facts)?;
     Ok(facts)
@@ -93,7 +93,7 @@ pub(crate) fn find(global: &Global) -> anyhow::Result<Option<Facts>> {
 
 /// Returns the current facts. They are empty if there is no store yet.
 pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
-    Ok(find(global)?.map_or_else(none, Ok)?.current())
+    Ok(find(global)?.map_or_else(empty, Ok)?.current())
 }
 
 /// The result of a change: its revision in the history, or the refusal.

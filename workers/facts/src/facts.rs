@@ -68,7 +68,7 @@ impl Facts {
         Ok(Self(Arc::new(Shared { backend: Mutex::new(backend), current, watches, first, host })))
     }
 
-    /// Sets the host that [`Snapshot::seen`] is about. By default there is none.
+    /// Sets the host whose layers [`Snapshot::seen`] applies. By default there is none, and layers count for nothing.
     pub fn seen_by(&self, host: &str) {
         // No commit is published between the read and the write.
         let _backend = self.0.backend.lock();
@@ -81,8 +81,8 @@ impl Facts {
     }
 
     /// Makes these changes before the first other change of an empty store, and stores none of them before that: a
-    /// store without facts needs no file. [`current`](Self::current) has them at once, with revision 0. A change that is
-    /// refused is left out. Does nothing if the store has a commit. Blocks.
+    /// store without facts needs no file. [`current`](Self::current) has them at once, with revision 0. A change that
+    /// is refused is left out. Does nothing if the store has a commit. Blocks.
     ///
     /// # Errors
     ///
