@@ -49,6 +49,10 @@ impl Counts {
     }
 }
 
+/// The most changes by the agent that one commit removes. An earlier program may have left 100,000 of them: the first
+/// commit after it does not remove all, which would take seconds.
+const MOST_EMPTIED: usize = 1_000;
+
 /// Removes the oldest entries from a place that a new entry has made too large. `counts` is what the history had before,
 /// if that is known. The new entry has some bytes, and may be one of the agent. Returns what the history has.
 pub(super) fn trim(
@@ -66,10 +70,12 @@ pub(super) fn trim(
         None => Counts::read(transaction)?,
     };
     let mut total = change(transaction, added)?;
-    while counts.agent > 1
-        && (counts.agent > kept.agent.entries as i64
-            || counts.bytes_of_agent > kept.agent.bytes as i64)
-    {
+    for _ in 0..MOST_EMPTIED {
+        let is_large = counts.agent > kept.agent.entries as i64
+            || counts.bytes_of_agent > kept.agent.bytes as i64;
+        if counts.agent <= 1 || !is_large {
+            break;
+        }
         let (entry, size) = oldest_of_agent(transaction)?;
         total = change(transaction, empty(transaction, entry)? - size)?;
         counts.agent -= 1;
