@@ -247,14 +247,14 @@ impl Sqlite {
                 entry: Entry {
                     revision: row.get::<_, i64>(0)? as u64,
                     version: row.get::<_, i64>(1)? as u64,
-                    at: SystemTime::UNIX_EPOCH
-                        + Duration::from_millis(row.get::<_, i64>(2)? as u64),
+                    at: SystemTime::UNIX_EPOCH,
                     who: text(row, 3)?,
                     why: why.map(|why| String::from_utf8_lossy(why).into_owned()),
                     kind: text(row, 5)?,
                     digest: Digest::default(),
                     differences: Vec::new(),
                 },
+                at: row.get(2)?,
                 digest: text(row, 6)?,
                 differences: text(row, 7)?,
             })
@@ -272,10 +272,12 @@ impl Sqlite {
     }
 
     fn entry(&self, raw: RawEntry) -> Result<Entry, StoreError> {
-        let RawEntry { entry, digest, differences } = raw;
+        let RawEntry { entry, at, digest, differences } = raw;
         let differences = serde_json::from_str(&differences).ok().and_then(|it| read(&it));
-        match (differences, Digest::parse(&digest)) {
-            (Some(differences), Some(digest)) => Ok(Entry { differences, digest, ..entry }),
+        match (time(at), differences, Digest::parse(&digest)) {
+            (Some(at), Some(differences), Some(digest)) => {
+                Ok(Entry { at, differences, digest, ..entry })
+            }
             _ => Err(StoreError::Entry {
                 path: self.path.clone(),
                 revision: entry.revision,
@@ -336,9 +338,10 @@ fn digest(connection: &Connection, query: &str) -> rusqlite::Result<String> {
     Ok(base16ct::lower::encode_string(&hasher.finalize()))
 }
 
-/// An entry whose digest and differences are still text.
+/// An entry whose time, digest and differences are still as they are stored.
 struct RawEntry {
     entry: Entry,
+    at: i64,
     digest: String,
     differences: String,
 }
@@ -421,9 +424,18 @@ fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
     }
 }
 
+/// The last millisecond of the year 9999: no later time can be written as a text.
+const LAST: i64 = 253_402_300_799_999;
+
 fn millis(at: SystemTime) -> i64 {
     let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(since.as_millis()).unwrap_or(LAST).min(LAST)
+}
+
+/// Returns the time that [`millis`] has written; none if it has not.
+fn time(millis: i64) -> Option<SystemTime> {
+    let millis = u64::try_from(millis).ok().filter(|_| millis <= LAST)?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis))
 }
 
 /// Returns differences as they are written: `[path, before, after]`. `before` and `after` are lists of one value, or

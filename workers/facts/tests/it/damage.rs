@@ -80,17 +80,23 @@ fn a_version_before_a_damaged_entry_is_restored() -> TestResult {
 
 #[test]
 fn the_history_is_read_up_to_a_damaged_entry() -> TestResult {
-    let world = five()?;
-    let path = world.folder.path().join("facts.db");
-    damage(&path, "UPDATE entry SET digest = '' WHERE revision = 2")?;
+    for sql in [
+        "UPDATE entry SET digest = '' WHERE revision = 2",
+        "UPDATE entry SET at = -1 WHERE revision = 2",
+        "UPDATE entry SET at = 9223372036854775807 WHERE revision = 2",
+    ] {
+        let world = five()?;
+        damage(&world.folder.path().join("facts.db"), sql)?;
 
-    let mut history = world.facts.history(None);
+        let mut history = world.facts.history(None);
 
-    let newer: Vec<_> = history.by_ref().take(3).map(|it| it.map(|it| it.version)).collect();
-    assert!(matches!(newer[..], [Ok(5), Ok(4), Ok(3)]), "{newer:?}");
-    let damaged = history.next();
-    assert!(matches!(damaged, Some(Err(StoreError::Entry { version: 2, .. }))), "{damaged:?}");
-    assert!(history.next().is_none());
+        let newer: Vec<_> = history.by_ref().take(3).map(|it| it.map(|it| it.version)).collect();
+        assert!(matches!(newer[..], [Ok(5), Ok(4), Ok(3)]), "{sql}: {newer:?}");
+        let damaged = history.next();
+        let is_found = matches!(damaged, Some(Err(StoreError::Entry { version: 2, .. })));
+        assert!(is_found, "{sql}: {damaged:?}");
+        assert!(history.next().is_none());
+    }
     Ok(())
 }
 
