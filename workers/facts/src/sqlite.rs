@@ -21,6 +21,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::authority::OwnerChanges;
 use crate::difference::{Difference, Digest};
 use crate::pointer::Pointer;
 use crate::schema::Schema;
@@ -185,17 +186,7 @@ impl Sqlite {
             Some(value) => put.execute([path, &to_json(value)]).map(drop),
             None => remove.execute([path]).map(drop),
         })?;
-        for (path, owner) in owners {
-            let path = path.to_string();
-            match owner {
-                Some(owner) => transaction
-                    .prepare_cached("INSERT OR REPLACE INTO owned VALUES (?1, ?2)")?
-                    .execute([&path, owner])?,
-                None => transaction
-                    .prepare_cached("DELETE FROM owned WHERE path = ?1")?
-                    .execute([&path])?,
-            };
-        }
+        write_owners(&transaction, owners)?;
         if let Some(path) = changes_schema {
             transaction.execute("DELETE FROM schema WHERE path = ?1", [path.to_string()])?;
             if let Some((_, schema)) = stored.schemas.iter().find(|(at, _)| *at == path) {
@@ -292,6 +283,22 @@ const SCHEMAS: &str = "schemas";
 const DOCUMENT: &str = "document";
 
 type Digester = fn(&Connection) -> rusqlite::Result<String>;
+
+/// Writes who owns what, as far as that has changed.
+fn write_owners(transaction: &Transaction<'_>, owners: &OwnerChanges) -> rusqlite::Result<()> {
+    for (path, owner) in owners {
+        let path = path.to_string();
+        match owner {
+            Some(owner) => transaction
+                .prepare_cached("INSERT OR REPLACE INTO owned VALUES (?1, ?2)")?
+                .execute([&path, owner])?,
+            None => {
+                transaction.prepare_cached("DELETE FROM owned WHERE path = ?1")?.execute([&path])?
+            }
+        };
+    }
+    Ok(())
+}
 
 /// Seals the schemas and the document of a commit. Computes only the seals of what has changed, if the seals of the
 /// commit before are there.
