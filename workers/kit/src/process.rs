@@ -45,6 +45,7 @@ mod ledger;
 mod leftovers;
 mod limits;
 mod lines;
+mod look;
 mod members;
 mod notify;
 mod output;

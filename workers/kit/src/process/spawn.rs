@@ -17,15 +17,9 @@ use super::group::ProcessGroup;
 use super::inherited::keep_from_children;
 use super::launch::{LAUNCHER, Launch, is_ready};
 use super::ledger::{Ledger, LedgerError, MARK, Record};
+use super::look::environment;
 use super::notify::NotifySocket;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
-
-/// The variables that every command has, and their values where the agent has none itself.
-const ENVIRONMENT: [(&str, &str); 3] = [
-    ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-    ("HOME", "/"),
-    ("LANG", "C.UTF-8"),
-];
 
 impl ProcessGroup {
     /// Spawns a command as the leader of a group of its own, and puts it on record if there is a
@@ -138,9 +132,7 @@ fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
     command
         .args(config.command.iter().skip(1))
         .env_clear()
-        .envs(ENVIRONMENT.map(|(name, default)| {
-            (name, std::env::var_os(name).unwrap_or_else(|| default.into()))
-        }))
+        .envs(environment())
         .envs(launch.and_then(|launch| launch.home.as_ref()).map(|home| ("HOME", home)))
         .envs(config.inherit.iter().filter_map(own))
         .envs(&config.environment)
@@ -188,19 +180,11 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|err| supervise(name, io::Error::other(err)))
 }
 
-/// Tells a folder that cannot be entered from a program that cannot be executed.
+/// Says what is in the way of a command that could not be executed; else what the system said.
 fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
-    let (name, folder) = (config.name.clone(), config.folder.clone());
-    match std::fs::metadata(&folder) {
-        Err(source) => ProcessError::Folder { name, folder, source },
-        Ok(metadata) if !metadata.is_dir() => {
-            ProcessError::Folder { name, folder, source: io::ErrorKind::NotADirectory.into() }
-        }
-        Ok(_) => {
-            let program = config.program().to_string_lossy().into_owned();
-            ProcessError::Execute { name, program, source }
-        }
-    }
+    let (name, program) = (config.name.clone(), config.program().to_string_lossy().into_owned());
+    let executing = || ProcessError::Execute { name, program, source };
+    config.look().err().unwrap_or_else(executing)
 }
 
 fn not_recorded(name: &str, source: LedgerError) -> ProcessError {

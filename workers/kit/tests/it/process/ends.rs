@@ -1,3 +1,4 @@
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -86,6 +87,21 @@ async fn a_program_that_cannot_be_executed_is_named_with_the_cause() {
     assert_eq!(error.to_string(), r#"cannot execute "/nowhere/program" as process "it""#);
     let cause = std::error::Error::source(&error).map(ToString::to_string);
     assert_eq!(cause.as_deref(), Some("No such file or directory (os error 2)"));
+}
+
+#[tokio::test]
+async fn a_missing_interpreter_is_not_blamed_on_the_script() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#! /no/such/interpreter -x\necho hello\n")?;
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755))?;
+    let config = ProcessConfig::new("it", vec![script.into()]);
+
+    let error = Process::spawn(config, None).await.expect_err("there is no such interpreter");
+
+    let cause = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(cause.as_deref(), Some("its interpreter \"/no/such/interpreter\" does not exist"));
+    Ok(())
 }
 
 #[tokio::test]
