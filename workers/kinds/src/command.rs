@@ -123,16 +123,6 @@ impl Command {
         }
     }
 
-    /// Returns the absolute paths that stand in it as words, without a slash at their end.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
-        let words: Vec<&str> = match self {
-            Self::Argv(argv) => argv.0.iter().map(String::as_str).collect(),
-            Self::Line(line) => line.split_whitespace().collect(),
-        };
-        let paths = words.into_iter().filter(|word| word.starts_with('/'));
-        paths.map(|path| path.trim_end_matches('/'))
-    }
-
     /// Returns the words as they were written.
     pub(super) fn words(&self) -> Vec<String> {
         match self {

@@ -1,18 +1,19 @@
 use std::io;
+use std::path::PathBuf;
 
 use crankcase_engine::WithCauses;
 use crankcase_resources::{
     Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Foreseen, Half, PATH,
-    Resource, Stale, Unfinished, Watch, blocking,
+    Resource, Stale, Unfinished, Watch, blocking, path_name,
 };
-use crankcase_workers::Finished;
+use crankcase_workers::{Finished, ProcessError};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::command::{self, Command};
 pub use crate::exec::config::Exec;
 use crate::exec::config::ExecHalf;
-use crate::exec::config::ExecState;
+use crate::exec::config::{ExecState, SHELL};
 use crate::exec::run::{RunError, last_lines, run, state};
 
 mod config;
@@ -69,6 +70,7 @@ impl Resource for Exec {
             _ => {}
         }
         if self.guarded(context).await?.is_none() {
+            self.require_startable(context).await?;
             return Ok(self.stale().into());
         }
         let not_run = || ExecState {
@@ -107,8 +109,7 @@ impl Exec {
 
     async fn guarded(&self, context: &Context) -> Result<Guarded, BoxError> {
         if let Some(path) = self.creates.clone() {
-            let name = path.as_ref().to_str().map(|path| path.trim_end_matches('/'));
-            match name.and_then(|name| context.foresees(PATH, name)) {
+            match path_name(path.as_ref()).and_then(|name| context.foresees(PATH, &name)) {
                 Some(Foreseen::There) => return Ok(Some("creates")),
                 Some(_) => return Err(format!("whether there is {path:?} is known later").into()),
                 None => {}
@@ -126,10 +127,8 @@ impl Exec {
             [("unless", &self.unless, true), ("onlyif", &self.onlyif, false)]
         {
             let Some(guard) = guard else { continue };
-            if let Some(path) = guard.paths().find(|path| context.foresees(PATH, path).is_some()) {
-                return Err(
-                    format!("guard {name} looks at {path:?}, which is changed first").into()
-                );
+            if context.follows_changes() {
+                return Err(format!("guard {name} may look at what is changed first").into());
             }
             let finished = run(guard, self, (context, true))
                 .await
@@ -144,6 +143,29 @@ impl Exec {
             }
         }
         Ok(None)
+    }
+
+    /// Refuses a command that cannot be started, unless a resource before this one makes what it lacks.
+    async fn require_startable(&self, context: &Context) -> Result<(), BoxError> {
+        let process = self.process(&self.command);
+        let looked = process.clone();
+        let Err(error) = blocking(move || Ok::<_, BoxError>(looked.look())).await? else {
+            return Ok(());
+        };
+        let is_made = |path: &PathBuf| {
+            let foreseen = path_name(path).and_then(|name| context.foresees(PATH, &name));
+            foreseen == Some(Foreseen::There)
+        };
+        let is_foreseen = match &error {
+            ProcessError::Folder { folder, .. } => is_made(folder),
+            ProcessError::NoAccount { what, account, .. } => {
+                context.foresees(what, account) == Some(Foreseen::There)
+            }
+            ProcessError::Execute { .. } => process.programs().iter().any(is_made),
+            _ => false,
+        };
+        let program = &self.command.argv(SHELL)[0];
+        if is_foreseen { Ok(()) } else { Err(RunError::start(program, error).into()) }
     }
 
     fn stale(&self) -> Stale<Self> {

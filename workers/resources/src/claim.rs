@@ -1,11 +1,29 @@
 use std::borrow::Cow;
 use std::fmt;
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 /// The space of files and folders. Its names are absolute paths without a slash at their end, and a
 /// resource that needs one comes after whoever makes it, or the nearest folder above it.
 pub const PATH: &str = "path";
+
+/// Returns the name that a path has in the space [`PATH`]: without `.`, `..` and needless slashes. None
+/// of the root folder, which is always there, of a relative path, and of a path that is not UTF-8.
+///
+/// Nothing is looked at: where a folder is a symlink, `..` behind it leads elsewhere.
+pub fn path_name(path: &Path) -> Option<String> {
+    let mut name = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(name.pop()),
+            Component::CurDir => {}
+            part => name.push(part),
+        }
+    }
+    let is_below_root = name.is_absolute() && name.parent().is_some();
+    name.into_os_string().into_string().ok().filter(|_| is_below_root)
+}
 
 /// What a resource keeps, makes or needs.
 ///

@@ -28,6 +28,8 @@ pub(crate) struct Foresight {
     shared: Arc<Shared>,
     /// The resource that looks.
     node: usize,
+    /// A resource before it, at any distance, that changes or may change.
+    changing: Option<usize>,
     /// The resources whose changes it has asked for.
     seen: Arc<Mutex<BTreeSet<usize>>>,
 }
@@ -49,13 +51,20 @@ impl Foresight {
     pub(crate) fn new(order: &Arc<Order>, declarations: &[Declaration]) -> Self {
         let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
-        Self { shared: Arc::new(Shared { order, names, things }), node: 0, seen: Arc::default() }
+        let shared = Arc::new(Shared { order, names, things });
+        Self { shared, node: 0, changing: None, seen: Arc::default() }
     }
 
-    /// Returns what another resource sees.
+    /// Returns what another resource sees, which comes after one that changes or may change, or after none.
     #[must_use]
-    pub(crate) fn of(&self, node: usize) -> Self {
-        Self { shared: Arc::clone(&self.shared), node, seen: Arc::default() }
+    pub(crate) fn of(&self, node: usize, changing: Option<usize>) -> Self {
+        Self { shared: Arc::clone(&self.shared), node, changing, seen: Arc::default() }
+    }
+
+    /// Returns whether a resource before this one changes or may change.
+    pub(crate) fn follows_changes(&self) -> bool {
+        self.seen.lock().extend(self.changing);
+        self.changing.is_some()
     }
 
     /// Notes what the resource will have made or removed, or may have.
@@ -86,7 +95,12 @@ impl Foresight {
         seen.reduce(|one, other| if one == other { one } else { Foreseen::Unsure })
     }
 
-    /// Returns the resources whose changes were asked for.
+    /// Returns a resource before this one that changes or may change, if there is one.
+    pub(crate) fn changing(&self) -> Option<String> {
+        self.changing.map(|node| self.shared.names[node].clone())
+    }
+
+    /// Returns the resources before this one that change or may change, as far as it asked for them.
     pub(crate) fn seen(&self) -> Vec<String> {
         self.seen.lock().iter().map(|node| self.shared.names[*node].clone()).collect()
     }

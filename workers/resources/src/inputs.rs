@@ -20,6 +20,8 @@ pub(crate) struct Seen {
     pub(crate) blocked_by: Option<String>,
     /// Whether the resource has changed or will.
     pub(crate) changes: Changes,
+    /// A resource that comes before this one, at any distance, and has changed or will.
+    pub(crate) changing_before: Option<usize>,
     /// The attributes in which it was not as declared.
     pub(crate) differing: Vec<String>,
     /// What was done to it, or would be.
@@ -56,6 +58,8 @@ pub(crate) struct Inputs {
     pub(crate) blocked_by: Option<String>,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
+    /// A resource at any distance that changes first, or may.
+    pub(crate) changing: Option<usize>,
     /// The dependencies whose state will not be known in this run, by alias.
     pub(crate) never: BTreeMap<String, String>,
     /// What is known of the dependencies.
@@ -86,6 +90,10 @@ impl Inputs {
         for (name, _) in declarations[node].needs() {
             inputs.need(name, seen(before[name]));
         }
+        inputs.changing = order.inputs(node).iter().find_map(|input| match seen(*input) {
+            Seen { changes: Changes::No, changing_before, .. } => *changing_before,
+            _ => Some(*input),
+        });
         for dependency in &declarations[node].dependencies {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);

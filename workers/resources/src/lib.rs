@@ -75,7 +75,7 @@ pub use apply::{ApplyOptions, apply};
 pub use approval::{Approval, AsPlanned, Wish};
 pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;
-pub use claim::{Claim, PATH, Role};
+pub use claim::{Claim, PATH, Role, path_name};
 pub use claims::{Claims, already_kept};
 pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};

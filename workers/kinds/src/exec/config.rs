@@ -7,7 +7,8 @@ use crate::command::{Command, Grace, Setting};
 
 /// How many characters of a command are in its name, which has at most 255 bytes.
 const MAX_NAME: usize = 60;
-const SHELL: &str = "/bin/sh";
+/// What understands lines.
+pub(super) const SHELL: &str = "/bin/sh";
 
 /// runs a command, unless a guard says that there is no need
 ///

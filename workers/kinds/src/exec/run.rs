@@ -31,6 +31,10 @@ pub(super) fn state(finished: &Finished) -> ExecState {
 pub(super) enum RunError {
     #[error("folder {cwd:?} to run in does not exist")]
     MissingFolder { cwd: PathBuf },
+    #[error("{cwd:?} to run in is no folder")]
+    NoFolder { cwd: PathBuf },
+    #[error("cannot run {program:?}: there is no {what} {account:?}")]
+    NoAccount { program: String, what: &'static str, account: String },
     #[error("cannot run {program:?}")]
     Start { program: String, source: BoxError },
     #[error("cannot follow {program:?}")]
@@ -42,19 +46,29 @@ pub(super) enum RunError {
 }
 
 impl RunError {
-    fn new(program: &str, error: JobError) -> Self {
+    /// Returns the error of a command that cannot be started.
+    pub(super) fn start(program: &str, error: ProcessError) -> Self {
         let program = program.to_owned();
         match error {
-            JobError::Start(ProcessError::Folder { folder, .. }) => {
-                Self::MissingFolder { cwd: folder }
+            ProcessError::Folder { folder: cwd, source, .. } => match source.kind() {
+                io::ErrorKind::NotADirectory => Self::NoFolder { cwd },
+                _ => Self::MissingFolder { cwd },
+            },
+            ProcessError::NoAccount { what, account, .. } => {
+                Self::NoAccount { program, what, account }
             }
-            JobError::Start(ProcessError::Execute { source, .. }) => {
-                Self::Start { program, source: source.into() }
-            }
+            ProcessError::Execute { source, .. } => Self::Start { program, source: source.into() },
+            error => Self::Start { program, source: error.into() },
+        }
+    }
+
+    fn new(program: &str, error: JobError) -> Self {
+        match error {
+            JobError::Start(error) => Self::start(program, error),
             JobError::TimedOut { limit, output } => Self::TimedOut { limit, output },
             JobError::Stopped { output } => Self::Stopped { output },
-            JobError::Follow(source) => Self::Follow { program, source },
-            error => Self::Start { program, source: error.into() },
+            JobError::Follow(source) => Self::Follow { program: program.to_owned(), source },
+            error => Self::Start { program: program.to_owned(), source: error.into() },
         }
     }
 }

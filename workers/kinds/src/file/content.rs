@@ -1,11 +1,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Context, Foreseen, PATH, RenderedText};
+use crankcase_resources::{Context, Foreseen, PATH, RenderedText, path_name};
 use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 
@@ -72,15 +72,7 @@ fn require_made(path: &Path, context: &Context) -> Result<(), EntryError> {
 
 /// Returns what will be here, if a resource before this one changes that.
 pub(super) fn foreseen(path: &Path, context: &Context) -> Option<Foreseen> {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => drop(clean.pop()),
-            Component::CurDir => {}
-            part => clean.push(part),
-        }
-    }
-    context.foresees(PATH, clean.to_str()?)
+    context.foresees(PATH, &path_name(path)?)
 }
 
 fn read_template(path: &Path) -> Result<String, EntryError> {

@@ -261,6 +261,91 @@ async fn what_looks_at_a_thing_that_is_changed_first_is_known_later() -> TestRes
 }
 
 #[tokio::test]
+async fn a_guard_that_may_see_what_changes_first_is_known_later() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    let guards = [
+        ("relative", json!({"command": ["true"], "cwd": "/", "onlyif": ["test", "-e", "f"]})),
+        ("line", json!({"command": ":", "shell": true, "unless": "grep -q x '/no/such'"})),
+        ("inner", json!({"command": ["true"], "onlyif": ["sh", "-c", "test -e /no/such"]})),
+        ("none", json!({"command": ["true"], "unless": ["true"]})),
+    ];
+    let mut declarations = vec![
+        declare("first", "file", json!({"path": path("first"), "content": "x"})),
+        uses(declare("between", "noop", json!({})), &["first"]),
+        uses(declare("later", "noop", json!({})), &["between"]),
+    ];
+    for (name, config) in &guards {
+        declarations.push(uses(declare(name, "exec", config.clone()), &["later"]));
+        declarations.push(declare(&format!("{name} alone"), "exec", config.clone()));
+    }
+    let made = json!({"command": ["touch", path("made")], "creates": path("made")});
+    declarations.push(uses(declare("creates", "exec", made), &["later"]));
+
+    let plan = plan_builtin(&declarations).await?;
+
+    for (name, _) in &guards {
+        let verdict = plan.get(name).map(|it| &it.verdict);
+        let Some(Verdict::MayChange { because, reason }) = verdict else { panic!("{plan}") };
+        assert_eq!(because, &["first"]);
+        assert!(reason.ends_with(" may look at what is changed first"), "{reason}");
+        let alone = plan.get(&format!("{name} alone")).map(|it| &it.verdict);
+        assert!(!matches!(alone, Some(Verdict::MayChange { .. })), "{plan}");
+    }
+    // The makers of a path are known.
+    let creates = plan.get("creates").map(|it| &it.verdict);
+    assert!(matches!(creates, Some(Verdict::Changes(_))), "{plan}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_sees_that_a_command_cannot_be_started() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    for (name, text) in [("plain", "x"), ("script", "#!/no/such/interpreter -x\n")] {
+        std::fs::write(path(name), text)?;
+    }
+    std::fs::set_permissions(path("script"), PermissionsExt::from_mode(0o755))?;
+    let cases = [
+        (
+            json!({"command": ["no-such-program"]}),
+            "cannot run \"no-such-program\": No such file or directory",
+        ),
+        (json!({"command": [path("gone")]}), "No such file or directory"),
+        (json!({"command": [path("plain")]}), "Permission denied"),
+        (json!({"command": [folder.path()]}), "Permission denied"),
+        (json!({"command": ["plain"], "env": {"PATH": "/no/such"}}), "No such file or directory"),
+        (
+            json!({"command": [path("script")]}),
+            "its interpreter \"/no/such/interpreter\" does not exist",
+        ),
+        (json!({"command": ["true"], "cwd": path("gone")}), "to run in does not exist"),
+        (json!({"command": ["true"], "user": "no-such-user"}), "there is no user \"no-such-user\""),
+        (json!({"command": ["true"], "group": "no-such"}), "there is no group \"no-such\""),
+        (json!({"command": "true", "shell": true, "cwd": path("plain")}), "to run in is no folder"),
+    ];
+
+    for (config, expected) in cases {
+        let mut guarded = config.clone();
+        guarded["creates"] = json!("/");
+        let plan = plan_builtin(&[
+            declare("it", "exec", config.clone()),
+            declare("guarded", "exec", guarded),
+        ])
+        .await?;
+
+        let Some(Verdict::Failed { error }) = plan.get("it").map(|it| &it.verdict) else {
+            panic!("{config}: {plan}")
+        };
+        assert!(error.contains(expected), "{error}");
+        // What need not run need not be there.
+        let guarded = plan.get("guarded").map(|it| &it.verdict);
+        assert_eq!(guarded, Some(&Verdict::Unchanged), "{config}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_what_comes_before_counts_as_made() -> TestResult {
     let folder = tempdir()?;
     let site = folder.path().join("site");

@@ -148,7 +148,10 @@ impl Visit {
         let actions = done.iter().map(|done| done.action.clone()).collect();
         let differences = progress.differences;
         let differing = differences.iter().map(|it| it.attribute.clone()).collect();
-        let seen = Seen { state: progress.state, blocked_by, changes, differing, actions };
+        let state = progress.state;
+        // Only a plan asks for it.
+        let changing_before = None;
+        let seen = Seen { state, blocked_by, changes, changing_before, differing, actions };
         let accounted =
             Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }

@@ -65,7 +65,8 @@ pub(crate) fn visit(
             looks[node].as_ref().map_or(&nothing, |look| &look.seen)
         });
     let declaration = declarations[node].clone();
-    let foresight = setting.foresight.as_ref().map(|foresight| foresight.of(node));
+    let changing = inputs.changing;
+    let foresight = setting.foresight.as_ref().map(|foresight| foresight.of(node, changing));
     let setting = Setting { foresight, ..setting };
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
@@ -84,7 +85,9 @@ pub(crate) fn visit(
             _ => None,
         };
         let (actions, differing) = actions(&planned);
-        let seen = Seen { state: found.state, blocked_by, changes, differing, actions };
+        let changing_before = changing;
+        let state = found.state;
+        let seen = Seen { state, blocked_by, changes, changing_before, differing, actions };
         Look { planned, shutdown: found.shutdown, seen }
     }
 }
@@ -196,6 +199,10 @@ fn cannot_look(inputs: &Inputs, setting: &Setting, error: String) -> Verdict {
     let mut because = inputs.unsure.clone();
     let seen = setting.foresight.iter().flat_map(Foresight::seen);
     because.extend(seen.filter(|name| !inputs.unsure.contains(name)));
+    if because.is_empty() {
+        // What changes further away may be the cause as well.
+        because.extend(setting.foresight.as_ref().and_then(Foresight::changing));
+    }
     if because.is_empty() {
         return Verdict::Failed { error };
     }
