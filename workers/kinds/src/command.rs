@@ -1,10 +1,12 @@
 //! What `exec` and `process` share: a command as a manifest writes it, and how it is run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crankcase_resources::{
-    AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong, cut, nearest, shown,
+    AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong, cut, nearest, path_name, shown,
 };
 use crankcase_workers::{Limit, ProcessConfig};
 use serde_json::Value;
@@ -34,9 +36,8 @@ pub struct Setting {
 impl Setting {
     /// Returns how a command is run there.
     pub(super) fn process(&self, name: &str, argv: &[String]) -> ProcessConfig {
-        let environment = self.env.0.iter().map(|(name, value)| (name.into(), value.into()));
         let mut process = ProcessConfig::new(name, argv.iter().map(Into::into).collect());
-        process.environment.extend(environment);
+        process.environment.extend(self.env.variables());
         process.user = self.user.clone().map(|user| user.0);
         process.group = self.group.clone().map(|group| group.0);
         process.umask = self.umask.map(|umask| umask.0);
@@ -115,14 +116,6 @@ impl Command {
         }
     }
 
-    /// Returns the program and its arguments; none of a line, which only its shell understands.
-    pub(super) fn listed(&self) -> &[String] {
-        match self {
-            Self::Argv(argv) => &argv.0,
-            Self::Line(_) => &[],
-        }
-    }
-
     /// Returns the words as they were written.
     pub(super) fn words(&self) -> Vec<String> {
         match self {
@@ -161,24 +154,67 @@ fn refuse_nul(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Returns what a command needs as far as it is known: the folder that it runs in, and each file that
-/// one of its words names by an absolute path, its program among them. It may make any file.
-pub(super) fn claims(words: Half<&[String]>, setting: &SettingHalf) -> Claimed {
-    let cwd = setting.cwd.as_given().and_then(Option::as_ref);
-    let cwd = cwd.and_then(|folder| folder.as_ref().to_str());
+/// Returns what commands need as far as it is known: their folder, user and group, their programs, and
+/// each file that one of their words names. They may make any file. One without words needs nothing.
+pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> Claimed {
+    let SettingHalf { cwd, env, user, group, .. } = setting;
     let mut claimed = Claimed::default();
-    claimed.is_open = words.is_unknown() || setting.cwd.is_unknown();
     claimed.may_make_any = true;
-    let words = words.given().into_iter().flatten();
-    let paths = words.map(String::as_str).chain(cwd).map(|path| path.trim_end_matches('/'));
-    let paths = paths.filter(|path| path.starts_with('/'));
-    claimed.claims.extend(paths.map(|path| Claim::needs(PATH, path)));
+    let unknown = [cwd.is_unknown(), env.is_unknown(), user.is_unknown(), group.is_unknown()];
+    claimed.is_open = unknown.contains(&true) || commands.iter().any(Half::is_unknown);
+    let given = cwd.as_given().and_then(Option::as_ref).map(AbsPath::as_ref);
+    let folder = if cwd.is_unknown() { None } else { Some(given.unwrap_or(Path::new("/"))) };
+    let mut paths = Vec::new();
+    for words in commands.iter().filter_map(Half::as_given).filter(|words| !words.is_empty()) {
+        paths.extend(named(words, folder, given.is_some()));
+        if let (Some(folder), Half::Given(env)) = (folder, env) {
+            let mut process = ProcessConfig::new("", words.iter().map(Into::into).collect());
+            process.environment = env.variables().collect();
+            paths.extend(process.folder(folder.to_owned()).programs());
+        }
+    }
+    paths.extend(given.map(Path::to_owned));
+    let paths = paths.iter().filter_map(|path| Some((PATH, path_name(path)?)));
+    let accounts = [("user", user), ("group", group)]
+        .into_iter()
+        .filter_map(|(space, account)| Some((space, account.as_given()?.as_ref()?.0.clone())));
+    let mut seen = HashSet::new();
+    let needs = paths.chain(accounts).filter(|need| seen.insert(need.clone()));
+    claimed.claims.extend(needs.map(|(space, name)| Claim::needs(space, name)));
     claimed
 }
+
+/// Returns the paths that words name. A word with spaces may also be a line for a shell: what a shell
+/// parts in it are words too. A word without a slash names a file only if a folder to run in is given.
+fn named(words: &[String], folder: Option<&Path>, is_given: bool) -> impl Iterator<Item = PathBuf> {
+    let words = words.iter().map(String::as_str);
+    let words = words.flat_map(|word| match word.contains(char::is_whitespace) {
+        true if word.starts_with('/') => [word].into_iter().chain(word.split(IS_BETWEEN)),
+        true => [""].into_iter().chain(word.split(IS_BETWEEN)),
+        false => [word].into_iter().chain("".split(IS_BETWEEN)),
+    });
+    let named = words.filter(move |word| {
+        !word.is_empty() && !word.starts_with('-') && (is_given || word.contains('/'))
+    });
+    named.filter_map(move |word| match folder {
+        None => word.starts_with('/').then(|| word.into()),
+        Some(folder) => Some(folder.join(word)),
+    })
+}
+
+/// Whether a character stands between the words of a line for a shell.
+const IS_BETWEEN: fn(char) -> bool =
+    |character| character.is_whitespace() || "'\"`;&|<>()".contains(character);
 
 /// Variables by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment(pub BTreeMap<String, String>);
+
+impl Environment {
+    fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        self.0.iter().map(|(name, value)| (name.into(), value.into()))
+    }
+}
 
 impl Field for Environment {
     fn ty() -> Type {

@@ -48,16 +48,18 @@ impl Resource for Exec {
     }
 
     fn claims(half: &ExecHalf) -> Claimed {
-        let words = half.command.as_ref().map(Command::listed);
-        let mut claimed = command::claims(words, &half.setting);
+        let words = |command: &Command| command.argv(SHELL);
+        let of_guard = |guard: &Option<Command>| guard.as_ref().map(words).unwrap_or_default();
+        let [unless, onlyif] = [&half.unless, &half.onlyif].map(|it| it.as_ref().map(of_guard));
+        let commands = [half.command.as_ref().map(words), unless, onlyif];
+        let mut claimed = command::claims(&commands, &half.setting);
         claimed.is_open |= half.creates.is_unknown();
         let creates = half.creates.as_given().and_then(Option::as_ref);
-        let creates = creates.and_then(|path| path.as_ref().to_str());
-        let creates = creates.map(|path| path.trim_end_matches('/'));
-        if let Some(path) = creates.filter(|path| !path.is_empty()) {
+        if let Some(path) = creates.and_then(|path| path_name(path.as_ref())) {
+            let above = path.rsplit_once('/').map(|(above, _)| above.to_owned());
+            let above = above.filter(|above| !above.is_empty());
+            claimed.claims.extend(above.map(|above| Claim::needs(PATH, above)));
             claimed.claims.push(Claim::makes(PATH, path));
-            let above = path.rsplit_once('/').filter(|(above, _)| !above.is_empty());
-            claimed.claims.extend(above.map(|(above, _)| Claim::needs(PATH, above)));
         }
         claimed
     }

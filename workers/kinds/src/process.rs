@@ -59,7 +59,7 @@ impl Resource for Process {
     type Action = Infallible;
 
     fn claims(half: &ProcessHalf) -> Claimed {
-        command::claims(half.command.as_ref().map(|argv| &argv.0[..]), &half.setting)
+        command::claims(&[half.command.as_ref().map(|argv| argv.0.clone())], &half.setting)
     }
 
     async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {

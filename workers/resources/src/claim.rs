@@ -117,6 +117,18 @@ impl Claim {
         Self { space: Cow::Borrowed(space), name, role }
     }
 
+    /// Returns the claim of a resource that is looked at and never changed: it needs what it would keep.
+    /// None if it would only make or remove the thing.
+    pub(crate) fn looked_at(self) -> Option<Self> {
+        match self.role {
+            Role::Keeps { is_there: true, .. } => {
+                Some(Self { role: Role::Needs { is_told: false }, ..self })
+            }
+            Role::Needs { .. } => Some(self),
+            Role::Keeps { is_there: false, .. } | Role::Makes => None,
+        }
+    }
+
     /// Returns whether two resources cannot both have their claim.
     pub(crate) fn is_against(&self, other: &Self) -> bool {
         let (Role::Keeps { part: one, .. }, Role::Keeps { part: two, .. }) =

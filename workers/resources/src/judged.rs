@@ -1,5 +1,6 @@
 use serde_json::{Map, Value};
 
+use crate::claim::{Claim, PATH, path_name};
 use crate::declaration::Declaration;
 use crate::error::AttributeError;
 use crate::known::Claimed;
@@ -29,11 +30,17 @@ impl Default for Judged {
 }
 
 impl Declaration {
-    /// Takes over what its kind says that it claims. What is only looked at claims nothing.
+    /// Takes over what its kind says that it claims and reads: it needs what it reads. If it is only
+    /// looked at, it keeps and makes nothing, and needs what it would keep.
     pub fn claim(&mut self, claimed: &Claimed) {
-        if !self.noop {
-            self.claims.clone_from(&claimed.claims);
-            self.is_claimed = !claimed.is_open;
-        }
+        let reads =
+            claimed.reads.iter().filter_map(|read| path_name(&self.folder.join(&read.path)));
+        let reads = reads.map(|path| Claim::needs(PATH, path));
+        let claims = claimed.claims.iter().cloned().chain(reads);
+        self.claims = match self.noop {
+            true => claims.filter_map(Claim::looked_at).collect(),
+            false => claims.collect(),
+        };
+        self.is_claimed = !self.noop && !claimed.is_open;
     }
 }

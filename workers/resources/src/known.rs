@@ -35,7 +35,7 @@ pub struct Claimed {
     pub claims: Vec<Claim>,
     /// Whether more becomes known later.
     pub is_open: bool,
-    /// The files that it reads.
+    /// The files that it reads. It needs each of them: it comes after those that make it.
     pub reads: Vec<FileRead>,
     /// Whether it may make files that are not named here, such as those that others read.
     pub may_make_any: bool,

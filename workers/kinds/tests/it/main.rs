@@ -1,6 +1,7 @@
 //! Tests of the public API.
 mod composite;
 mod conformance;
+mod edges;
 mod exec;
 mod file;
 mod file_attacks;

@@ -1,10 +1,12 @@
 //! What is wrong with the files that resources keep and read, as far as a look can tell.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, FileRead, Order, PATH, already_kept, conflicts};
+use crankcase_resources::{
+    Claimed, Declaration, FileRead, Order, PATH, already_kept, conflicts, path_name,
+};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -113,15 +115,22 @@ fn check_template(
 
 /// Which files may be made before a resource reads them.
 struct Makers<'a> {
-    kept: HashSet<&'a Path>,
+    order: &'a Order,
+    /// The resources that make each path.
+    makers: HashMap<&'a str, Vec<usize>>,
     /// Whether any that comes before a resource may make files that nobody can name.
     follows_any: Vec<bool>,
 }
 
 impl<'a> Makers<'a> {
-    fn new((declarations, placed): (&'a [Declaration], &[Placed]), order: &Order) -> Self {
-        let claims = declarations.iter().flat_map(|declaration| &declaration.claims);
-        let kept = claims.filter(|claim| claim.space == PATH && claim.is_made());
+    fn new((declarations, placed): (&'a [Declaration], &[Placed]), order: &'a Order) -> Self {
+        let mut makers: HashMap<_, Vec<_>> = HashMap::new();
+        for (node, declaration) in declarations.iter().enumerate() {
+            let made = declaration.claims.iter();
+            for claim in made.filter(|claim| claim.space == PATH && claim.is_made()) {
+                makers.entry(claim.name.as_str()).or_default().push(node);
+            }
+        }
         // Without an order, because of a circle, nothing is known of who comes before.
         let mut follows_any = vec![order.nodes().len() < placed.len(); placed.len()];
         for node in order.nodes() {
@@ -129,10 +138,26 @@ impl<'a> Makers<'a> {
             follows_any[*node] =
                 inputs.any(|input| follows_any[*input] || placed[*input].claimed.may_make_any);
         }
-        Self { kept: kept.map(|claim| Path::new(&claim.name)).collect(), follows_any }
+        Self { order, makers, follows_any }
     }
 
     fn may_make(&self, node: usize, path: &Path) -> bool {
-        self.follows_any[node] || self.kept.contains(path)
+        let name = path_name(path).unwrap_or_default();
+        let makers = self.makers.get(name.as_str()).map_or(&[][..], Vec::as_slice);
+        self.follows_any[node] || makers.iter().any(|maker| self.comes_after(node, *maker))
+    }
+
+    /// Returns whether a resource comes after another one.
+    fn comes_after(&self, node: usize, other: usize) -> bool {
+        let mut open = vec![node];
+        let mut seen = HashSet::new();
+        while let Some(node) = open.pop() {
+            let inputs = self.order.inputs(node);
+            if inputs.contains(&other) {
+                return true;
+            }
+            open.extend(inputs.iter().copied().filter(|input| seen.insert(*input)));
+        }
+        false
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crankcase_resources::{Declaration, Edges, OnChange, Order};
+use crankcase_resources::{Claim, Declaration, Edges, OnChange, Order};
 use crankcase_workers::read_pointer_segment;
 
 use crate::manifest::beside::Placed;
@@ -21,7 +21,8 @@ pub(crate) fn check_circles(
 ) {
     let mut keepers: BTreeMap<Path, usize> = BTreeMap::new();
     for (index, declaration) in declarations.iter().enumerate() {
-        let claims = declaration.claims.iter().filter(|claim| claim.space == "fact");
+        let kept = |claim: &&Claim| claim.space == "fact" && claim.is_made();
+        let claims = declaration.claims.iter().filter(kept);
         keepers.extend(claims.map(|claim| (path(&claim.name), index)));
     }
     if keepers.is_empty() {

@@ -75,6 +75,30 @@ fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn E
 }
 
 #[test]
+fn a_file_that_is_read_is_there_or_made_before() -> Result<(), Box<dyn Error>> {
+    let made = |source: &str, rest: &str| {
+        format!(
+            "resources:\n  a: {{type: file, config: {{path: /srv/a, source: {source}}}{rest}}}\n  z: \
+             {{type: file, config: {{path: /srv/gone/z, content: x}}}}\n"
+        )
+    };
+    let after = "resources:\n  a: {type: file, config: {path: /srv/a, source: /srv/gone/z}}\n  z: \
+                 {type: file, dependencies: [a], config: {path: /srv/gone/z, content: x}}\n";
+    let error = "site.yaml:2:42: source: \"/srv/gone/z\": cannot read the file: it does not exist";
+
+    assert_eq!(load(&Site::new(&made("/srv/gone/z", ""))?).map(drop), Ok(()));
+    assert_eq!(load(&Site::new(&made("/srv/gone/./y/../z", ""))?).map(drop), Ok(()));
+    let through = ", dependencies: [b]}\n  b: {type: noop, dependencies: [z]";
+    let through = made("/srv/gone/z", &format!(", meta: {{automatic_edges: false}}{through}"));
+    assert_eq!(load(&Site::new(&through)?).map(drop), Ok(()));
+    for site in [after, &made("/srv/gone/z", ", meta: {automatic_edges: false}")] {
+        let said = load(&Site::new(site)?).expect_err("it is not made before");
+        assert_eq!(places(&said), [error]);
+    }
+    Ok(())
+}
+
+#[test]
 fn one_resource_can_do_without_automatic_edges() -> Result<(), Box<dyn Error>> {
     let site = Site::new(
         "resources:\n  srv: {type: file, config: {path: /srv/}}\n  a: {type: file, config: {path: \
