@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::command::{self, Command};
-pub use crate::exec::config::Exec;
 use crate::exec::config::ExecHalf;
-use crate::exec::config::{ExecState, SHELL};
-use crate::exec::run::{RunError, last_lines, run, state};
+pub use crate::exec::config::{Exec, MaxOutput};
+use crate::exec::config::{ExecState, ExecStateHalf, SHELL};
+use crate::exec::run::{RunError, ends, last_lines, run};
 
 mod config;
 mod run;
 
 /// The state after the command ran.
-type Ran = Mutex<Option<ExecState>>;
+type Ran = Mutex<Option<ExecStateHalf>>;
 
 /// Why a guarded command need not run.
 type Guarded = Option<&'static str>;
@@ -75,13 +75,7 @@ impl Resource for Exec {
             self.require_startable(context).await?;
             return Ok(self.stale().into());
         }
-        let not_run = || ExecState {
-            ran: false,
-            exit_code: None,
-            stdout: String::new(),
-            stderr: String::new(),
-        };
-        Ok(Check::valid(ran.unwrap_or_else(not_run)))
+        Ok(Check::valid(ran.unwrap_or_else(ExecStateHalf::not_run)))
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
@@ -90,7 +84,7 @@ impl Resource for Exec {
             return Err("the command is another one than the declared".into());
         }
         let finished = self.finish(context).await?;
-        *context.memory::<Ran>().lock() = Some(state(&finished));
+        *context.memory::<Ran>().lock() = Some(ExecStateHalf::of(&finished, self.max_output));
         Ok(())
     }
 
@@ -185,18 +179,18 @@ impl Exec {
         let finished = match run(&self.command, self, (context, false)).await {
             Ok(finished) => finished,
             Err(RunError::Stopped { output }) => {
-                context.log(&output);
+                context.log(&ends(&output));
                 return Err(Unfinished::Interrupted);
             }
             Err(err) => {
                 if let RunError::TimedOut { output, .. } = &err {
-                    context.log(output);
+                    context.log(&ends(output));
                 }
                 return Err(err.into());
             }
         };
-        context.log(&finished.stdout);
-        context.log(&finished.stderr);
+        context.log(&ends(&finished.stdout));
+        context.log(&ends(&finished.stderr));
         if finished.status.success() {
             return Ok(finished);
         }

@@ -39,7 +39,7 @@ mod process;
 pub use builtin::{builtin, with_facts};
 pub use command::{Account, Argv, Command, Environment, Grace, Limits, Setting, Umask};
 pub use crankcase_workers::EntryPath;
-pub use exec::Exec;
+pub use exec::{Exec, MaxOutput};
 pub use fact::Fact;
 pub use file::{File, Presence, Principal};
 pub use print::Print;

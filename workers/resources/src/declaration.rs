@@ -258,6 +258,10 @@ pub enum DependencyState {
     Unknown,
 }
 
+/// The attribute of a state that says why others are not there although the resource has them: a map from
+/// their names to texts. Who uses such an attribute gets that text as an error.
+pub const UNUSABLE: &str = "unusable";
+
 /// A config whose expressions can be rendered.
 pub trait Render: Any + fmt::Debug + Send + Sync {
     /// Renders the config with what is known.

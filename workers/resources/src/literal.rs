@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::declaration::{
     Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
-    Rendered, RenderedText, Scope,
+    Rendered, RenderedText, Scope, UNUSABLE,
 };
 
 /// A config without a manifest: values, and attributes of the states of dependencies.
@@ -26,12 +26,13 @@ pub struct Literal {
     /// The config's attribute, the dependency, and the state's attribute that it is made of.
     used: Vec<(String, String, String)>,
     scope: Arc<dyn Scope>,
+    place: Place,
 }
 
 impl Literal {
     /// Returns a config of values.
     pub fn new(config: Config) -> Self {
-        Self { config, used: Vec::new(), scope: as_written() }
+        Self { config, used: Vec::new(), scope: as_written(), place: place(Path::new("")) }
     }
 
     /// Takes an attribute from the state of a dependency, as `{{ deps.DEPENDENCY.state.OF }}` would.
@@ -56,7 +57,18 @@ impl Literal {
 
     /// Declares a resource with this config, in the `site.yaml` of a folder.
     pub fn declare(self, folder: &Path, name: &str, kind: &str) -> Declaration {
-        let place = Place { file: folder.join("site.yaml"), line: 1, column: 1 };
+        self.declare_at(place(folder), folder, name, kind)
+    }
+
+    /// Declares a resource with this config at a place.
+    pub(crate) fn declare_at(
+        mut self,
+        place: Place,
+        folder: &Path,
+        name: &str,
+        kind: &str,
+    ) -> Declaration {
+        self.place.clone_from(&place);
         let dependencies = self.used.iter().map(|(_, used, _)| Dependency {
             alias: used.clone(),
             resource: used.clone(),
@@ -69,6 +81,10 @@ impl Literal {
     }
 }
 
+fn place(folder: &Path) -> Place {
+    Place { file: folder.join("site.yaml"), line: 1, column: 1 }
+}
+
 impl Render for Literal {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
         let mut config = self.config.clone();
@@ -76,6 +92,12 @@ impl Render for Literal {
         for (attribute, used, of) in &self.used {
             match inputs.deps.get(used) {
                 Some(DependencyState::Known(state)) => {
+                    if let Some(why) =
+                        state[UNUSABLE][of].as_str().filter(|_| state.get(of).is_none())
+                    {
+                        let message = format!("{attribute}: {used}.{of} cannot be used: {why}");
+                        return Err(RenderError { place: self.place.clone(), message });
+                    }
                     config.insert(attribute.clone(), state[of].clone());
                 }
                 Some(DependencyState::Foreseen(state)) if state.get(of).is_some() => {

@@ -1,12 +1,17 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crankcase_resources::{AbsPath, Params};
-use crankcase_workers::ProcessConfig;
+use crankcase_resources::{AbsPath, Field, Half, Params, Type, Wrong, shown};
+use crankcase_workers::{Finished, ProcessConfig};
+use serde_json::Value;
 
 use crate::command::{Command, Grace, Setting};
 
 /// How many characters of a command are in its name, which has at most 255 bytes.
 const MAX_NAME: usize = 60;
+/// How much of an output the state holds at most, in bytes.
+const MAX_OUTPUT: i64 = 16 * 1024 * 1024;
+
 /// What understands lines.
 pub(super) const SHELL: &str = "/bin/sh";
 
@@ -37,6 +42,30 @@ pub struct Exec {
     /// the time between TERM and KILL, at most 5 minutes
     #[param(default = "5s")]
     pub grace: Grace,
+    /// how much of each output the state may hold, in bytes, at most 16 MiB; one that is larger cannot be used
+    #[param(default = 131072, unit = "bytes")]
+    pub max_output: MaxOutput,
+}
+
+/// How much of an output is kept, in bytes, at most 16 MiB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxOutput(pub usize);
+
+impl Field for MaxOutput {
+    fn ty() -> Type {
+        Type::Int { min: 0, max: MAX_OUTPUT }
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        let bytes = value.as_i64().filter(|bytes| (0..=MAX_OUTPUT).contains(bytes));
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        let wrong = || format!("{} is not a whole number from 0 to {MAX_OUTPUT}", shown(value));
+        Ok(Self(bytes.ok_or_else(wrong)?))
+    }
+
+    fn give(&self) -> Value {
+        self.0.into()
+    }
 }
 
 /// The state of the `exec` kind.
@@ -46,10 +75,42 @@ pub struct ExecState {
     pub ran: bool,
     /// its exit code; null before it has run
     pub exit_code: Option<i32>,
-    /// what it wrote to its standard output, of 128 KiB the first and the last half
+    /// what it wrote to its standard output; not there if that is larger than `max_output`, or not UTF-8
     pub stdout: String,
     /// what it wrote to its standard error, alike
     pub stderr: String,
+    /// why an output is not there, by its name; null if both are
+    pub unusable: Option<BTreeMap<String, String>>,
+}
+
+impl ExecStateHalf {
+    /// Returns the state before the command has run.
+    pub(super) fn not_run() -> Self {
+        let (stdout, stderr) = (String::new(), String::new());
+        ExecState { ran: false, exit_code: None, stdout, stderr, unusable: None }.into()
+    }
+
+    /// Returns the state after the command has ended.
+    pub(super) fn of(finished: &Finished, max_output: MaxOutput) -> Self {
+        let outputs = [
+            ("stdout", &finished.stdout, finished.left_out, finished.is_text),
+            ("stderr", &finished.stderr, finished.stderr_left_out, finished.stderr_is_text),
+        ];
+        let mut unusable = BTreeMap::new();
+        let [stdout, stderr] = outputs.map(|(name, text, left_out, is_text)| {
+            let most = max_output.0;
+            let why = match left_out == 0 && text.len() <= most {
+                true if is_text => return Half::Given(text.clone()),
+                true => "it is not UTF-8".to_owned(),
+                false => format!("it has more than the {most} bytes of max_output"),
+            };
+            unusable.insert(name.to_owned(), why);
+            Half::Unknown
+        });
+        let unusable = Half::Given(Some(unusable).filter(|unusable| !unusable.is_empty()));
+        let exit_code = Half::Given(finished.status.code());
+        Self { ran: Half::Given(true), exit_code, stdout, stderr, unusable }
+    }
 }
 
 impl Exec {

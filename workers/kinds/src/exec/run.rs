@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,11 +7,14 @@ use crankcase_resources::{BoxError, Context, cut_after};
 use crankcase_workers::{Finished, Job, JobError, ProcessError, Told};
 
 use crate::command::Command;
-use crate::exec::config::{Exec, ExecState};
+use crate::exec::config::Exec;
 
 /// How many of the last lines of a command an error shows, and how many characters of each.
 const LAST_LINES: usize = 3;
 const LAST_LINE: usize = 200;
+
+/// How much of the beginning and of the end of an output is logged, in bytes.
+const LOGGED: usize = 32 * 1024;
 
 /// Says what a command wrote last, for the end of an error; nothing if it wrote nothing.
 pub(super) fn last_lines(text: &str) -> String {
@@ -20,10 +24,17 @@ pub(super) fn last_lines(text: &str) -> String {
     if last.is_empty() { String::new() } else { format!("; it said last: {}", last.join(" / ")) }
 }
 
-/// Returns what dependents see of a command that has ended.
-pub(super) fn state(finished: &Finished) -> ExecState {
-    let (stdout, stderr) = (finished.stdout.clone(), finished.stderr.clone());
-    ExecState { ran: true, exit_code: finished.status.code(), stdout, stderr }
+/// Returns the beginning and the end of an output for the log, in whole lines: of a secret that was cut
+/// nobody could tell that it is one.
+pub(super) fn ends(output: &str) -> Cow<'_, str> {
+    if output.len() <= 2 * LOGGED {
+        return output.into();
+    }
+    let (head, tail) = (&output[..output.floor_char_boundary(LOGGED)], output.len() - LOGGED);
+    let head = &head[..head.rfind('\n').map_or(0, |end| end + 1)];
+    let tail = &output[output.ceil_char_boundary(tail)..];
+    let tail = tail.split_once('\n').map_or("", |(_, tail)| tail);
+    format!("{head}... the middle of the output is left out ...\n{tail}").into()
 }
 
 /// Why a command did not end by itself.
@@ -87,7 +98,8 @@ pub(super) async fn run(
     let program = process.command[0].to_string_lossy().into_owned();
     let say = |line: &str| context.said(line);
     let told = (!is_guard).then_some(&say as Told<'_>);
-    let job = Job::new(process, config.timeout);
+    let kept = config.max_output.0.div_ceil(2).max(LOGGED);
+    let job = Job::new(process, config.timeout).kept(kept, kept);
     let run = job.run(context.ledger(), context.stop(), (told, told)).await;
     run.map_err(|error| RunError::new(&program, error))
 }

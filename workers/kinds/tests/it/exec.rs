@@ -117,6 +117,58 @@ async fn dependents_see_what_a_command_wrote() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_output_that_was_cut_or_is_no_text_is_in_no_config() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("copy");
+    let large = "head -c 200000 /dev/zero | tr '\\0' x";
+    let cut = |most: usize| format!("it has more than the {most} bytes of max_output");
+    let cases = [
+        (shell(large), "stdout", Some(cut(131_072))),
+        (shell(&format!("({large}) >&2")), "stderr", Some(cut(131_072))),
+        (shell(&format!("({large}) >&2")), "stdout", None),
+        (with(shell("printf 12345"), "max_output", 4), "stdout", Some(cut(4))),
+        (with(shell("printf 12345"), "max_output", 5), "stdout", None),
+        (with(shell(large), "max_output", 200_000), "stdout", None),
+        (shell(r"printf 'a\377'"), "stdout", Some("it is not UTF-8".to_owned())),
+        (shell(r"printf 'a\377' >&2"), "stdout", None),
+    ];
+
+    for (config, output, why) in cases {
+        let declarations = [
+            declare("it", "exec", config.clone()),
+            declare_with("copy", "file", json!({"path": path}), ("content", "it", output)),
+        ];
+        let account = apply_builtin(&declarations).await?;
+
+        let Some(why) = why else {
+            assert_eq!(account.failures(), 0, "{account}");
+            std::fs::remove_file(&path)?;
+            continue;
+        };
+        let expected = format!("site.yaml:1:1: content: it.{output} cannot be used: {why}");
+        assert!(failure(&account, "copy").contains(&expected), "{config}: {account}");
+        assert!(!path.exists());
+        assert_eq!(account.get("it").map(|it| &it.outcome), Some(&Outcome::Changed));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_a_large_output_whole_lines_of_both_ends_are_logged() -> TestResult {
+    let config = with(shell("seq 1 100000"), "max_output", 1_000_000);
+
+    let account = apply_builtin(&[declare("it", "exec", config)]).await?;
+
+    let log = &account.get("it").unwrap().done[0].log;
+    assert_eq!((log[0].as_str(), log[log.len() - 1].as_str()), ("1", "100000"));
+    let middle = log.iter().filter(|line| line.parse::<u32>().is_err());
+    let middle: Vec<_> = middle.map(String::as_str).collect();
+    assert_eq!(middle, ["... the middle of the output is left out ..."]);
+    assert!(log.iter().map(|line| line.len() + 1).sum::<usize>() <= 66_000);
+    Ok(())
+}
+
+#[tokio::test]
 async fn arguments_are_not_read_by_a_shell() -> TestResult {
     let config = json!({"command": ["printf", "%s", "$HOME; `id` *"]});
 

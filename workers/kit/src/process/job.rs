@@ -39,7 +39,8 @@ pub struct Job {
 pub struct Finished {
     /// How it has ended.
     pub status: ExitStatus,
-    /// What it has written to stdout. What is not UTF-8 is replaced, and what was not kept is counted.
+    /// What it has written to stdout. What is not UTF-8 is replaced. If not all was kept, the middle is
+    /// left out in whole lines, and its bytes are counted.
     pub stdout: String,
     /// The same of stderr.
     pub stderr: String,
@@ -47,6 +48,10 @@ pub struct Finished {
     pub is_text: bool,
     /// How many bytes of stdout were not kept.
     pub left_out: u64,
+    /// Whether all that is kept of stderr is UTF-8.
+    pub stderr_is_text: bool,
+    /// How many bytes of stderr were not kept.
+    pub stderr_left_out: u64,
 }
 
 impl Finished {
@@ -225,9 +230,15 @@ impl Outputs<'_> {
     }
 
     fn finished(&self, status: ExitStatus) -> Finished {
-        let (stdout, stderr) = (self.stdout.text(), self.stderr.text());
-        let (is_text, left_out) = (self.stdout.is_text(), self.stdout.left_out());
-        Finished { status, stdout, stderr, is_text, left_out }
+        Finished {
+            status,
+            stdout: self.stdout.text(),
+            stderr: self.stderr.text(),
+            is_text: self.stdout.is_text(),
+            left_out: self.stdout.left_out(),
+            stderr_is_text: self.stderr.is_text(),
+            stderr_left_out: self.stderr.left_out(),
+        }
     }
 
     /// Returns both outputs, one after the other.

@@ -160,9 +160,12 @@ impl<'a, P: AsyncRead + AsFd + Unpin> JobOutput<'a, P> {
             return String::from_utf8_lossy(&[&self.head[..], &tail].concat()).into_owned();
         }
         // Whole lines, as of a secret that was cut nobody could tell that it is one.
-        let end = tail.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let left_out = self.left_out + tail.drain(..end).count() as u64;
-        let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(&tail));
-        format!("{head}\n... {left_out} bytes are left out ...\n{tail}")
+        let end_of_line = |byte: &u8| *byte == b'\n';
+        let head = &self.head[..self.head.iter().rposition(end_of_line).map_or(0, |end| end + 1)];
+        let end = tail.iter().position(end_of_line).map_or(tail.len(), |end| end + 1);
+        let cut = (self.head.len() - head.len()) + tail.drain(..end).count();
+        let left_out = self.left_out + cut as u64;
+        let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(&tail));
+        format!("{head}... {left_out} bytes are left out ...\n{tail}")
     }
 }

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::manifest::bounds::Share;
 use crate::manifest::check::{self, Usable, Used};
-use crate::manifest::expression::{Budget, Failure, Names, Stop, from_json, is_template, size};
+use crate::manifest::expression::{
+    Budget, Failure, Names, Stop, from_json, from_state, is_template, size,
+};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::links::Alias;
@@ -134,7 +136,7 @@ impl Template {
             let known =
                 alias.states().filter_map(|(name, alias)| match inputs.deps.get(alias)? {
                     DependencyState::Known(state) | DependencyState::Foreseen(state) => {
-                        Some((name, from_json(state)))
+                        Some((name, from_state(state)))
                     }
                     DependencyState::Unknown => None,
                 });
@@ -228,7 +230,7 @@ fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
 
 fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
     match inputs.deps.get(alias) {
-        Some(DependencyState::Known(state)) => Some(from_json(state)),
+        Some(DependencyState::Known(state)) => Some(from_state(state)),
         Some(DependencyState::Foreseen(_) | DependencyState::Unknown) | None => None,
     }
 }

@@ -21,4 +21,4 @@ pub(crate) use eval::{Names, Stop, evaluate, evaluate_text};
 pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
 pub(crate) use parsed::{Failure, Parsed, is_template};
 pub(crate) use uses::{Use, bare, uses};
-pub(crate) use value::{from_json, size, to_json};
+pub(crate) use value::{from_json, from_state, size, to_json};

@@ -45,6 +45,41 @@ fn state(value: Value) -> DependencyState {
 }
 
 #[test]
+fn what_a_state_cannot_give_is_an_error_with_its_place_however_it_is_used() -> Result {
+    let seen = json!({"stdout": "whole", "unusable": {"stderr": "it has more than 4 bytes"}});
+    let uses = [
+        "{{ dir.state.stderr }}",
+        "{{ dir.state['stderr'] | default('x') }}",
+        "a{{ deps.dir.state.stderr }}",
+        "{% if dir.state.stderr is defined %}x{% endif %}",
+        "{{ dir.state | attr('stderr') }}",
+        "{{ [dir.state] | map(attribute='stderr') | list }}",
+        "{{ [dir.state] | map(attribute='stderr', default='x') | join }}",
+        "{{ dir.state | tojson }}",
+        "{{ dir.state }}",
+        "{% for key, value in dir.state | items %}{{ value }}{% endfor %}",
+        "{% set it = dir.state %}{{ it.stderr | length }}",
+    ];
+    let inputs = Inputs::new([("dir".to_owned(), state(seen.clone()))].into_iter().collect());
+    let of = |text: &str| -> Result<_> {
+        let text = serde_json::to_string(text)?;
+        let site = Site::new(&format!("{DEPENDENT}      x: {text}\n"))?;
+        render(&site, &Overrides::default(), &inputs)
+    };
+
+    for text in uses {
+        let error = of(text).expect_err(text).to_string();
+        assert!(error.contains("site.yaml:8:1"), "{text}: {error}");
+        assert!(
+            error.contains("stderr cannot be used: it has more than 4 bytes"),
+            "{text}: {error}"
+        );
+    }
+    assert_eq!(known(of("{{ dir.state.stdout }}")?)?.0["x"], "whole");
+    Ok(())
+}
+
+#[test]
 fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
     assert_eq!(value("{{ vars.n }}")?, json!(3));
     assert_eq!(value("{{ n + 0.5 }}")?, json!(3.5));

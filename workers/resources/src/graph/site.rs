@@ -104,9 +104,9 @@ impl Node {
             on_change: *on_change,
         });
         let meta = &self.declared.meta;
-        let declaration = config.declare(&surroundings.folder, self.name(), self.kind());
+        let (place, folder) = (self.place.clone(), &surroundings.folder);
+        let declaration = config.declare_at(place, folder, self.name(), self.kind());
         Declaration {
-            place: self.place.clone(),
             dependencies: dependencies.collect(),
             // What is only read is never changed.
             noop: meta.noop || self.declared.readonly,

@@ -37,8 +37,25 @@ async fn of_much_output_the_ends_are_kept_and_the_rest_is_counted() -> TestResul
 
     let finished = guarded(job.run(None, &stop, (None, None))).await?;
 
-    assert_eq!(finished.stdout, "first\ny\n\n... 9998 bytes are left out ...\nlast\n");
+    assert_eq!(finished.stdout, "first\ny\n... 9998 bytes are left out ...\nlast\n");
     assert!(finished.left_out > 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_much_output_no_line_is_kept_in_part() -> TestResult {
+    let (_stopper, stop) = Stop::pair();
+    let job = async |command: &str| {
+        let job = Job::new(shell(command), LONG).kept(8, 6);
+        guarded(job.run(None, &stop, (None, None))).await
+    };
+
+    let inner = job("printf 'one\\nsecret\\nsecret\\nlast'").await?;
+    let only = job("printf 'a secret of one line' >&2").await?;
+
+    assert_eq!(inner.stdout, "one\n... 14 bytes are left out ...\nlast");
+    assert_eq!(only.stderr, "... 20 bytes are left out ...\n");
+    assert_eq!((inner.stderr_left_out, only.stderr_left_out), (0, 6));
     Ok(())
 }
 
@@ -87,6 +104,7 @@ async fn what_is_no_text_is_told_from_what_is() -> TestResult {
 
     assert_eq!(bytes.stdout, text.stdout);
     assert_eq!((bytes.is_text, text.is_text), (false, true));
+    assert!(!job(r"printf 'a\377' >&2").await?.stderr_is_text);
     Ok(())
 }
 

@@ -1,4 +1,8 @@
+use std::collections::BTreeMap;
+
+use crankcase_resources::UNUSABLE;
 use minijinja::value::{Serde, Value, ValueKind};
+use minijinja::{Error, ErrorKind};
 use serde_json::{Map, Number};
 
 use crate::manifest::bounds::size_of;
@@ -7,6 +11,22 @@ use crate::manifest::expression::budget::{Budget, MAX_DEPTH, TOO_DEEP};
 /// Makes a value for expressions.
 pub(crate) fn from_json(value: &serde_json::Value) -> Value {
     Value::from(Serde(value))
+}
+
+/// Makes a value of a state. An attribute that the state says is unusable is an error for whatever uses it.
+pub(crate) fn from_state(state: &serde_json::Value) -> Value {
+    let (Some(attributes), Some(unusable)) = (state.as_object(), state[UNUSABLE].as_object())
+    else {
+        return from_json(state);
+    };
+    let known = attributes.iter().map(|(name, value)| (name.as_str(), from_json(value)));
+    let unusable = unusable.iter().filter(|(name, _)| !attributes.contains_key(*name));
+    let unusable = unusable.map(|(name, why)| {
+        let error =
+            Error::new(ErrorKind::InvalidOperation, format!("{name} cannot be used: {why}"));
+        (name.as_str(), Value::from(error))
+    });
+    known.chain(unusable).collect::<BTreeMap<_, _>>().into()
 }
 
 /// Takes the result of an expression. Undefined is refused, at every depth.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crankcase_resources::UNUSABLE;
 use minijinja::machinery::ast::{Expr, Slice};
 use minijinja::value::{Value, ValueKind};
 
@@ -133,9 +134,8 @@ impl<'a> Eval<'_, '_, 'a> {
                 .unwrap_or(Value::UNDEFINED));
         }
         let item = value.get_item(key).unwrap_or(Value::UNDEFINED);
-        // An item of a chain with what is no list.
         if item.kind() == ValueKind::Invalid {
-            return Err(failed(offset(of), format!("the result is {item}")));
+            return Err(unusable(of, (&value, key), &item));
         }
         Ok(item)
     }
@@ -203,6 +203,16 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         Stop::Failed(failure)
     }
+}
+
+/// Says why an item cannot be used: a state says it, or it is an item of a chain with what is no list.
+fn unusable(of: &Expr<'_>, (value, key): (&Value, &Value), item: &Value) -> Stop {
+    let why = value.get_attr(UNUSABLE).and_then(|unusable| unusable.get_item(key));
+    let Some(why) = why.ok().filter(|why| why.as_str().is_some()) else {
+        return failed(offset(of), format!("the result is {item}"));
+    };
+    let what = path(of).map_or_else(|| "the value".to_owned(), |path| path.join("."));
+    failed(start(of), format!("{what}.{key} cannot be used: {why}"))
 }
 
 /// The items from a bound to another; a negative bound counts from the end.
