@@ -92,6 +92,13 @@ impl Unit for External {
         }
     }
 
+    fn programs(&self) -> Vec<PathBuf> {
+        match &self.kind.runner {
+            Runner::Program(path) => vec![path.clone()],
+            Runner::Container { .. } => Vec::new(),
+        }
+    }
+
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         let known = self.known(context).await?;
         if !known.init.is_v1 {

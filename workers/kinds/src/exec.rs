@@ -88,6 +88,15 @@ impl Resource for Exec {
         Ok(())
     }
 
+    fn programs(&self) -> Vec<PathBuf> {
+        match &self.command {
+            Command::Argv(argv) if argv.0[0].contains('/') => {
+                self.process(&self.command).programs()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     fn refresh(&self, done: &[Do], _: &Context) -> Option<Do> {
         done.is_empty().then(|| self.action())
     }

@@ -42,7 +42,7 @@ pub trait Approval: fmt::Debug + Send + Sync {
 }
 
 /// Approves what a plan shows, and nothing else. If the plan was [sealed](crate::PlanOptions::salt), the
-/// config and the foreseen state must be those of the plan too.
+/// config, the foreseen state and the contents of the programs must be those of the plan too.
 #[derive(Debug)]
 pub struct AsPlanned {
     resources: HashMap<String, PlannedResource>,
@@ -78,12 +78,13 @@ impl Approval for AsPlanned {
             (Wish::Act(_), _) => true,
             (_, Some(Verdict::MayChange { .. })) => self.takes_unseen,
             (Wish::Change(change, grounds), Some(Verdict::Changes(shown))) => {
-                shown == change && seals(grounds).is_none_or(|(planned, now)| planned == now)
+                shown == change
+                    && seals(grounds).is_none_or(|(planned, now)| planned.holds(&now, false))
             }
             (Wish::Refresh(action, grounds), _) => {
                 let refresh = planned.and_then(|planned| planned.refresh.as_ref());
                 refresh.is_some_and(|refresh| refresh.action == *action)
-                    && seals(grounds).is_none_or(|(planned, now)| planned.config == now.config)
+                    && seals(grounds).is_none_or(|(planned, now)| planned.holds(&now, true))
             }
             (Wish::Change(..), _) => false,
         };

@@ -108,8 +108,14 @@ impl Convergence<'_> {
         if self.is_approved {
             return Ok(());
         }
-        let grounds = Grounds { config: self.opened.config(), after };
+        let programs = self.programs().await;
+        let grounds = Grounds { config: self.opened.config(), after, programs: &programs };
         self.halting.approve(self.opened.name(), Wish::Change(change, grounds)).await
+    }
+
+    /// Returns what is in the programs, if somebody is to approve them.
+    async fn programs(&self) -> Value {
+        if self.halting.is_approving() { self.opened.programs().await } else { Value::Null }
     }
 
     /// Looks again after a change; the resource must be valid now, and as it was foreseen.
@@ -142,7 +148,9 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        let wish = Wish::Refresh(&action, Grounds { config: self.opened.config(), after: None });
+        let programs = self.programs().await;
+        let grounds = Grounds { config: self.opened.config(), after: None, programs: &programs };
+        let wish = Wish::Refresh(&action, grounds);
         if let Err(refused) = self.halting.approve(self.opened.name(), wish).await {
             progress.steps.remaining.push(action);
             return Err(refused);

@@ -55,9 +55,14 @@ impl Halting {
         Self { approval, ..self }
     }
 
+    /// Returns whether each change is approved before it is made.
+    pub(crate) fn is_approving(&self) -> bool {
+        !self.approval.is_empty()
+    }
+
     /// Refuses what is not approved.
     pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
-        if let Some(outcome) = self.refuse().filter(|_| !self.approval.is_empty()) {
+        if let Some(outcome) = self.refuse().filter(|_| self.is_approving()) {
             return Err(outcome);
         }
         for approval in &self.approval {

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -228,6 +229,12 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
     async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
         let _ = context;
         Ok(None)
+    }
+
+    /// Returns the files that it executes for the resource; see [`Resource::programs`](crate::Resource::programs).
+    /// By default there are none.
+    fn programs(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Returns with which others the resource may be acted on together: those with the same key. None

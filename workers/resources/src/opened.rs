@@ -1,4 +1,7 @@
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -6,7 +9,8 @@ use std::time::Duration;
 
 use crankcase_workers::{ProcessConfig, Secrets};
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::action::{Action, Unfinished};
 use crate::blocking::blocking;
@@ -30,6 +34,9 @@ use self::disguise::Disguise;
 
 mod acting;
 mod disguise;
+
+/// How much of a program is read at a time, in bytes.
+const PIECE: usize = 64 * 1024;
 
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
@@ -93,6 +100,17 @@ impl Opened {
             true => Cow::Borrowed(&declaration.claims),
             false => Cow::Owned(self.made.claims()),
         }
+    }
+
+    /// Returns what is in the programs that are executed for the resource, as digests by their paths; null
+    /// if there are none.
+    pub(crate) async fn programs(&self) -> Value {
+        let programs = self.told(|unit, _| unit.programs()).unwrap_or_default();
+        if programs.is_empty() {
+            return Value::Null;
+        }
+        let read = move || Ok::<_, Infallible>(programs.iter().map(|path| digest(path)).collect());
+        blocking(read).await.unwrap_or_default()
     }
 
     /// Says in what a state is another one than was foreseen, if it is.
@@ -222,4 +240,20 @@ impl Opened {
     fn untimed(&self) -> Context {
         self.made.context.of_call(&Deadline::new(None, self.made.context.stop()))
     }
+}
+
+/// Returns a file and what is in it; null if it cannot be read.
+fn digest(path: &Path) -> Value {
+    let read = || {
+        let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
+        let mut buffer = vec![0; PIECE];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                count => hasher.update(&buffer[..count]),
+            }
+        }
+        Ok::<_, io::Error>(base16ct::lower::encode_string(&hasher.finalize()))
+    };
+    json!([path.to_string_lossy(), read().ok()])
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 
 use crankcase_workers::ProcessConfig;
 use serde_json::Value;
@@ -197,6 +198,12 @@ pub trait Resource: Params + Clone + fmt::Debug {
             };
             Ok(if is_there { None } else { self.absent() })
         }
+    }
+
+    /// Returns the files that are executed for the resource and that its config names by their paths, which
+    /// begin at the root. A saved plan is bound to what is in them. By default there are none.
+    fn programs(&self) -> Vec<PathBuf> {
+        Vec::new()
     }
 
     /// Makes a config fit to be sent to another machine: what stands in files of this one is put into the

@@ -42,22 +42,40 @@ pub struct Grounds<'a> {
     pub(crate) config: &'a Config,
     /// The state after the change, as far as it is known.
     pub(crate) after: Option<&'a Value>,
+    /// What is in the programs that it executes; null if there are none.
+    pub(crate) programs: &'a Value,
 }
 
 impl Grounds<'_> {
     /// Returns what tells them from others.
     pub(crate) fn seal(&self, salt: &Salt) -> Seal {
         let config = salt.digest(&Value::Object(self.config.clone()));
-        Seal { config, after: salt.digest(self.after.unwrap_or(&Value::Null)) }
+        let after = salt.digest(self.after.unwrap_or(&Value::Null));
+        let programs = (!self.programs.is_null()).then(|| salt.digest(self.programs));
+        Seal { config, after, programs, follows_changes: false }
     }
 }
 
 /// Digests of what a plan is bound to, and of which a part is not shown: secrets, the environment of a
-/// command, the whole of a long content.
+/// command, the whole of a long content, the programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     pub(crate) config: String,
     pub(crate) after: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) programs: Option<String>,
+    /// Whether other resources change first, and perhaps the programs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) follows_changes: bool,
+}
+
+impl Seal {
+    /// Returns whether what is about to be done is what was planned, for a refresh whatever its state is.
+    pub(crate) fn holds(&self, now: &Self, is_refresh: bool) -> bool {
+        self.config == now.config
+            && (is_refresh || self.after == now.after)
+            && (self.follows_changes || self.programs == now.programs)
+    }
 }
 
 impl fmt::Debug for Grounds<'_> {

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -198,6 +199,10 @@ impl<R: Resource> Unit for Made<R> {
         let written = reversal.map(|config| written::<R>(&config.into()));
         let Some(Value::Object(config)) = written else { return Ok(None) };
         Ok(Some(config))
+    }
+
+    fn programs(&self) -> Vec<PathBuf> {
+        self.config.programs()
     }
 
     fn group(&self) -> Option<String> {

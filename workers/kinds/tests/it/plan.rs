@@ -1,11 +1,17 @@
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Graph, Node, Plan, PlanOptions, Surroundings, Verdict};
+use crankcase_resources::{
+    ApplyOptions, Approval, AsPlanned, Graph, Node, Plan, PlanOptions, Salt, Surroundings, Verdict,
+    plan,
+};
 use serde_json::json;
 use tempfile::tempdir;
 
-use crate::support::{TestResult, apply_builtin, declare, declare_with, names, plan_builtin, uses};
+use crate::support::{
+    TestResult, apply_builtin, apply_with, declare, declare_with, names, plan_builtin, uses,
+};
 
 #[tokio::test]
 async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
@@ -341,6 +347,39 @@ async fn a_plan_sees_that_a_command_cannot_be_started() -> TestResult {
         // What need not run need not be there.
         let guarded = plan.get("guarded").map(|it| &it.verdict);
         assert_eq!(guarded, Some(&Verdict::Unchanged), "{config}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sealed_plan_binds_what_is_in_a_program_that_is_named_by_its_path() -> TestResult {
+    let folder = tempdir()?;
+    let tool = folder.path().join("tool");
+    let write = |text: &str| -> TestResult {
+        std::fs::write(&tool, format!("#!/bin/sh\n{text}\n"))?;
+        Ok(std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o755))?)
+    };
+    let options = PlanOptions { salt: Some(Salt::random()), ..PlanOptions::default() };
+    let plan_it = async |command: &[&str]| {
+        let config = json!({"command": command, "cwd": folder.path()});
+        let declarations = [declare("it", "exec", config)];
+        plan(&declarations, &builtin(), &options).await.map(|plan| (declarations, plan))
+    };
+    write(":")?;
+    let path = tool.to_str().ok_or("no text")?;
+
+    for (command, is_bound) in [(&[path][..], true), (&["./tool"], true), (&["sh", path], false)] {
+        write(":")?;
+        let (declarations, planned) = plan_it(command).await?;
+        assert_eq!(plan_it(command).await?.1, planned);
+        write(": another one")?;
+        let (_, other) = plan_it(command).await?;
+        let approval: Vec<Arc<dyn Approval>> = vec![Arc::new(AsPlanned::new(planned.clone()))];
+        let options = ApplyOptions { approval, ..ApplyOptions::default() };
+        let account = apply_with(&declarations, &builtin(), &options).await?;
+
+        assert_eq!(other != planned, is_bound, "{command:?}");
+        assert_eq!(account.changes(), usize::from(!is_bound), "{account}");
     }
     Ok(())
 }

@@ -94,7 +94,9 @@ async fn stop(
     (halting, promise): (&Halting, &Promise<'_>),
     prior: &mut Prior,
 ) -> Result<(), Outcome> {
-    let grounds = Grounds { config: opened.config(), after: after.as_deref() };
+    let programs = opened.programs().await;
+    let (config, after) = (opened.config(), after.as_deref());
+    let grounds = Grounds { config, after, programs: &programs };
     if let Some(change) = change
         && let Err(refused) = halting.approve(opened.name(), Wish::Change(change, grounds)).await
     {

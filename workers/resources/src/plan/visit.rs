@@ -154,8 +154,7 @@ async fn find(
         Ok(Found::Stale(amiss)) => amiss.after.clone(),
         _ => None,
     };
-    let grounds = Grounds { config: opened.config(), after: after.as_deref() };
-    let seal = setting.salt.as_ref().map(|salt| grounds.seal(salt));
+    let seal = seal(setting, (&opened, inputs), after.as_deref()).await;
     let judged = match found {
         Ok(found) => judge(declaration, inputs, &opened, found),
         Err(error) => cannot_look(inputs, setting, error).into(),
@@ -178,6 +177,18 @@ async fn find(
         Ok(()) => judged,
         Err(error) => Verdict::Failed { error }.into(),
     }
+}
+
+/// Returns what the resource is bound to, if the plan is sealed.
+async fn seal(
+    setting: &Setting,
+    (opened, inputs): (&Opened, &Inputs),
+    after: Option<&Value>,
+) -> Option<Seal> {
+    let salt = setting.salt.as_ref()?;
+    let programs = opened.programs().await;
+    let grounds = Grounds { config: opened.config(), after, programs: &programs };
+    Some(Seal { follows_changes: inputs.changing.is_some(), ..grounds.seal(salt) })
 }
 
 /// Judges a config whose expressions use states that are not known.
