@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::file::Do;
 use crate::file::config::{File, FileStateHalf, Presence};
 use crate::file::content::{Content, foreseen};
-use crate::file::diff;
+use crate::file::diff::Shown;
 use crate::file::error::EntryError;
 use crate::file::observe::{Observable, Observed, Wants, octal, require_empty};
 use crate::file::rights::{Rights, require_own};
@@ -24,13 +24,15 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
         content => content?,
     };
     let wants = Wants::new(content.as_ref().map(|content| &content.digest), context);
+    let shown = Shown::new(file, context);
     let folder = open_parent(file, context)?;
     let observed =
         folder.as_ref().map(|folder| Observed::look(folder, &file.path, wants, context.stop()));
     let (check, rights) = match (&folder, observed.transpose()?.flatten()) {
         (Some(folder), Some(observed)) => {
             let rights = Rights::of(file, folder, &observed.found)?;
-            (compare((file, folder), content.as_ref(), rights, observed)?, rights)
+            let content = (content.as_ref(), shown);
+            (compare((file, folder), content, rights, observed)?, rights)
         }
         _ => {
             if content.is_none()
@@ -41,7 +43,7 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
             }
             let rights = Rights::of_new(file)?;
             let after = state_of_new(file, content.as_ref(), rights, wants);
-            (create(file, content.as_ref(), rights).after(after).into(), rights)
+            (create(file, (content.as_ref(), shown), rights).after(after).into(), rights)
         }
     };
     if matches!(check, Check::Stale(_)) {
@@ -122,10 +124,10 @@ fn clean(
     Ok(stale.act(Do::Clean { path: path.clone() }))
 }
 
-fn create(file: &File, content: Option<&Content>, rights: Rights) -> Stale<File> {
+fn create(file: &File, (content, shown): (Option<&Content>, Shown), rights: Rights) -> Stale<File> {
     let mut stale = Stale::absent().differs("state", "absent", "exists");
     if let Some(content) = content {
-        stale = stale.difference(diff::created(&content.digest));
+        stale = stale.difference(shown.created(&content.digest, rights.mode));
     }
     stale = stale.differs("mode", Value::Null, octal(rights.mode));
     if let Some(user) = rights.user {
@@ -141,7 +143,7 @@ fn create(file: &File, content: Option<&Content>, rights: Rights) -> Stale<File>
 
 fn compare(
     (file, folder): (&File, &Folder),
-    content: Option<&Content>,
+    (content, shown): (Option<&Content>, Shown),
     rights: Rights,
     observed: Observed,
 ) -> Result<Check<File>, EntryError> {
@@ -162,7 +164,8 @@ fn compare(
             return Err(error.into());
         }
         if !is_same {
-            stale = stale.difference(diff::changed(&observed, &content.digest));
+            let difference = shown.changed(&observed, &content.digest, rights.mode);
+            stale = stale.difference(difference);
         }
         is_replaced = !is_same || rights.is_adopted;
     } else if rights.is_adopted {

@@ -1,9 +1,9 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_resources::{
-    AttributeError, Choice, Claim, Claimed, Field, FileRead, Half, Mode, PATH, Params, Type, Wrong,
-    shown,
+    AttributeError, Choice, Claim, Claimed, Context, Field, FileRead, Half, Mode, PATH, Params,
+    Type, Wrong, shown,
 };
 use crankcase_workers::EntryPath;
 use serde_json::Value;
@@ -39,6 +39,9 @@ pub struct File {
     /// whether it is to be there
     #[param(default = "exists")]
     pub state: Presence,
+    /// whether a change of the content is shown line by line; if not given, it is unless the file has, or
+    /// had, no r for others, or its source or template is outside the manifest's folder
+    pub diff: Option<bool>,
 }
 
 /// The state of the `file` kind.
@@ -130,6 +133,13 @@ impl File {
         self.state == Presence::Absent || self.content().is_some()
     }
 
+    /// Returns whether changes of the content are shown, if that does not depend on who may read the file.
+    pub(super) fn is_shown(&self, context: &Context) -> Option<bool> {
+        let source = self.content().and_then(|content| content.path(context));
+        let is_outside = source.is_some_and(|path| is_outside(&path, context.folder()));
+        self.diff.or(is_outside.then_some(false))
+    }
+
     /// Returns where the content comes from, if one is declared.
     pub(super) fn content(&self) -> Option<ContentFrom> {
         let Self { content, source, template, .. } = self;
@@ -137,6 +147,14 @@ impl File {
         let source = source.as_ref().map(|path| ContentFrom::Source(path.into()));
         let template = template.as_ref().map(|path| ContentFrom::Template(path.into()));
         text.or(source).or(template)
+    }
+}
+
+/// Returns whether a file is not in a folder, wherever symlinks lead. One that is not there is outside.
+pub(super) fn is_outside(path: &Path, folder: &Path) -> bool {
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(path), Ok(folder)) => !path.starts_with(folder),
+        _ => true,
     }
 }
 
@@ -162,6 +180,10 @@ impl FileHalf {
         if let Some(first) = given.first().filter(|_| is_folder) {
             let message = "a folder has none; take the / from the end of the path for a file";
             errors.push(AttributeError::new(first, message.to_owned()));
+        }
+        if is_folder && is_given(&self.diff) {
+            let message = "a folder has no content that could be shown".to_owned();
+            errors.push(AttributeError::new("diff", message));
         }
     }
 

@@ -1,25 +1,50 @@
-use crankcase_resources::{Difference, printable};
+use crankcase_resources::{Context, Difference, printable};
 use serde_json::Value;
 use similar::TextDiff;
 
+use crate::file::config::File;
 use crate::file::content::{Digest, in_bytes};
 use crate::file::observe::{Observable, Observed};
 
 /// How many lines each side may have to be compared line by line.
 const LINE_LIMIT: usize = 2_000;
 
-/// Returns the content that a new file gets.
-pub(super) fn created(new: &Digest) -> Difference {
-    difference(Value::Null, Some(""), new)
+/// Who may see a content.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shown {
+    /// What the manifest says.
+    declared: Option<bool>,
 }
 
-/// Returns the change of a content: line by line if both are short texts, else by digest alone, or
-/// by size where that says enough.
-pub(super) fn changed(old: &Observed, new: &Digest) -> Difference {
-    match &old.content {
-        Observable::Read(old) => difference(old.to_string().into(), text(old), new),
-        Observable::Unread => difference(in_bytes(old.found.size).into(), None, new),
-        Observable::Denied(_) => difference("cannot be read".into(), None, new),
+/// The bit of a mode that lets everybody read a file.
+const FOR_OTHERS: u32 = 0o004;
+
+impl Shown {
+    pub(super) fn new(file: &File, context: &Context) -> Self {
+        Self { declared: file.is_shown(context) }
+    }
+
+    fn in_all(self, modes: &[u32]) -> bool {
+        let is_for_others = modes.iter().all(|mode| mode & FOR_OTHERS != 0);
+        self.declared.unwrap_or(is_for_others)
+    }
+
+    /// Returns the content that a new file with a mode gets.
+    pub(super) fn created(self, new: &Digest, mode: u32) -> Difference {
+        difference(Value::Null, Some("").filter(|_| self.in_all(&[mode])), new)
+    }
+
+    /// Returns the change of a content in a file that has a mode afterwards: line by line if both are
+    /// short texts that everybody may read, else by digest alone, or by size where that says enough.
+    pub(super) fn changed(self, old: &Observed, new: &Digest, mode: u32) -> Difference {
+        let is_shown = self.in_all(&[old.found.mode, mode]);
+        match &old.content {
+            Observable::Read(old) => {
+                difference(old.to_string().into(), text(old).filter(|_| is_shown), new)
+            }
+            Observable::Unread => difference(in_bytes(old.found.size).into(), None, new),
+            Observable::Denied(_) => difference("cannot be read".into(), None, new),
+        }
     }
 }
 

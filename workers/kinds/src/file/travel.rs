@@ -3,6 +3,7 @@ use std::path::Path;
 use crankcase_resources::{Config, RenderedText, Surroundings, Value};
 use crankcase_workers::{FileError, read_file};
 
+use crate::file::config::is_outside;
 use crate::file::content::{TEMPLATE_LIMIT, without_byte_order_mark};
 use crate::file::error::EntryError;
 
@@ -21,6 +22,8 @@ pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(
     for (attribute, is_template) in [("source", false), ("template", true)] {
         let Some(Value::String(path)) = config.get(attribute) else { continue };
         let path = surroundings.folder.join(path);
+        let says_nothing = config.get("diff").is_none_or(Value::is_null);
+        let is_hidden = says_nothing && is_outside(&path, &surroundings.folder);
         let mut text = read_text(&path)?;
         if is_template {
             let rendered = surroundings.scope.render_text(&path, without_byte_order_mark(&text));
@@ -30,6 +33,9 @@ pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(
             }
         }
         config.remove(attribute);
+        if is_hidden {
+            config.insert("diff".to_owned(), false.into());
+        }
         config.insert("content".to_owned(), text.into());
     }
     Ok(())

@@ -1,5 +1,5 @@
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -235,5 +235,55 @@ async fn a_long_difference_is_cut() -> TestResult {
     let text = plan_builtin(&declarations).await?.to_string();
 
     assert!(text.len() < 32_000 && text.contains("... "), "{}", text.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_others_may_not_read_or_comes_from_elsewhere_has_no_diff() -> TestResult {
+    let (site, elsewhere) = (tempdir()?, tempdir()?);
+    let path = site.path().join("page");
+    fs::write(site.path().join("source"), "new\n")?;
+    fs::write(elsewhere.path().join("source"), "new\n")?;
+    symlink(elsewhere.path().join("source"), site.path().join("link"))?;
+    let outside = elsewhere.path().join("source");
+    let climbing = format!("../{}", outside.strip_prefix("/tmp").unwrap_or(&outside).display());
+    let cases = [
+        // What there is before, the config, and whether the change is shown.
+        (None, json!({"content": "new\n"}), true),
+        (None, json!({"content": "new\n", "mode": "0640"}), false),
+        (None, json!({"content": "new\n", "mode": "0640", "diff": true}), true),
+        (None, json!({"content": "new\n", "diff": false}), false),
+        (Some(0o644), json!({"content": "new\n"}), true),
+        (Some(0o600), json!({"content": "new\n"}), false),
+        (Some(0o600), json!({"content": "new\n", "mode": "0644"}), false),
+        (Some(0o644), json!({"content": "new\n", "mode": "0600"}), false),
+        (Some(0o600), json!({"content": "new\n", "diff": true}), true),
+        (Some(0o644), json!({"source": "source"}), true),
+        (Some(0o644), json!({"source": "./source", "diff": false}), false),
+        (Some(0o644), json!({"source": "link"}), false),
+        (Some(0o644), json!({"source": outside}), false),
+        (Some(0o644), json!({"source": climbing}), false),
+        (Some(0o644), json!({"source": outside, "diff": true}), true),
+        (Some(0o644), json!({"template": outside}), false),
+        (Some(0o644), json!({"template": "source"}), true),
+    ];
+
+    for (before, mut config, is_shown) in cases {
+        config["path"] = json!(path);
+        if let Some(mode) = before {
+            fs::write(&path, "old\n")?;
+            fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+        }
+        let declarations = [declare_in(site.path(), "it", "file", config.clone())];
+        let plan = plan_builtin(&declarations).await?.to_string();
+        let account = apply_builtin(&declarations).await?.to_string();
+
+        for said in [plan, account] {
+            assert!(said.contains("content: "), "{config}: {said}");
+            assert_eq!(said.contains("+new"), is_shown, "{config}: {said}");
+            assert_eq!(said.contains("-old"), is_shown && before.is_some(), "{config}: {said}");
+        }
+        fs::remove_file(&path)?;
+    }
     Ok(())
 }

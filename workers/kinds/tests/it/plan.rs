@@ -18,7 +18,7 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
     let folder = tempdir()?;
     let root = folder.path().display();
     std::fs::write(folder.path().join("page"), "one\ntwo\nthree\n")?;
-    std::fs::set_permissions(folder.path().join("page"), PermissionsExt::from_mode(0o600))?;
+    std::fs::set_permissions(folder.path().join("page"), PermissionsExt::from_mode(0o604))?;
     let page =
         json!({"path": format!("{root}/page"), "content": "one\n2\nthree\n", "mode": "0644"});
     let declarations = [
@@ -61,7 +61,7 @@ async fn a_plan_shows_what_would_change_and_changes_nothing() -> TestResult {
       -two
       +2
        three
-    mode: "0600" -> "0644"
+    mode: "0604" -> "0644"
     1. write path="ROOT/page"
 ~ touch (exec) would change
     ran: false -> true
