@@ -50,7 +50,7 @@ pub(crate) struct SiteArgs {
 impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self, global: &Global) -> SiteFiles {
-        self.files_of(self.kinds(global, Purpose::Look))
+        beside_state(self.files_of(self.kinds(global, Purpose::Look)), global)
     }
 
     /// Like `files`, but for an agent with these facts. The agent goes on while a type does not work.
@@ -59,7 +59,7 @@ impl SiteArgs {
         global: &Global,
         facts: Option<Arc<dyn SiteFacts>>,
     ) -> SiteFiles {
-        seeing(self.files_of(self.kinds(global, Purpose::Keep)), facts)
+        seeing(beside_state(self.files_of(self.kinds(global, Purpose::Keep)), global), facts)
     }
 
     fn kinds(&self, global: &Global, purpose: Purpose) -> Kinds {
@@ -171,6 +171,13 @@ impl SiteArgs {
         }
         loaded
     }
+}
+
+/// Keeps resources out of the state folder.
+fn beside_state(files: SiteFiles, global: &Global) -> SiteFiles {
+    let state = global.state_dir().ok();
+    let state = state.and_then(|state| std::path::absolute(state.path()).ok());
+    SiteFiles { state, ..files }
 }
 
 /// Sets the facts that the expressions of the files see, if any are given.

@@ -24,4 +24,4 @@ pub use kind::EntryKind;
 pub use owner::{group_id, group_name, user_id, user_name};
 pub use path::{EntryPath, NotAnEntry};
 pub use read::{open_file, read_file};
-pub use temporary::{Temporary, is_temporary, replace_file};
+pub use temporary::{Temporary, is_temporary, replace_file, temporary_name};

@@ -98,7 +98,8 @@ pub use file_watch::{
 };
 pub use files::{
     Entries, Entry, EntryKind, EntryPath, FileError, Folder, Found, NotAnEntry, Temporary,
-    group_id, group_name, is_temporary, open_file, read_file, replace_file, user_id, user_name,
+    group_id, group_name, is_temporary, open_file, read_file, replace_file, temporary_name,
+    user_id, user_name,
 };
 pub use flag::Flag;
 pub use fortress::{Fortress, FortressError, FortressState, Guard, Guest, Visit};

@@ -21,6 +21,7 @@ mod problem;
 mod rehearsal;
 mod resource;
 mod rules;
+mod same_file;
 mod scalar;
 mod secrets;
 mod sensitive;
@@ -87,6 +88,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) host: Arc<serde_json::Value>,
     pub(crate) facts: &'a SeenFacts,
     pub(crate) secrets: &'a Secrets,
+    /// The folder of the agent's own state, if that is known.
+    pub(crate) state: Option<&'a Path>,
 }
 
 impl Manifest {
@@ -113,7 +116,8 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
         let (facts, secrets) = (SeenFacts::default(), Secrets::default());
-        let outside = Surroundings { overrides, host, facts: &facts, secrets: &secrets };
+        let outside =
+            Surroundings { overrides, host, facts: &facts, secrets: &secrets, state: None };
         Self::load_judged(paths, outside, &mut &*kinds)
     }
 
@@ -134,7 +138,7 @@ impl Manifest {
         surroundings: Surroundings<'_>,
         kinds: &mut impl Judging,
     ) -> Result<Self, ManifestError> {
-        let Surroundings { overrides, host, facts, secrets } = surroundings;
+        let Surroundings { overrides, host, facts, secrets, state } = surroundings;
         let mut problems = Problems::default();
         let mut bounds = Bounds::new();
         let document = Document::read(paths, &mut bounds, &mut problems);
@@ -166,7 +170,7 @@ impl Manifest {
         let mut rehearsal = Rehearsal::new(bounds, judge, problems);
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
-        beside::check_kept(&declarations, &placed, &mut problems);
+        same_file::check_kept((&declarations, &placed), state, &mut problems);
         let connects = !overrides.no_automatic_edges;
         let order = in_order((&mut declarations, &placed), connects, &mut problems);
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);

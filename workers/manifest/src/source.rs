@@ -72,6 +72,8 @@ pub struct SiteFiles {
     /// What is hidden in all that is said of the site. The secrets of the manifests are added when they
     /// are loaded. Default none.
     pub secrets: Secrets,
+    /// The folder of the agent's own state, in which no resource may be. Default: not known.
+    pub state: Option<PathBuf>,
 }
 
 impl SiteFiles {
@@ -79,7 +81,7 @@ impl SiteFiles {
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
         let facts = Arc::new(NoFacts);
-        Self { paths, overrides, kinds, host: Host::of_machine(), facts, secrets }
+        Self { paths, overrides, kinds, host: Host::of_machine(), facts, secrets, state: None }
     }
 
     /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
@@ -117,7 +119,8 @@ impl SiteFiles {
     ) -> Result<(Site, Vec<PathBuf>), ManifestError> {
         let mut kinds = self.kinds.clone();
         let (overrides, secrets) = (&self.overrides, &self.secrets);
-        let outside = Surroundings { overrides, host: Arc::clone(&host), facts, secrets };
+        let (host_seen, state) = (Arc::clone(&host), self.state.as_deref());
+        let outside = Surroundings { overrides, host: host_seen, facts, secrets, state };
         let manifest = Manifest::load_judged(&self.paths, outside, &mut kinds)?;
         let files = manifest.secret_files().to_vec();
         Ok((manifest.into_site(kinds, &host), files))

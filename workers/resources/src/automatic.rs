@@ -1,6 +1,10 @@
 //! What follows from the claims of all resources: conflicts, and automatic edges.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crankcase_workers::{is_temporary, temporary_name};
 
 use crate::claim::{Claim, PATH, Role};
 use crate::declaration::{Automatic, Declaration, Dependency, OnChange};
@@ -16,6 +20,16 @@ pub struct Conflict {
     pub second: usize,
     /// What the second one keeps.
     pub claim: Claim,
+    /// Whether it is the name under which the first one writes a file before that gets its own name, and
+    /// where it removes what was left of one.
+    pub is_temporary: bool,
+}
+
+impl Conflict {
+    /// Says what the first one does with the thing.
+    pub fn how(&self) -> &'static str {
+        if self.is_temporary { "used for a temporary file" } else { "kept" }
+    }
 }
 
 /// Returns who keeps what another one keeps already, the first of each thing, and who keeps something
@@ -40,13 +54,40 @@ pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
             let first = first.map(|(first, _)| *first).or_else(|| above(claim, &removed));
             match first.filter(|first| *first != node) {
                 Some(first) => {
-                    conflicts.push(Conflict { first, second: node, claim: claim.clone() });
+                    let (claim, is_temporary) = (claim.clone(), false);
+                    conflicts.push(Conflict { first, second: node, claim, is_temporary });
                 }
                 None => others.push((node, claim)),
             }
         }
     }
+    conflicts.extend(temporary(declarations));
     conflicts
+}
+
+/// Returns who makes a path that is the name of a temporary file of another one.
+fn temporary(declarations: &[Declaration]) -> Vec<Conflict> {
+    let made = || {
+        let nodes = declarations.iter().enumerate();
+        let made = nodes.flat_map(|(node, it)| it.claims.iter().map(move |claim| (node, claim)));
+        made.filter(|(_, claim)| claim.space == PATH && claim.makes_it_be().is_some())
+    };
+    let is_temporary = |claim: &Claim| is_temporary(OsStr::new(&claim.name));
+    let named: Vec<_> = made().filter(|(_, claim)| is_temporary(claim)).collect();
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let kept = made().filter(|(_, claim)| matches!(claim.role, Role::Keeps { .. }));
+    let writers = kept.filter_map(|(node, claim)| {
+        let path = Path::new(&claim.name);
+        Some((path.with_file_name(temporary_name(path.file_name()?)), node))
+    });
+    let writers: HashMap<_, _> = writers.collect();
+    let against = named.into_iter().filter_map(|(second, claim)| {
+        let first = *writers.get(Path::new(&claim.name)).filter(|first| **first != second)?;
+        Some(Conflict { first, second, claim: claim.clone(), is_temporary: true })
+    });
+    against.collect()
 }
 
 /// Returns who removes a path above one that is to be there.

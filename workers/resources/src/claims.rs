@@ -92,7 +92,7 @@ impl Claims {
         let claims = claims.into_iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
         for claim in claims {
             if let Some(other) = kept.other(name, &claim) {
-                let message = already_kept(&claim, &other.name, &other.place);
+                let message = already_kept((&claim, "kept"), &other.name, &other.place);
                 kept.release(name);
                 return Err(message);
             }
@@ -114,7 +114,7 @@ fn thing(claim: &Claim) -> Thing {
     (claim.space.clone().into_owned(), claim.name.clone())
 }
 
-/// Says that a thing has its keeper.
-pub fn already_kept(claim: &Claim, other: &str, place: &Place) -> String {
-    format!("{claim} is kept by resource \"{other}\" already, at {place}")
+/// Says that a thing has its keeper, or in which other way another resource uses it.
+pub fn already_kept((claim, how): (&Claim, &str), other: &str, place: &Place) -> String {
+    format!("{claim} is {how} by resource \"{other}\" already, at {place}")
 }

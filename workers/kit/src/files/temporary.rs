@@ -70,7 +70,7 @@ impl<'a> Temporary<'a> {
     /// [`FileError::Busy`] while another process writes the same target, and when the system refuses.
     pub fn create(folder: &'a Folder, target: impl AsRef<OsStr>) -> Result<Self, FileError> {
         let target = target.as_ref();
-        match Self::create_as(usual_name(target), folder, target) {
+        match Self::create_as(temporary_name(target), folder, target) {
             // Whoever can write to the folder may have put something in the way, even what is ours.
             Err(_) if folder.is_shared() => Self::create_as(secret_name(), folder, target),
             usual => usual,
@@ -194,7 +194,7 @@ impl Folder {
         target: impl AsRef<OsStr>,
         owner: Option<u32>,
     ) -> Result<Option<OsString>, FileError> {
-        let name = usual_name(target.as_ref());
+        let name = temporary_name(target.as_ref());
         let Some(found) = self.look(&name)? else { return Ok(None) };
         let is_ours = || found.is_ours() || owner == Some(found.user);
         // A writer that meets this lock takes a secret name.
@@ -240,7 +240,8 @@ pub fn is_temporary(name: &OsStr) -> bool {
     name.as_bytes().ends_with(ENDING.as_bytes())
 }
 
-fn usual_name(target: &OsStr) -> OsString {
+/// Returns the usual temporary name of a file, under which it is written before it gets its own.
+pub fn temporary_name(target: &OsStr) -> OsString {
     let bytes = target.as_bytes();
     let mut name = OsString::from(".");
     if bytes.len() > REPEATED {

@@ -35,7 +35,8 @@ pub(crate) fn check_kept(
         let (claim, first) = (&conflict.claim, &resources[conflict.first]);
         let attribute = claim.space.as_ref();
         let place = first.template.source.place(first.template.offset_of(attribute, first.offset));
-        let message = already_kept(claim, &declarations[conflict.first].name, &place);
+        let kept = (claim, conflict.how());
+        let message = already_kept(kept, &declarations[conflict.first].name, &place);
         let hint = Hint::of(&claim.name).or("make one resource of the two");
         let second = &resources[conflict.second];
         let offset = second.template.offset_of(attribute, second.offset);

@@ -98,6 +98,108 @@ fn a_file_that_is_read_is_there_or_made_before() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Returns what is said of two files at these paths, with the folder of the site as `@`.
+fn said_of(site: &Site, first: &str, second: &str) -> Result<String, Box<dyn Error>> {
+    let text = format!(
+        "resources:\n  a: {{type: file, config: {first}}}\n  b: {{type: file, config: {second}}}\n"
+    );
+    let root = site.folder().display().to_string();
+    site.write("site.yaml", text.replace('@', &root))?;
+    Ok(load(site).map_or_else(|said| said.replace(&root, "@"), |_| "valid".to_owned()))
+}
+
+#[test]
+fn one_file_under_two_paths_is_refused_with_both_places() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    std::fs::create_dir(site.path("run"))?;
+    std::os::unix::fs::symlink("run", site.path("link"))?;
+    std::fs::write(site.path("run/x"), "x")?;
+    std::fs::hard_link(site.path("run/x"), site.path("hard"))?;
+    let kept = |path: &str| format!("{{path: '@/{path}', content: x}}");
+    let refused = [
+        (kept("run/x"), kept("link/x"), "run/x", "link/x"),
+        (kept("run/new"), kept("link/new"), "run/new", "link/new"),
+        (kept("hard"), kept("run/x"), "hard", "run/x"),
+        (kept("run/x"), "{path: '@/link/x', mode: '0600'}".to_owned(), "run/x", "link/x"),
+        (kept("run/x"), "{path: '@/link/x', state: absent}".to_owned(), "run/x", "link/x"),
+        (
+            "{path: '@/run/'}".to_owned(),
+            "{path: '@/link/', mode: '0700'}".to_owned(),
+            "run",
+            "link",
+        ),
+    ];
+
+    for (first, second, one, other) in refused {
+        let said = said_of(&site, &first, &second)?;
+        let expected = format!(
+            "site.yaml:3:28: path \"@/{other}\" is kept as \"@/{one}\" by resource \"a\" already, at \
+             @/site.yaml:2:28"
+        );
+        assert_eq!(places(&said), [expected]);
+    }
+    for (first, second) in [(kept("run/x"), kept("link/y")), (kept("run/x"), kept("x"))] {
+        assert_eq!(said_of(&site, &first, &second)?, "valid");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_a_file_is_written_under_is_no_path_of_another_resource() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    let long = "l".repeat(210);
+    let hashed = crankcase_workers::temporary_name(long.as_ref());
+    let cases = [
+        ("x".to_owned(), ".x.crankcase-tmp".to_owned()),
+        (long, hashed.into_string().map_err(|_| "no text")?),
+    ];
+
+    for (target, temporary) in cases {
+        let kept = |name: &str| format!("{{path: '@/{name}', content: x}}");
+        let said = said_of(&site, &kept(&target), &kept(&temporary))?;
+        let expected = format!(
+            "site.yaml:3:28: path \"@/{temporary}\" is used for a temporary file by resource \"a\" \
+             already, at @/site.yaml:2:28"
+        );
+        assert_eq!(places(&said), [expected]);
+        // It is nobody's temporary file.
+        assert_eq!(said_of(&site, &kept("other"), &kept(&temporary))?, "valid");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_is_kept_in_the_state_folder_of_the_agent() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    std::fs::create_dir(site.path("state"))?;
+    std::os::unix::fs::symlink("state", site.path("link"))?;
+    let said_of = |config: &str, kind: &str| -> Result<_, Box<dyn Error>> {
+        let root = site.folder().display().to_string();
+        let text = format!("resources:\n  a: {{type: {kind}, config: {config}}}\n");
+        site.write("site.yaml", text.replace('@', &root))?;
+        let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+        files.state = Some(site.path("state"));
+        let loaded = files.load();
+        Ok(loaded
+            .map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
+    };
+
+    for path in ["state/", "state/lock", "state/private/a/b", "link/lock", "link/"] {
+        let said = said_of(&format!("{{path: '@/{path}', state: absent}}"), "file")?;
+        let name = path.trim_end_matches('/');
+        let expected = format!(
+            "@/site.yaml:2:28: path \"@/{name}\" is in the agent's state folder \"@/state\""
+        );
+        assert_eq!(places(&said), [expected]);
+    }
+    let made = said_of("{command: ['true'], creates: '@/state/x'}", "exec")?;
+    assert!(made.contains("is in the agent's state folder"), "{made}");
+    for path in ["states", "other/state", ""] {
+        assert_eq!(said_of(&format!("{{path: '@/{path}/'}}"), "file")?, "valid");
+    }
+    Ok(())
+}
+
 #[test]
 fn one_resource_can_do_without_automatic_edges() -> Result<(), Box<dyn Error>> {
     let site = Site::new(

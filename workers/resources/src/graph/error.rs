@@ -135,8 +135,8 @@ pub enum NodeError {
         /// What is wrong with it.
         error: AttributeError,
     },
-    /// Two nodes keep the same thing.
-    #[error("{place}: node \"{name}\": {claim} is kept by node \"{other}\" already")]
+    /// Two nodes keep the same thing, or one keeps what the other uses for a temporary file.
+    #[error("{place}: node \"{name}\": {claim} is {how} by node \"{other}\" already")]
     Conflict {
         /// The node.
         name: String,
@@ -146,6 +146,8 @@ pub enum NodeError {
         other: String,
         /// What both keep.
         claim: Claim,
+        /// What the other one does with it.
+        how: &'static str,
     },
     /// A part of a node has the name of another node.
     #[error(transparent)]
@@ -170,8 +172,9 @@ pub enum NodeError {
 
 impl NodeError {
     pub(super) fn conflict(conflict: Conflict, names: impl Fn(usize) -> (String, Place)) -> Self {
-        let Conflict { first, second, claim } = conflict;
+        let how = conflict.how();
+        let Conflict { first, second, claim, .. } = conflict;
         let ((other, _), (name, place)) = (names(first), names(second));
-        Self::Conflict { name, place, other, claim }
+        Self::Conflict { name, place, other, claim, how }
     }
 }
