@@ -1,3 +1,4 @@
+use minijinja::value::{Serde, Value};
 use serde_json::Number;
 
 /// What a plain scalar means.
@@ -6,6 +7,8 @@ pub(crate) enum Scalar {
     Null,
     Bool(bool),
     Number(Number),
+    /// A number that is written in another way than it was given.
+    Changed(Number),
     String,
     /// It reads as a number and means another one, or none, elsewhere; the text says why.
     Refused(&'static str),
@@ -34,7 +37,10 @@ pub(crate) fn resolve(text: &str) -> Scalar {
             Scalar::Refused("is a number with a leading zero, which some read as octal")
         }
         [first, ..] if (first.is_ascii_digit() || *first == b'.') && is_number(unsigned) => {
-            number(text.strip_prefix('+').unwrap_or(text))
+            match number(text.strip_prefix('+').unwrap_or(text)) {
+                Scalar::Number(value) if is_changed(&value, text) => Scalar::Changed(value),
+                scalar => scalar,
+            }
         }
         _ => Scalar::String,
     }
@@ -63,6 +69,11 @@ fn is_number(unsigned: &str) -> bool {
         !digits.is_empty() && is_digits(digits)
     });
     has_exponent && is_digits(whole) && is_digits(fraction) && whole.len() + fraction.len() > 0
+}
+
+/// Returns whether a number has another text in JSON, or where an expression puts it into a text.
+fn is_changed(number: &Number, text: &str) -> bool {
+    number.to_string() != text || Value::from(Serde(number)).to_string() != text
 }
 
 fn number(text: &str) -> Scalar {

@@ -17,7 +17,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use failure::{Failure, MAX_DEPTH, not_a_key, scan_failure, too_deep};
-use plain::{duplicate, plain};
+use plain::{duplicate, number, plain};
 
 /// The types of YAML's core schema, by the names of their tags.
 const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "map"];
@@ -177,7 +177,10 @@ impl<'a> Builder<'a> {
         let is_string = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
         let data = if is_plain && !is_string {
             let before = problems.count();
-            let data = plain(self.source, text, &span, problems);
+            let is_tagged = |name: &str| tag.is_some_and(|tag| tag.is_yaml_core_schema_tag(name));
+            let is_number = is_tagged("float") || is_tagged("int");
+            let tagged = is_number.then(|| number(text)).flatten();
+            let data = tagged.unwrap_or_else(|| plain(self.source, text, &span, problems));
             if problems.count() == before {
                 self.check_tag(tag, core_type(&data), &span, problems);
             }

@@ -96,7 +96,7 @@ fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
 #[test]
 fn a_tag_of_the_type_that_a_value_has_changes_nothing() -> Result {
     let site = Site::new(
-        "resources: {r: {type: file, config: {a: !!int 5, b: !!bool true, c: !!float 1.5, d: !!null \
+        "resources: {r: {type: file, config: {a: !!int +5, b: !!bool true, c: !!float 1.50, d: !!null \
          ~, e: !!str 5, !!str f: !!seq [x]}}}\n",
     )?;
 
@@ -171,8 +171,8 @@ fn booleans_in_texts_are_written_as_yaml_writes_them() -> Result {
 #[test]
 fn yes_and_no_are_texts_and_quotes_keep_texts() -> Result {
     let site = Site::new(
-        "resources:\n  r: {type: file, config: {a: yes, b: NO, c: \"0755\", d: true, e: 1.10, f: \
-         0x1F, g: ~, h: 2026-01-01, i: 1e3, j: '', k: 0, l: -0.5, m: 1.2.3}}\n",
+        "resources:\n  r: {type: file, config: {a: yes, b: NO, c: \"0755\", d: true, e: 1.1, f: \
+         0x1F, g: ~, h: 2026-01-01, i: 1000.0, j: '', k: 0, l: -0.5, m: 1.2.3}}\n",
     )?;
     let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
     let expected = json!({"a": "yes", "b": "NO", "c": "0755", "d": true, "e": 1.1, "f": 31,

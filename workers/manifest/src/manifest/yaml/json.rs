@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::de::IgnoredAny;
 
 use super::failure::{Failure, MAX_DEPTH, too_deep};
-use super::plain::{duplicate, plain};
+use super::plain::{duplicate, number, plain};
 use crate::manifest::bounds::Bounds;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
             _ if !word.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
                 return Err(self.expected("a value"));
             }
-            _ => plain(self.source, word, &span, self.problems),
+            _ => number(word).unwrap_or_else(|| plain(self.source, word, &span, self.problems)),
         };
         let is_number = matches!(data, Data::Number(_));
         if is_number && serde_json::from_str::<f64>(word).is_err() || {

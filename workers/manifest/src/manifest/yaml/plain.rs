@@ -17,6 +17,13 @@ pub(super) fn plain(
         Scalar::Bool(value) => Data::Bool(value),
         Scalar::Number(value) => Data::Number(value),
         Scalar::String => Data::String(text.to_owned()),
+        Scalar::Changed(value) => {
+            let message = format!("{} is the number {value}, which changes its text", quoted(text));
+            let help = format!("write {value}, or quote it if it is a text: {}", quoted(text));
+            let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
+            problems.with_hint(source, span.start, message, hint);
+            Data::String(text.to_owned())
+        }
         Scalar::Refused(why) => {
             let message = format!("{} {why}", quoted(text));
             let help = format!("quote it if it is a text: {}", quoted(text));
@@ -24,6 +31,14 @@ pub(super) fn plain(
             problems.with_hint(source, span.start, message, hint);
             Data::String(text.to_owned())
         }
+    }
+}
+
+/// Returns the number that a scalar is where it can be nothing else, if it is one.
+pub(super) fn number(text: &str) -> Option<Data> {
+    match scalar::resolve(text) {
+        Scalar::Number(value) | Scalar::Changed(value) => Some(Data::Number(value)),
+        _ => None,
     }
 }
 
