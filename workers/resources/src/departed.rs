@@ -148,7 +148,8 @@ impl Departed {
                 (conflict.first.min(conflict.second), conflict.first.max(conflict.second));
             if second >= present {
                 is_left[second] = true;
-                if first < present {
+                // Where the site only keeps something below, the folder goes once it does not any more.
+                if first < present && conflict.second == second {
                     self.forgotten.extend(all[second].record.clone());
                 }
             }

@@ -321,6 +321,11 @@ async fn a_folder_that_another_resource_uses_stays() -> TestResult {
     machine.applied(vec![page]).await?;
 
     assert_eq!(read(&machine.path("www/sub/page")).as_deref(), Some("new"));
+    // It goes when it is used no more, and is empty.
+    assert_eq!(machine.records(), 1);
+    fs::remove_file(machine.path("www/sub/page"))?;
+    machine.applied(vec![]).await?;
+    assert_eq!((machine.path("www/sub").exists(), machine.records()), (false, 0));
     Ok(())
 }
 
