@@ -76,6 +76,30 @@ fn each_attribute_that_is_wrong_is_named_with_its_node() -> TestResult {
 }
 
 #[test]
+fn an_attribute_that_a_state_does_not_have_is_refused_with_the_nearest() -> TestResult {
+    let source = Graph::from(Node::new("answer", "exec").with("command", json!(["true"])));
+    let page = Graph::from(Node::new("page", "file").with("path", "/srv/page"));
+    let other = Graph::from(Node::new("other", "noop"));
+    let all = page.using("content", &source, "stdot")?.merge(&other.using("any", &source, "x")?)?;
+
+    let refused = all.site(&builtin(), &Surroundings::new(Path::new("/"))).expect_err("is wrong");
+
+    let said = refused.errors().iter().map(|error| match error {
+        NodeError::Attribute { name, error, .. } => format!("{name}.{error}"),
+        other => other.to_string(),
+    });
+    let expected = [
+        "other.any: the state of \"answer\" has no \"x\"",
+        "page.content: the state of \"answer\" has no \"stdot\"; did you mean \"stdout\"?",
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+    let noop = Graph::from(Node::new("noop", "noop").with("any", 1));
+    let page = Graph::from(Node::new("page", "file").with("path", "/srv/page"));
+    page.using("content", &noop, "any")?.site(&builtin(), &Surroundings::new(Path::new("/")))?;
+    Ok(())
+}
+
+#[test]
 fn two_nodes_that_keep_one_file_are_refused() -> TestResult {
     let path = Path::new("/srv/page");
     let gone = File { state: Presence::Absent, ..file(path)? };

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::automatic::{conflicts, connect};
 use crate::declaration::{Config, Declaration, Dependency, Wanted};
+use crate::error::AttributeError;
 use crate::graph::error::{GraphError, NodeError};
 use crate::graph::node::Node;
 use crate::graph::{Graph, order};
@@ -15,6 +16,7 @@ use crate::literal::Literal;
 use crate::naming::is_name;
 use crate::site::Site;
 use crate::surroundings::Surroundings;
+use crate::text::did_you_mean;
 
 impl Graph {
     /// Returns the graph as a site, which can be planned, applied and kept: every node is a resource.
@@ -31,6 +33,8 @@ impl Graph {
         let mut wanted = wanted(&nodes);
         let mut declared = BTreeMap::new();
         let mut states: HashMap<&str, Map<String, Value>> = HashMap::new();
+        let of_kind: HashMap<&str, &str> =
+            nodes.iter().map(|node| (node.declared.name.as_str(), node.kind())).collect();
         for index in order.nodes() {
             let node = nodes[*index];
             let (name, place) = (&node.declared.name, &node.place);
@@ -52,6 +56,7 @@ impl Graph {
             let known = KnownConfig { config: &config, unknown: &unknown };
             let all = kinds.declare(&mut declaration, &known);
             let wrong = node.declared.meta.errors().into_iter().chain(all.judged.errors);
+            let wrong = wrong.chain(node.wrong_uses(kinds, &of_kind));
             errors.extend(wrong.map(|error| {
                 let (name, place) = (name.clone(), place.clone());
                 NodeError::Attribute { name, place, error }
@@ -119,6 +124,22 @@ impl Node {
             tags: self.declared.tags.iter().cloned().collect(),
             ..declaration
         }
+    }
+
+    /// Returns what is wrong with the attributes that it takes from states: those that the states do not
+    /// have.
+    fn wrong_uses(&self, kinds: &Kinds, of_kind: &HashMap<&str, &str>) -> Vec<AttributeError> {
+        let uses = self.declared.uses.iter().filter_map(|(attribute, used)| {
+            let states = kinds.get(of_kind.get(used.node.as_str())?).ok()?.states();
+            if states.is_open || states.get(&used.attribute).is_some() {
+                return None;
+            }
+            let hint = did_you_mean(&used.attribute, states.names());
+            let message =
+                format!("the state of \"{}\" has no \"{}\"{hint}", used.node, used.attribute);
+            Some(AttributeError::new(attribute, message))
+        });
+        uses.collect()
     }
 
     /// Returns the config as far as it is known before anything is looked at, and what is not.
