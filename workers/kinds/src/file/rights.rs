@@ -6,6 +6,9 @@ use crate::file::error::EntryError;
 const NEW_FILE: u32 = 0o644;
 const NEW_FOLDER: u32 = 0o755;
 
+/// The bit of a folder's mode that gives its group to what is made in it.
+const SET_GROUP: u32 = 0o2000;
+
 /// What an entry gets beside its content.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rights {
@@ -18,10 +21,15 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Returns the rights of an entry that is made.
-    pub(super) fn of_new(file: &File) -> Result<Self, EntryError> {
+    /// Returns the rights of an entry that is made in a folder, if that is there already.
+    pub(super) fn of_new(file: &File, folder: Option<&Folder>) -> Result<Self, EntryError> {
         let (user, group) = declared(file)?;
-        let new = if file.path.is_folder { NEW_FOLDER } else { NEW_FILE };
+        let new = match folder.map(Folder::look_at_itself).transpose()? {
+            _ if !file.path.is_folder => NEW_FILE,
+            // As the kernel has it: what is made in there keeps the group.
+            Some(found) => NEW_FOLDER | (found.mode & SET_GROUP),
+            None => NEW_FOLDER,
+        };
         let mode = file.mode.map_or(new, |mode| mode.0);
         Ok(Self { mode, user, group, is_adopted: false })
     }

@@ -287,3 +287,25 @@ async fn what_others_may_not_read_or_comes_from_elsewhere_has_no_diff() -> TestR
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_new_folder_keeps_the_group_bit_of_its_parent_unless_a_mode_is_declared() -> TestResult {
+    let folder = tempdir()?;
+    fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o2755))?;
+    let path = |name: &str| folder.path().join(name);
+    let declarations = [
+        declare("open", "file", json!({"path": as_folder(&path("open"))})),
+        declare("given", "file", json!({"path": as_folder(&path("given")), "mode": "0755"})),
+        declare("page", "file", json!({"path": path("page"), "content": "x"})),
+    ];
+
+    let plan = plan_builtin(&declarations).await?;
+    let account = apply_builtin(&declarations).await?;
+
+    assert_eq!((account.changes(), account.failures()), (3, 0), "{account}");
+    let modes = [mode(&path("open"))?, mode(&path("given"))?, mode(&path("page"))?];
+    assert_eq!(modes, [0o2755, 0o755, 0o644]);
+    assert!(plan.to_string().contains("mode: absent -> \"2755\""), "{plan}");
+    assert_eq!(plan_builtin(&declarations).await?.changes(), 0);
+    Ok(())
+}
