@@ -88,7 +88,10 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
     let path = &file.path;
     let absent = FileStateHalf::new(path, Presence::Absent);
     let folder = match Folder::open(&path.parent) {
-        Err(FileError::MissingFolder { .. }) => return Ok(Check::valid(absent)),
+        // Nothing can be in a file either.
+        Err(FileError::MissingFolder { .. } | FileError::NotAFolder { .. }) => {
+            return Ok(Check::valid(absent));
+        }
         folder => folder?,
     };
     Wanted { rights: Rights::none(), content: None }.keep(context);

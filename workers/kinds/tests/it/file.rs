@@ -309,3 +309,16 @@ async fn a_new_folder_keeps_the_group_bit_of_its_parent_unless_a_mode_is_declare
     assert_eq!(plan_builtin(&declarations).await?.changes(), 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn what_would_be_in_a_file_is_absent() -> TestResult {
+    let folder = tempdir()?;
+    fs::write(folder.path().join("plain"), "x")?;
+    let inner = folder.path().join("plain/a/b");
+
+    for path in [inner.display().to_string(), as_folder(&inner)] {
+        let account = apply_file(json!({"path": path, "state": "absent"})).await?;
+        assert_eq!((account.changes(), account.failures()), (0, 0), "{account}");
+    }
+    Ok(())
+}
