@@ -63,5 +63,6 @@ fn text(digest: &Digest) -> Option<&str> {
 
 fn unified(old: &str, new: &str) -> String {
     let diff = TextDiff::from_lines(old, new).unified_diff().context_radius(3).to_string();
-    diff.lines().map(|line| printable(line) + "\n").collect()
+    // A line may differ by a return at its end alone.
+    diff.split_terminator('\n').map(|line| printable(line) + "\n").collect()
 }

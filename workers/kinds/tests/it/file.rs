@@ -322,3 +322,16 @@ async fn what_would_be_in_a_file_is_absent() -> TestResult {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_return_at_the_end_of_a_line_is_seen() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    fs::write(&path, "a\r\nb\n")?;
+    let config = json!({"path": path, "content": "a\nb\n"});
+
+    let plan = plan_builtin(&[declare("it", "file", config)]).await?;
+
+    assert!(plan.to_string().contains("-a\\r\n      +a\n"), "{plan}");
+    Ok(())
+}
