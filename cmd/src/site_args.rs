@@ -50,7 +50,7 @@ pub(crate) struct SiteArgs {
 impl SiteArgs {
     /// Returns what the site is loaded from.
     pub(crate) fn files(&self, global: &Global) -> SiteFiles {
-        beside_state(self.files_of(self.kinds(global, Purpose::Look)), global)
+        self.files_for(global, Purpose::Look)
     }
 
     /// Like `files`, but for an agent with these facts. The agent goes on while a type does not work.
@@ -59,7 +59,14 @@ impl SiteArgs {
         global: &Global,
         facts: Option<Arc<dyn SiteFacts>>,
     ) -> SiteFiles {
-        seeing(beside_state(self.files_of(self.kinds(global, Purpose::Keep)), global), facts)
+        seeing(self.files_for(global, Purpose::Keep), facts)
+    }
+
+    /// Returns what the site is loaded from. No resource may be in the state folder.
+    fn files_for(&self, global: &Global, purpose: Purpose) -> SiteFiles {
+        let state = global.state_dir().ok();
+        let state = state.and_then(|state| std::path::absolute(state.path()).ok());
+        SiteFiles { state, ..self.files_of(self.kinds(global, purpose)) }
     }
 
     fn kinds(&self, global: &Global, purpose: Purpose) -> Kinds {
@@ -155,7 +162,7 @@ impl SiteArgs {
 
     /// Loads the site to apply it.
     pub(crate) fn load_to_apply(&self, global: &Global) -> anyhow::Result<Site> {
-        let files = self.files_of(self.kinds(global, Purpose::Apply));
+        let files = self.files_for(global, Purpose::Apply);
         Self::loaded(&seeing(files, facts_store::seen(global)?))
     }
 
@@ -171,13 +178,6 @@ impl SiteArgs {
         }
         loaded
     }
-}
-
-/// Keeps resources out of the state folder.
-fn beside_state(files: SiteFiles, global: &Global) -> SiteFiles {
-    let state = global.state_dir().ok();
-    let state = state.and_then(|state| std::path::absolute(state.path()).ok());
-    SiteFiles { state, ..files }
 }
 
 /// Sets the facts that the expressions of the files see, if any are given.

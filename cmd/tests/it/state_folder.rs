@@ -52,3 +52,18 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn no_command_takes_a_resource_in_the_state_folder() -> TestResult {
+    let machine = Machine::new(
+        "resources: {lock: {type: file, config: {path: '@/state/lock', state: absent}}}\n",
+    )?;
+    for command in ["check", "plan", "apply", "run"] {
+        let ran = machine.run(&[command, "site.yaml"]).await?;
+
+        let expected = "path \"@/state/lock\" is in the agent's state folder \"@/state\"";
+        assert_eq!(ran.code, Some(65), "{command}: {ran:?}");
+        assert!(ran.stderr.contains(expected), "{command}: {ran:?}");
+    }
+    Ok(())
+}
