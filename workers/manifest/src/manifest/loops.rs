@@ -94,8 +94,9 @@ fn edges(
         rule.sets.iter().for_each(|pointer| sets(index, pointer));
     }
     for (index, declaration) in declarations.iter().enumerate() {
-        let facts = declaration.claims.iter().filter(|claim| claim.space == "fact");
-        facts.for_each(|claim| sets(changed + index, &claim.name));
+        let kept =
+            declaration.claims.iter().filter(|claim| claim.space == "fact" && claim.is_made());
+        kept.for_each(|claim| sets(changed + index, &claim.name));
     }
     for (index, rule) in rules.iter().enumerate() {
         let notified = rule.notifies.iter().filter_map(|name| by_name.get(name.as_str()));

@@ -591,6 +591,7 @@ fn ruled(rules: &str) -> Result<String, Box<dyn Error>> {
 resources:
   page: {{type: file, config: {{path: /srv/page, content: "n {{{{ vars.n }}}}"}}}}
   copy: {{type: fact, config: {{path: /copy/of, value: "{{{{ facts.from | default(0) }}}}"}}}}
+  read: {{type: fact, readonly: true, config: {{path: /read, value: "{{{{ facts.wanted | default(0) }}}}"}}}}
   user: {{type: file, dependencies: {{it: page}}, config: {{path: /srv/user, content: "{{{{ deps.it.state.path }}}}"}}}}
 rules:
 {rules}"#
@@ -647,6 +648,8 @@ fn rules_that_end_are_no_loop() -> Result<(), Box<dyn Error>> {
         format!("  a: {{on: {{fact: /a}}, do: [set: {{path: /n, {value}}}]}}\n"),
         format!("  a: {{on: {{state: user}}, do: [set: {{path: /x, {value}}}]}}\n"),
         format!("  a: {{on: {{event: failed}}, do: [set: {{path: /n, {value}}}]}}\n"),
+        // What is only read is never written.
+        format!("  a: {{on: {{fact: /read}}, do: [set: {{path: /wanted, {value}}}]}}\n"),
         "  a: {on: {event: changed, resource: page}, do: [notify: page]}\n".to_owned(),
     ] {
         assert_eq!(ruled(&rules)?, "fine", "{rules}");
