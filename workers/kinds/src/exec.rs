@@ -89,12 +89,13 @@ impl Resource for Exec {
     }
 
     fn programs(&self) -> Vec<PathBuf> {
-        match &self.command {
-            Command::Argv(argv) if argv.0[0].contains('/') => {
-                self.process(&self.command).programs()
-            }
-            _ => Vec::new(),
-        }
+        let is_named = |command: &&Command| match command {
+            Command::Argv(argv) => argv.0.first().is_some_and(|program| program.contains('/')),
+            Command::Line(_) => false,
+        };
+        let commands = [Some(&self.command), self.unless.as_ref(), self.onlyif.as_ref()];
+        let named = commands.into_iter().flatten().filter(is_named);
+        named.flat_map(|command| self.process(command).programs()).collect()
     }
 
     fn refresh(&self, done: &[Do], _: &Context) -> Option<Do> {

@@ -79,12 +79,12 @@ impl Approval for AsPlanned {
             (_, Some(Verdict::MayChange { .. })) => self.takes_unseen,
             (Wish::Change(change, grounds), Some(Verdict::Changes(shown))) => {
                 shown == change
-                    && seals(grounds).is_none_or(|(planned, now)| planned.holds(&now, false))
+                    && seals(grounds).is_none_or(|(planned, now)| planned.is_of_change(&now))
             }
             (Wish::Refresh(action, grounds), _) => {
                 let refresh = planned.and_then(|planned| planned.refresh.as_ref());
                 refresh.is_some_and(|refresh| refresh.action == *action)
-                    && seals(grounds).is_none_or(|(planned, now)| planned.holds(&now, true))
+                    && seals(grounds).is_none_or(|(planned, now)| planned.is_of_refresh(&now))
             }
             (Wish::Change(..), _) => false,
         };

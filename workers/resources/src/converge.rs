@@ -108,14 +108,9 @@ impl Convergence<'_> {
         if self.is_approved {
             return Ok(());
         }
-        let programs = self.programs().await;
+        let programs = self.halting.programs(self.opened).await;
         let grounds = Grounds { config: self.opened.config(), after, programs: &programs };
         self.halting.approve(self.opened.name(), Wish::Change(change, grounds)).await
-    }
-
-    /// Returns what is in the programs, if somebody is to approve them.
-    async fn programs(&self) -> Value {
-        if self.halting.is_approving() { self.opened.programs().await } else { Value::Null }
     }
 
     /// Looks again after a change; the resource must be valid now, and as it was foreseen.
@@ -148,7 +143,7 @@ impl Convergence<'_> {
         let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
             return Ok(None);
         };
-        let programs = self.programs().await;
+        let programs = self.halting.programs(self.opened).await;
         let grounds = Grounds { config: self.opened.config(), after: None, programs: &programs };
         let wish = Wish::Refresh(&action, grounds);
         if let Err(refused) = self.halting.approve(self.opened.name(), wish).await {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_engine::Stop;
+use serde_json::Value;
 
 use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, Unfinished};
@@ -55,14 +56,17 @@ impl Halting {
         Self { approval, ..self }
     }
 
-    /// Returns whether each change is approved before it is made.
-    pub(crate) fn is_approving(&self) -> bool {
-        !self.approval.is_empty()
+    /// Returns what is in the programs of a resource, for those who approve its change; null if nobody does.
+    pub(crate) async fn programs(&self, opened: &Opened) -> Value {
+        match self.approval.is_empty() {
+            true => Value::Null,
+            false => opened.programs().await,
+        }
     }
 
     /// Refuses what is not approved.
     pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
-        if let Some(outcome) = self.refuse().filter(|_| self.is_approving()) {
+        if let Some(outcome) = self.refuse().filter(|_| !self.approval.is_empty()) {
             return Err(outcome);
         }
         for approval in &self.approval {

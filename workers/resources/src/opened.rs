@@ -1,13 +1,12 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_workers::{ProcessConfig, Secrets};
+use crankcase_workers::{ProcessConfig, Secrets, open_file};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -242,10 +241,11 @@ impl Opened {
     }
 }
 
-/// Returns a file and what is in it; null if it cannot be read.
+/// Returns a path, and the digest of the file that is there; null if there is none that can be read. Nothing
+/// else is opened: a device may have no end.
 fn digest(path: &Path) -> Value {
     let read = || {
-        let (mut file, mut hasher) = (File::open(path)?, Sha256::new());
+        let ((mut file, _), mut hasher) = (open_file(path)?, Sha256::new());
         let mut buffer = vec![0; PIECE];
         loop {
             match file.read(&mut buffer)? {

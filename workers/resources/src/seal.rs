@@ -70,11 +70,15 @@ pub struct Seal {
 }
 
 impl Seal {
-    /// Returns whether what is about to be done is what was planned, for a refresh whatever its state is.
-    pub(crate) fn holds(&self, now: &Self, is_refresh: bool) -> bool {
-        self.config == now.config
-            && (is_refresh || self.after == now.after)
-            && (self.follows_changes || self.programs == now.programs)
+    /// Returns whether a change that is about to be made is the planned one.
+    pub(crate) fn is_of_change(&self, now: &Self) -> bool {
+        self.after == now.after && self.is_of_refresh(now)
+    }
+
+    /// Returns whether a refresh that is about to be done is the planned one. It leads to no state that a plan
+    /// foresees.
+    pub(crate) fn is_of_refresh(&self, now: &Self) -> bool {
+        self.config == now.config && (self.follows_changes || self.programs == now.programs)
     }
 }
 

@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
@@ -6,7 +7,7 @@ use crankcase_resources::{
     ApplyOptions, Approval, AsPlanned, Graph, Node, Plan, PlanOptions, Salt, Surroundings, Verdict,
     plan,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::{
@@ -360,26 +361,47 @@ async fn a_sealed_plan_binds_what_is_in_a_program_that_is_named_by_its_path() ->
         Ok(std::fs::set_permissions(&tool, PermissionsExt::from_mode(0o755))?)
     };
     let options = PlanOptions { salt: Some(Salt::random()), ..PlanOptions::default() };
-    let plan_it = async |command: &[&str]| {
-        let config = json!({"command": command, "cwd": folder.path()});
-        let declarations = [declare("it", "exec", config)];
+    let plan_it = async |config: &Value| {
+        let declarations = [declare("it", "exec", config.clone())];
         plan(&declarations, &builtin(), &options).await.map(|plan| (declarations, plan))
     };
-    write(":")?;
-    let path = tool.to_str().ok_or("no text")?;
+    let cases = [
+        (json!({"command": [tool]}), true),
+        (json!({"command": ["./tool"]}), true),
+        (json!({"command": ["true"], "onlyif": [tool]}), true),
+        (json!({"command": ["sh", tool]}), false),
+    ];
 
-    for (command, is_bound) in [(&[path][..], true), (&["./tool"], true), (&["sh", path], false)] {
+    for (mut config, is_bound) in cases {
+        config["cwd"] = json!(folder.path());
         write(":")?;
-        let (declarations, planned) = plan_it(command).await?;
-        assert_eq!(plan_it(command).await?.1, planned);
+        let (declarations, planned) = plan_it(&config).await?;
+        assert_eq!(plan_it(&config).await?.1, planned);
         write(": another one")?;
-        let (_, other) = plan_it(command).await?;
+        let (_, other) = plan_it(&config).await?;
         let approval: Vec<Arc<dyn Approval>> = vec![Arc::new(AsPlanned::new(planned.clone()))];
         let options = ApplyOptions { approval, ..ApplyOptions::default() };
         let account = apply_with(&declarations, &builtin(), &options).await?;
 
-        assert_eq!(other != planned, is_bound, "{command:?}");
+        assert_eq!(other != planned, is_bound, "{config}");
         assert_eq!(account.changes(), usize::from(!is_bound), "{account}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sealed_plan_reads_no_program_that_is_no_file() -> TestResult {
+    let folder = tempdir()?;
+    let fifo = folder.path().join("fifo");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::XUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0)?;
+    let options = PlanOptions { salt: Some(Salt::random()), ..PlanOptions::default() };
+
+    for program in [&*fifo, Path::new("/dev/zero"), folder.path()] {
+        // It need not run.
+        let declarations = [declare("it", "exec", json!({"command": [program], "creates": "/"}))];
+        let planned = plan(&declarations, &builtin(), &options).await?;
+        assert_eq!(planned.changes(), 0, "{planned}");
     }
     Ok(())
 }

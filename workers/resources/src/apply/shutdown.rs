@@ -94,7 +94,7 @@ async fn stop(
     (halting, promise): (&Halting, &Promise<'_>),
     prior: &mut Prior,
 ) -> Result<(), Outcome> {
-    let programs = opened.programs().await;
+    let programs = halting.programs(opened).await;
     let (config, after) = (opened.config(), after.as_deref());
     let grounds = Grounds { config, after, programs: &programs };
     if let Some(change) = change
