@@ -59,6 +59,10 @@ fn what_a_state_cannot_give_is_an_error_with_its_place_however_it_is_used() -> R
         "{{ dir.state }}",
         "{% for key, value in dir.state | items %}{{ value }}{% endfor %}",
         "{% set it = dir.state %}{{ it.stderr | length }}",
+        "{{ [dir.state, dir.state] | sort | length }}",
+        "{{ [[dir.state, dir.state]] | map('max') | list }}",
+        "{{ [dir.state] < [dir.state] }}",
+        "{{ 'x' in ([dir.state] | map(attribute='stderr')) }}",
     ];
     let inputs = Inputs::new([("dir".to_owned(), state(seen.clone()))].into_iter().collect());
     let of = |text: &str| -> Result<_> {
@@ -75,7 +79,14 @@ fn what_a_state_cannot_give_is_an_error_with_its_place_however_it_is_used() -> R
             "{text}: {error}"
         );
     }
-    assert_eq!(known(of("{{ dir.state.stdout }}")?)?.0["x"], "whole");
+    // What can be used can be used in every way.
+    for text in [
+        "{{ dir.state.stdout }}",
+        "{{ [dir.state] | map(attribute='stdout') | first }}",
+        "{% for key, value in dir.state | items if key == 'stdout' %}{{ value }}{% endfor %}",
+    ] {
+        assert_eq!(known(of(text)?)?.0["x"], "whole", "{text}");
+    }
     Ok(())
 }
 

@@ -40,8 +40,7 @@ const OURS: &[&str] = &[
     "the expression is too large",
     "not a finite number",
     // minijinja keeps an error as a value until it is used.
-    "the result is invalid value",
-    "in what is no list",
+    "the result is no value",
 ];
 
 /// Why minijinja refuses what we evaluate: parts of its messages.

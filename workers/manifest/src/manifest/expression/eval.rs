@@ -12,6 +12,7 @@ use crate::manifest::expression::filters;
 use crate::manifest::expression::operators;
 use crate::manifest::expression::parsed::{Failure, Parsed};
 use crate::manifest::expression::uses::{offset, start};
+use crate::manifest::expression::value::no_value;
 use crate::manifest::sensitive::Sensitive;
 
 /// How deep an expression, and statements in statements, may nest.
@@ -209,11 +210,14 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
         pairs.try_for_each(|(target, item)| self.assign(target, item, is_secret))
     }
 
-    /// Evaluates an expression. An undefined value is an error.
+    /// Evaluates an expression. An undefined value is an error, and so is one that stands for an error.
     fn expr(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
         let value = self.maybe(expr)?;
         if value.is_undefined() {
             return Err(self.undefined(expr));
+        }
+        if value.kind() == ValueKind::Invalid {
+            return Err(failed(start(expr), no_value(&value)));
         }
         Ok(value)
     }

@@ -4,9 +4,10 @@ mod cost;
 use std::sync::LazyLock;
 
 use minijinja::value::Value;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, Error, UndefinedBehavior};
 
 use crate::manifest::expression::budget::Budget;
+use crate::manifest::expression::value::require_values;
 
 /// The filters that expressions may use.
 ///
@@ -90,6 +91,9 @@ pub(crate) const TESTS: &[&str] = &[
 /// The functions that expressions may use.
 pub(crate) const FUNCTIONS: &[&str] = &["range"];
 
+/// Filters that order values. minijinja panics on two values that stand for errors.
+const ORDERING: &[&str] = &["dictsort", "groupby", "max", "min", "sort"];
+
 /// How many items `range` counts at most.
 const MAX_RANGE: usize = 100_000;
 
@@ -107,6 +111,10 @@ pub(super) fn filter(name: &str, args: &[Value], budget: &mut Budget) -> Result<
     }
     let args = arguments::in_order(name, args)?;
     let walked = cost::walk(&args, budget)?;
+    let mapped = args.get(1).and_then(Value::as_str).filter(|_| name == "map");
+    if ORDERING.contains(&mapped.unwrap_or(name)) {
+        args.iter().try_for_each(require_values)?;
+    }
     let args = arguments::with_texts(name, &args)?;
     cost::take(name, &args, walked, budget)?;
     let result = ENVIRONMENT.empty_state().apply_filter(name, &args);
@@ -149,7 +157,9 @@ pub(super) fn function(name: &str, args: &[Value], budget: &mut Budget) -> Resul
 }
 
 /// Says an error of minijinja. The alternate form would print the values of variables.
-fn said(err: &minijinja::Error, what: &str, name: &str) -> String {
-    let detail = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
-    format!("{what} \"{name}\": {detail}")
+fn said(err: &Error, what: &str, name: &str) -> String {
+    let detail = |err: &Error| err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
+    let cause = std::error::Error::source(err).and_then(|cause| cause.downcast_ref::<Error>());
+    let cause = cause.map_or_else(String::new, |cause| format!(": {}", detail(cause)));
+    format!("{what} \"{name}\": {}{cause}", detail(err))
 }

@@ -5,6 +5,7 @@ use minijinja::machinery::ast::{BinOpKind, CompareOpKind};
 use minijinja::value::{Value, ValueKind};
 
 use crate::manifest::expression::budget::Budget;
+use crate::manifest::expression::value::{no_value, require_values};
 
 /// A number of an expression.
 enum Number {
@@ -100,6 +101,7 @@ pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, String> {
             let help = "\"| join(..)\" and \"| tojson\" make one";
             Err(format!("a list cannot be put into a text; {help}"))
         }
+        ValueKind::Invalid => Err(no_value(value)),
         other => Err(format!("{other} is no plain value, and cannot be put into a text")),
     }
 }
@@ -120,7 +122,7 @@ fn contains(container: &Value, item: &Value) -> Result<bool, String> {
         ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
             for other in container.try_iter().map_err(|err| err.to_string())? {
                 if other.kind() == ValueKind::Invalid {
-                    return Err("cannot look for something in what is no list".to_owned());
+                    return Err(no_value(&other));
                 }
                 if other == *item {
                     return Ok(true);
@@ -133,8 +135,10 @@ fn contains(container: &Value, item: &Value) -> Result<bool, String> {
 }
 
 fn ordered(left: &Value, right: &Value) -> Result<Ordering, String> {
-    // minijinja panics on two values that stand for errors.
-    if left.kind() == right.kind() && left.kind() != ValueKind::Invalid {
+    if left.kind() == right.kind() {
+        // minijinja panics on two values that stand for errors.
+        require_values(left)?;
+        require_values(right)?;
         return Ok(left.cmp(right));
     }
     Err(format!("cannot order a {} and a {}", left.kind(), right.kind()))

@@ -20,13 +20,40 @@ pub(crate) fn from_state(state: &serde_json::Value) -> Value {
         return from_json(state);
     };
     let known = attributes.iter().map(|(name, value)| (name.as_str(), from_json(value)));
-    let unusable = unusable.iter().filter(|(name, _)| !attributes.contains_key(*name));
-    let unusable = unusable.map(|(name, why)| {
-        let error =
-            Error::new(ErrorKind::InvalidOperation, format!("{name} cannot be used: {why}"));
-        (name.as_str(), Value::from(error))
-    });
+    let reasons = unusable.iter().filter_map(|(name, why)| Some((name, why.as_str()?)));
+    let unusable =
+        reasons.filter(|(name, _)| !attributes.contains_key(*name)).map(|(name, why)| {
+            let error =
+                Error::new(ErrorKind::InvalidOperation, format!("{name} cannot be used: {why}"));
+            (name.as_str(), Value::from(error))
+        });
     known.chain(unusable).collect::<BTreeMap<_, _>>().into()
+}
+
+/// Says which error a value stands for.
+pub(super) fn no_value(value: &Value) -> String {
+    // minijinja gives the error in no other way.
+    let text = value.to_string();
+    let error = text.strip_prefix("<invalid value: ").and_then(|text| text.strip_suffix('>'));
+    let error = error.unwrap_or(&text);
+    let kind = format!("{}: ", ErrorKind::InvalidOperation);
+    format!("the result is no value: {}", error.strip_prefix(&kind).unwrap_or(error))
+}
+
+/// Refuses a value that stands for an error, or holds one: such values have no order. It was walked through
+/// before, so it is no deeper than values may be.
+pub(super) fn require_values(value: &Value) -> Result<(), String> {
+    match value.kind() {
+        ValueKind::Invalid => Err(no_value(value)),
+        ValueKind::Seq | ValueKind::Iterable => {
+            value.try_iter().into_iter().flatten().try_for_each(|item| require_values(&item))
+        }
+        ValueKind::Map => value.try_iter().into_iter().flatten().try_for_each(|key| {
+            let inner = value.get_item(&key);
+            inner.map_or(Ok(()), |inner| require_values(&inner))
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Takes the result of an expression. Undefined is refused, at every depth.
@@ -74,6 +101,7 @@ fn convert(value: &Value, depth: usize, budget: &mut Budget) -> Result<serde_jso
             Ok(map.into())
         }
         ValueKind::Undefined => Err("the result holds an undefined value".to_owned()),
+        ValueKind::Invalid => Err(no_value(value)),
         other => Err(format!("the result is {other}, which is no plain value")),
     }
 }

@@ -9,6 +9,7 @@ use minijinja::value::{Value, ValueKind};
 use crate::manifest::expression::Failure;
 use crate::manifest::expression::eval::{Eval, Stop, failed};
 use crate::manifest::expression::uses::{offset, path, start};
+use crate::manifest::expression::value::no_value;
 
 impl<'a> Eval<'_, '_, 'a> {
     pub(super) fn slice(&mut self, slice: &'a Slice<'a>) -> Result<Value, Stop> {
@@ -209,7 +210,7 @@ impl<'a> Eval<'_, '_, 'a> {
 fn unusable(of: &Expr<'_>, (value, key): (&Value, &Value), item: &Value) -> Stop {
     let why = value.get_attr(UNUSABLE).and_then(|unusable| unusable.get_item(key));
     let Some(why) = why.ok().filter(|why| why.as_str().is_some()) else {
-        return failed(offset(of), format!("the result is {item}"));
+        return failed(offset(of), no_value(item));
     };
     let what = path(of).map_or_else(|| "the value".to_owned(), |path| path.join("."));
     failed(start(of), format!("{what}.{key} cannot be used: {why}"))
