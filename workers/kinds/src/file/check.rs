@@ -41,7 +41,7 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
             {
                 return Err(EntryError::MadeBefore { path: file.path.full() });
             }
-            let rights = Rights::of_new(file, folder.as_ref())?;
+            let rights = Rights::of_new(file)?;
             let after = state_of_new(file, content.as_ref(), rights, wants);
             (create(file, (content.as_ref(), shown), rights).after(after).into(), rights)
         }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use crankcase_workers::{Folder, Found, group_id, user_id, user_name};
 
 use crate::file::config::{File, Principal};
@@ -21,16 +23,14 @@ pub(super) struct Rights {
 }
 
 impl Rights {
-    /// Returns the rights of an entry that is made in a folder, if that is there already.
-    pub(super) fn of_new(file: &File, folder: Option<&Folder>) -> Result<Self, EntryError> {
+    /// Returns the rights of an entry that is made.
+    pub(super) fn of_new(file: &File) -> Result<Self, EntryError> {
         let (user, group) = declared(file)?;
-        let new = match folder.map(Folder::look_at_itself).transpose()? {
-            _ if !file.path.is_folder => NEW_FILE,
-            // As the kernel has it: what is made in there keeps the group.
-            Some(found) => NEW_FOLDER | (found.mode & SET_GROUP),
-            None => NEW_FOLDER,
+        let mode = match file.mode {
+            Some(mode) => mode.0,
+            None if file.path.is_folder => NEW_FOLDER | inherited(&file.path.parent),
+            None => NEW_FILE,
         };
-        let mode = file.mode.map_or(new, |mode| mode.0);
         Ok(Self { mode, user, group, is_adopted: false })
     }
 
@@ -64,6 +64,14 @@ impl Rights {
     pub(super) fn none() -> Self {
         Self { mode: 0, user: None, group: None, is_adopted: false }
     }
+}
+
+/// Returns the bit that a new folder gets from the folder that it is in, as the kernel has it. If that is still
+/// to be made, it gets the bit in turn from the nearest folder that is there.
+fn inherited(parent: &Path) -> u32 {
+    let above = parent.ancestors().find_map(|folder| Folder::open(folder).ok());
+    let found = above.and_then(|folder| folder.look_at_itself().ok());
+    found.map_or(0, |found| found.mode & SET_GROUP)
 }
 
 /// Returns whether a file was made by somebody else where others can write, so that its maker may

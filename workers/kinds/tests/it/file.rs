@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::support::{
-    TestResult, apply_builtin, apply_with, declare, declare_in, failure, names, plan_builtin,
+    TestResult, apply_builtin, apply_with, declare, declare_in, failure, names, plan_builtin, uses,
 };
 
 async fn apply_file(config: Value) -> Result<Account, Box<dyn std::error::Error>> {
@@ -295,6 +295,7 @@ async fn a_new_folder_keeps_the_group_bit_of_its_parent_unless_a_mode_is_declare
     let path = |name: &str| folder.path().join(name);
     let declarations = [
         declare("open", "file", json!({"path": as_folder(&path("open"))})),
+        uses(declare("inner", "file", json!({"path": as_folder(&path("open/inner"))})), &["open"]),
         declare("given", "file", json!({"path": as_folder(&path("given")), "mode": "0755"})),
         declare("page", "file", json!({"path": path("page"), "content": "x"})),
     ];
@@ -302,10 +303,10 @@ async fn a_new_folder_keeps_the_group_bit_of_its_parent_unless_a_mode_is_declare
     let plan = plan_builtin(&declarations).await?;
     let account = apply_builtin(&declarations).await?;
 
-    assert_eq!((account.changes(), account.failures()), (3, 0), "{account}");
-    let modes = [mode(&path("open"))?, mode(&path("given"))?, mode(&path("page"))?];
-    assert_eq!(modes, [0o2755, 0o755, 0o644]);
-    assert!(plan.to_string().contains("mode: absent -> \"2755\""), "{plan}");
+    assert_eq!((account.changes(), account.failures()), (4, 0), "{account}");
+    let modes = ["open", "open/inner", "given", "page"].map(|name| mode(&path(name)).ok());
+    assert_eq!(modes, [0o2755, 0o2755, 0o755, 0o644].map(Some));
+    assert_eq!(plan.to_string().matches("mode: absent -> \"2755\"").count(), 2, "{plan}");
     assert_eq!(plan_builtin(&declarations).await?.changes(), 0);
     Ok(())
 }
