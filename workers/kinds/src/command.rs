@@ -164,7 +164,8 @@ pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> C
     claimed.is_open = unknown.contains(&true) || commands.iter().any(Half::is_unknown);
     let given = cwd.as_given().and_then(Option::as_ref).map(AbsPath::as_ref);
     let folder = if cwd.is_unknown() { None } else { Some(given.unwrap_or(Path::new("/"))) };
-    let mut paths = Vec::new();
+    // First, as it says best why the command comes after those that make it.
+    let mut paths: Vec<_> = given.map(Path::to_owned).into_iter().collect();
     for words in commands.iter().filter_map(Half::as_given).filter(|words| !words.is_empty()) {
         paths.extend(named(words, folder, given.is_some()));
         if let (Some(folder), Half::Given(env)) = (folder, env) {
@@ -173,7 +174,6 @@ pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> C
             paths.extend(process.folder(folder.to_owned()).programs());
         }
     }
-    paths.extend(given.map(Path::to_owned));
     let paths = paths.iter().filter_map(|path| Some((PATH, path_name(path)?)));
     let accounts = [("user", user), ("group", group)]
         .into_iter()
@@ -184,15 +184,11 @@ pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> C
     claimed
 }
 
-/// Returns the paths that words name. A word with spaces may also be a line for a shell: what a shell
-/// parts in it are words too. A word without a slash names a file only if a folder to run in is given.
+/// Returns the paths that words name, as a whole or in part: a word may be a line for a shell, or an option with
+/// a path behind a `=`. A word without a slash names a file only if a folder to run in is given.
 fn named(words: &[String], folder: Option<&Path>, is_given: bool) -> impl Iterator<Item = PathBuf> {
     let words = words.iter().map(String::as_str);
-    let words = words.flat_map(|word| match word.contains(char::is_whitespace) {
-        true if word.starts_with('/') => [word].into_iter().chain(word.split(IS_BETWEEN)),
-        true => [""].into_iter().chain(word.split(IS_BETWEEN)),
-        false => [word].into_iter().chain("".split(IS_BETWEEN)),
-    });
+    let words = words.flat_map(|word| [word].into_iter().chain(word.split(is_between)));
     let named = words.filter(move |word| {
         !word.is_empty() && !word.starts_with('-') && (is_given || word.contains('/'))
     });
@@ -202,9 +198,10 @@ fn named(words: &[String], folder: Option<&Path>, is_given: bool) -> impl Iterat
     })
 }
 
-/// Whether a character stands between the words of a line for a shell.
-const IS_BETWEEN: fn(char) -> bool =
-    |character| character.is_whitespace() || "'\"`;&|<>()".contains(character);
+/// Returns whether a character stands between the words of a line for a shell, or before the value of an option.
+fn is_between(character: char) -> bool {
+    character.is_whitespace() || "'\"`;&|<>()=".contains(character)
+}
 
 /// Variables by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -68,6 +68,9 @@ fn whatever_a_resource_reads_is_an_edge_to_the_one_that_makes_it() -> TestResult
         (process(json!(["/srv/z"])), kept("/srv/z")),
         (process(json!(["serve", "/srv/z/conf"])), made("/srv/z")),
         (process(json!(["serve a line of /srv/z"])), made("/srv/z")),
+        (process(json!(["serve", "--config=/srv/z"])), kept("/srv/z")),
+        (guarded(json!(["cmp", "if=z", "x"])), kept("/srv/in/z")),
+        (only("CONFIG=/srv/z check"), kept("/srv/z")),
     ];
 
     for ((reader, config), (maker, made)) in cases {
