@@ -99,10 +99,12 @@ impl ExecStateHalf {
         let mut unusable = BTreeMap::new();
         let [stdout, stderr] = outputs.map(|(name, text, left_out, is_text)| {
             let most = max_output.0;
-            let why = match left_out == 0 && text.len() <= most {
-                true if is_text => return Half::Given(text.clone()),
-                true => "it is not UTF-8".to_owned(),
-                false => format!("it has more than the {most} bytes of max_output"),
+            let why = if left_out > 0 || (is_text && text.len() > most) {
+                format!("it has more than the {most} bytes of max_output")
+            } else if is_text {
+                return Half::Given(text.clone());
+            } else {
+                "it is not UTF-8".to_owned()
             };
             unusable.insert(name.to_owned(), why);
             Half::Unknown

@@ -130,6 +130,12 @@ async fn an_output_that_was_cut_or_is_no_text_is_in_no_config() -> TestResult {
         (with(shell("printf 12345"), "max_output", 5), "stdout", None),
         (with(shell(large), "max_output", 200_000), "stdout", None),
         (shell(r"printf 'a\377'"), "stdout", Some("it is not UTF-8".to_owned())),
+        // As text it would have more bytes than it has.
+        (
+            with(shell(r"printf 'a\377'"), "max_output", 2),
+            "stdout",
+            Some("it is not UTF-8".to_owned()),
+        ),
         (shell(r"printf 'a\377' >&2"), "stdout", None),
     ];
 
