@@ -14,6 +14,9 @@ use serde_json::Value;
 /// The longest grace of a command. Under `run` a resource has a little more than that to end.
 const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 
+/// How many files the words of a command may name: a line for a shell may be a long script.
+const MOST_NAMED: usize = 10_000;
+
 /// How a command runs: its folder, environment, user, group, umask and limits.
 #[derive(Debug, Clone, PartialEq, Params)]
 pub struct Setting {
@@ -167,7 +170,7 @@ pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> C
     // First, as it says best why the command comes after those that make it.
     let mut paths: Vec<_> = given.map(Path::to_owned).into_iter().collect();
     for words in commands.iter().filter_map(Half::as_given).filter(|words| !words.is_empty()) {
-        paths.extend(named(words, folder, given.is_some()));
+        paths.extend(named(words, folder, given.is_some()).take(MOST_NAMED));
         if let (Some(folder), Half::Given(env)) = (folder, env) {
             let mut process = ProcessConfig::new("", words.iter().map(Into::into).collect());
             process.environment = env.variables().collect();

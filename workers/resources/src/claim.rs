@@ -8,11 +8,29 @@ use serde::{Deserialize, Serialize};
 /// resource that needs one comes after whoever makes it, or the nearest folder above it.
 pub const PATH: &str = "path";
 
+/// The longest path that the system takes, in bytes.
+const PATH_LIMIT: usize = 4095;
+
 /// Returns the name that a path has in the space [`PATH`]: without `.`, `..` and needless slashes. None
-/// of the root folder, which is always there, of a relative path, and of a path that is not UTF-8.
+/// of the root folder, which is always there, of a relative path, of one that is longer than the 4,095 bytes
+/// that a path may have, and of one that is not UTF-8.
 ///
 /// Nothing is looked at: where a folder is a symlink, `..` behind it leads elsewhere.
+///
+/// # Examples
+///
+/// ```
+/// use std::path::Path;
+///
+/// use crankcase_resources::path_name;
+///
+/// assert_eq!(path_name(Path::new("/srv//www/./a/../b/")).as_deref(), Some("/srv/www/b"));
+/// assert_eq!(path_name(Path::new("/srv/../..")), None);
+/// ```
 pub fn path_name(path: &Path) -> Option<String> {
+    if path.as_os_str().len() > PATH_LIMIT {
+        return None;
+    }
     let mut name = PathBuf::new();
     for part in path.components() {
         match part {

@@ -86,6 +86,8 @@ fn what_a_resource_does_not_read_is_no_edge() -> TestResult {
         (json!({"command": ["echo", "-/srv/z", "z"]}), kept("/srv/z")),
         (json!({"command": ["cat", "/srv/zz"]}), kept("/srv/z")),
         (json!({"command": ["tool"], "env": {"PATH": "/opt/bin"}}), kept("/srv/tool")),
+        // Nothing that is so long can be a path.
+        (json!({"command": ["echo", format!("/srv/z{}", "/a".repeat(500_000))]}), kept("/srv/z")),
     ];
 
     for (config, made) in cases {
