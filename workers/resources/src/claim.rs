@@ -149,13 +149,18 @@ impl Claim {
 
     /// Returns whether two resources cannot both have their claim.
     pub(crate) fn is_against(&self, other: &Self) -> bool {
-        let (Role::Keeps { part: one, .. }, Role::Keeps { part: two, .. }) =
-            (&self.role, &other.role)
-        else {
-            return false;
-        };
-        (&self.space, &self.name) == (&other.space, &other.name)
-            && (one.is_none() || two.is_none() || one == two)
+        (&self.space, &self.name) == (&other.space, &other.name) && self.overlaps(other)
+    }
+
+    /// Returns whether two resources cannot both keep what their claims say if that is of one thing, whatever
+    /// its name: one keeps the whole, or both keep the same part.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        match (&self.role, &other.role) {
+            (Role::Keeps { part: one, .. }, Role::Keeps { part: two, .. }) => {
+                one.is_none() || two.is_none() || one == two
+            }
+            _ => false,
+        }
     }
 
     /// Returns whether a resource with it makes the thing be there.

@@ -1,12 +1,10 @@
-//! What is wrong with the files that resources keep and read, as far as a look can tell.
+//! What is wrong with the files that resources read, as far as a look can tell.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{
-    Claimed, Declaration, FileRead, Order, PATH, already_kept, conflicts, path_name,
-};
+use crankcase_resources::{Claimed, Declaration, FileRead, Order, PATH, path_name};
 
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
@@ -23,25 +21,6 @@ pub(crate) struct Placed {
     /// Where the resource's name stands.
     pub(crate) offset: usize,
     pub(crate) claimed: Claimed,
-}
-
-/// Finds things that several resources keep.
-pub(crate) fn check_kept(
-    declarations: &[Declaration],
-    resources: &[Placed],
-    problems: &mut Problems,
-) {
-    for conflict in conflicts(declarations) {
-        let (claim, first) = (&conflict.claim, &resources[conflict.first]);
-        let attribute = claim.space.as_ref();
-        let place = first.template.source.place(first.template.offset_of(attribute, first.offset));
-        let kept = (claim, conflict.how());
-        let message = already_kept(kept, &declarations[conflict.first].name, &place);
-        let hint = Hint::of(&claim.name).or("make one resource of the two");
-        let second = &resources[conflict.second];
-        let offset = second.template.offset_of(attribute, second.offset);
-        problems.with_hint(&second.template.source, offset, message, hint);
-    }
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of

@@ -119,6 +119,7 @@ fn one_file_under_two_paths_is_refused_with_both_places() -> Result<(), Box<dyn 
     let refused = [
         (kept("run/x"), kept("link/x"), "run/x", "link/x"),
         (kept("run/new"), kept("link/new"), "run/new", "link/new"),
+        (kept("run/a/b/new"), kept("link/a/b/new"), "run/a/b/new", "link/a/b/new"),
         (kept("hard"), kept("run/x"), "hard", "run/x"),
         (kept("run/x"), "{path: '@/link/x', mode: '0600'}".to_owned(), "run/x", "link/x"),
         (kept("run/x"), "{path: '@/link/x', state: absent}".to_owned(), "run/x", "link/x"),
@@ -138,7 +139,12 @@ fn one_file_under_two_paths_is_refused_with_both_places() -> Result<(), Box<dyn 
         );
         assert_eq!(places(&said), [expected]);
     }
-    for (first, second) in [(kept("run/x"), kept("link/y")), (kept("run/x"), kept("x"))] {
+    let others = [
+        (kept("run/x"), kept("link/y")),
+        (kept("run/x"), kept("x")),
+        (kept("run/a/new"), kept("link/new")),
+    ];
+    for (first, second) in others {
         assert_eq!(said_of(&site, &first, &second)?, "valid");
     }
     Ok(())
@@ -171,8 +177,9 @@ fn what_a_file_is_written_under_is_no_path_of_another_resource() -> Result<(), B
 #[test]
 fn nothing_is_kept_in_the_state_folder_of_the_agent() -> Result<(), Box<dyn Error>> {
     let site = Site::new("")?;
-    std::fs::create_dir(site.path("state"))?;
+    std::fs::create_dir_all(site.path("state/private"))?;
     std::os::unix::fs::symlink("state", site.path("link"))?;
+    std::os::unix::fs::symlink("state/private", site.path("inner"))?;
     let said_of = |config: &str, kind: &str| -> Result<_, Box<dyn Error>> {
         let root = site.folder().display().to_string();
         let text = format!("resources:\n  a: {{type: {kind}, config: {config}}}\n");
@@ -184,7 +191,8 @@ fn nothing_is_kept_in_the_state_folder_of_the_agent() -> Result<(), Box<dyn Erro
             .map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
     };
 
-    for path in ["state/", "state/lock", "state/private/a/b", "link/lock", "link/"] {
+    let inside = ["state/", "state/lock", "state/private/a/b", "link/lock", "link/", "inner/a/b"];
+    for path in inside {
         let said = said_of(&format!("{{path: '@/{path}', state: absent}}"), "file")?;
         let name = path.trim_end_matches('/');
         let expected = format!(
