@@ -66,7 +66,14 @@ impl ProcessGroup {
             .envs(record.as_ref().map(|record| (MARK, record.token())))
             .envs(socket.map(|socket| (NOTIFY_SOCKET, socket)));
         keep_from_children().map_err(|source| supervise(&config.name, source))?;
-        let child = command.spawn().map_err(|source| cannot_execute(config, source))?;
+        let child = match command.spawn() {
+            Ok(child) => child,
+            Err(source) => {
+                let owned = config.clone();
+                let why = blocking(&config.name, move || cannot_execute(&owned, source)).await;
+                return Err(why?);
+            }
+        };
         let mut group = Self::new(child, record).map_err(|err| supervise(&config.name, err))?;
         stop.into_iter().for_each(|stop| group.hold(stop.linger()));
         if let Err(error) = take_up(&config.name, &mut group).await {
@@ -180,7 +187,8 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|err| supervise(name, io::Error::other(err)))
 }
 
-/// Says what is in the way of a command that could not be executed; else what the system said.
+/// Says what is in the way of a command that could not be executed; else what the system said. Blocks for the
+/// disk.
 fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
     let (name, program) = (config.name.clone(), config.program().to_string_lossy().into_owned());
     let executing = || ProcessError::Execute { name, program, source };
