@@ -108,6 +108,24 @@ impl Used {
         self
     }
 
+    /// Returns the names of all variables that are used, directly or by way of others. `vars` has what each of
+    /// them uses.
+    pub(crate) fn vars_in_turn<'a>(
+        &'a self,
+        vars: &'a BTreeMap<String, Self>,
+    ) -> BTreeSet<&'a str> {
+        let (mut names, mut next) = (BTreeSet::new(), vec![self]);
+        while let Some(used) = next.pop() {
+            let all = vars.keys().filter(|_| used.all_vars);
+            for name in used.vars.iter().chain(all) {
+                if names.insert(name.as_str()) {
+                    next.extend(vars.get(name));
+                }
+            }
+        }
+        names
+    }
+
     /// Returns whether any of these variables is used.
     pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
         (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))

@@ -158,15 +158,6 @@ fn waits_for(on: &Trigger, name: &str, what: What) -> bool {
 
 /// Returns the facts that are used, directly or by way of variables.
 fn facts(used: &Used, vars: &BTreeMap<String, Used>) -> BTreeSet<Path> {
-    let (mut facts, mut seen, mut next) = (BTreeSet::new(), BTreeSet::new(), vec![used]);
-    while let Some(used) = next.pop() {
-        facts.extend(used.facts.iter().cloned());
-        let all = vars.keys().filter(|_| used.all_vars);
-        for name in used.vars.iter().chain(all) {
-            if let Some(used) = vars.get(name).filter(|_| seen.insert(name)) {
-                next.push(used);
-            }
-        }
-    }
-    facts
+    let by_way = used.vars_in_turn(vars).into_iter().filter_map(|name| vars.get(name));
+    by_way.chain([used]).flat_map(|used| used.facts.iter().cloned()).collect()
 }
