@@ -171,6 +171,7 @@ impl Manifest {
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         kept::check_kept((&declarations, &placed), state, &mut problems);
+        beside::need_secrets((&mut declarations, &placed), &vars.files, &vars.uses);
         let connects = !overrides.no_automatic_edges;
         let order = in_order((&mut declarations, &placed), connects, &mut problems);
         beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
@@ -181,14 +182,13 @@ impl Manifest {
         redact(&mut declarations, secrets);
         tell_wanted(&mut declarations, &placed);
         let secret_vars = vars.sensitive.vars();
-        let (secrets, secret_files) = (secrets.clone(), vars.files);
         Ok(Self {
             declarations,
             order,
             digest: digest(&placed),
             is_piped,
-            secrets,
-            secret_files,
+            secrets: secrets.clone(),
+            secret_files: vars.files.into_values().flatten().collect(),
             secret_vars,
             rules,
             warnings,

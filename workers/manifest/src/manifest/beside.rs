@@ -1,11 +1,13 @@
-//! What is wrong with the files that resources read, as far as a look can tell.
+//! The files that resources read: which resources make them first, and what is wrong with them, as far as a look
+//! can tell.
 
-use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, FileRead, Order, PATH, path_name};
+use crankcase_resources::{Claim, Claimed, Declaration, FileRead, Order, PATH, path_name};
 
+use crate::manifest::check::Used;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::problem::{Hint, Problems};
@@ -21,6 +23,26 @@ pub(crate) struct Placed {
     /// Where the resource's name stands.
     pub(crate) offset: usize,
     pub(crate) claimed: Claimed,
+}
+
+/// Has each resource come after those that make the files of the secrets that it uses. `files` has those of each
+/// variable, and `vars` what each variable uses.
+pub(crate) fn need_secrets(
+    (declarations, placed): (&mut [Declaration], &[Placed]),
+    files: &BTreeMap<String, Vec<PathBuf>>,
+    vars: &BTreeMap<String, Used>,
+) {
+    if files.is_empty() {
+        return;
+    }
+    for (declaration, placed) in declarations.iter_mut().zip(placed) {
+        let names = placed.template.used.vars_in_turn(vars);
+        // What a file uses that is rendered is not known yet.
+        let is_used = |name: &str| placed.claimed.renders_any || names.contains(name);
+        let used = files.iter().filter(|(name, _)| is_used(name)).flat_map(|(_, files)| files);
+        let needs = used.filter_map(|file| path_name(file)).map(|name| Claim::needs(PATH, name));
+        declaration.claims.extend(needs);
+    }
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of

@@ -76,8 +76,8 @@ pub(crate) struct Evaluated {
     /// Those that are wrong or use one that is; they are null.
     pub(crate) wrong: BTreeSet<String>,
     pub(crate) sensitive: Arc<Sensitive>,
-    /// The files that secrets were read from.
-    pub(crate) files: Vec<PathBuf>,
+    /// The files that secrets were read from, by the variable that they are in.
+    pub(crate) files: BTreeMap<String, Vec<PathBuf>>,
     /// What the expressions of each use.
     pub(crate) uses: BTreeMap<String, Used>,
 }
@@ -150,7 +150,8 @@ pub(crate) fn evaluate(
             let null = |name: &String| (name.clone(), Value::from(()));
             let values = Arc::new(vars.keys().map(null).collect());
             let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
-            Evaluated { vars: values, wrong, sensitive, files: Vec::new(), uses: BTreeMap::new() }
+            let (files, uses) = (BTreeMap::new(), BTreeMap::new());
+            Evaluated { vars: values, wrong, sensitive, files, uses }
         }
     }
 }
@@ -234,7 +235,7 @@ fn in_order<'a>(
     let sensitive = Arc::new(sensitive);
     let (host, facts) = (outside.host.clone(), from_json(&outside.facts.value));
     let mut names = Names { host, facts, sensitive, ..Names::default() };
-    let (mut wrong, mut files) = (BTreeSet::new(), Vec::new());
+    let (mut wrong, mut files) = (BTreeSet::new(), BTreeMap::new());
     let mut uses = BTreeMap::new();
     let mut budget = Budget::of_values(bounds.values());
     for ((name, var), Checked { used, is_wrong }) in ordered {
@@ -256,8 +257,12 @@ fn in_order<'a>(
                     check::report(&written.source, (&text, &span), failure, problems);
                 }
                 let (source, before) = (&*written.source, problems.count());
+                let mut read = Vec::new();
                 let value =
-                    Filling { source, problems, files: &mut files }.fill(&written.node, value);
+                    Filling { source, problems, files: &mut read }.fill(&written.node, value);
+                if !read.is_empty() {
+                    files.insert(name.clone(), read);
+                }
                 is_wrong |= problems.count() > before;
                 names.sensitive.note(name, &value);
                 from_json(&value)

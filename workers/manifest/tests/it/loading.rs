@@ -75,6 +75,31 @@ fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn E
 }
 
 #[test]
+fn what_uses_a_secret_comes_after_those_that_make_its_file() -> Result<(), Box<dyn Error>> {
+    let site = Site::new(
+        "vars:\n  key: {secret: {file: key}}\n  derived: '{{ key }}, as it is'\nresources:\n  direct: \
+         {type: file, config: {path: /srv/direct, content: '{{ vars.key }}'}}\n  in_turn: {type: \
+         file, config: {path: /srv/in_turn, content: '{{ derived }}'}}\n  rendered: {type: file, \
+         config: {path: /srv/rendered, template: page}}\n  other: {type: file, config: {path: \
+         /srv/other, content: x}}\n  z: {type: file, config: {path: '@/key', content: s3cret}}\n",
+    )?;
+    let text = std::fs::read_to_string(site.path("site.yaml"))?;
+    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    site.write("key", "s3cret")?;
+    site.write("page", "{{ vars.key }}")?;
+
+    let loaded = load(&site)?;
+
+    for (name, is_after) in
+        [("direct", true), ("in_turn", true), ("rendered", true), ("other", false), ("z", false)]
+    {
+        let automatic = &loaded.resource(name)?.automatic;
+        assert_eq!(automatic.iter().any(|edge| edge.resource == "z"), is_after, "{name}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_file_that_is_read_is_there_or_made_before() -> Result<(), Box<dyn Error>> {
     let made = |source: &str, rest: &str| {
         format!(
