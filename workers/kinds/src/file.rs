@@ -4,7 +4,7 @@ use crankcase_resources::{
 };
 use crankcase_workers::EntryPath;
 
-pub use crate::file::config::{File, Presence, Principal};
+pub use crate::file::config::{File, InPlace, Presence, Principal};
 use crate::file::config::{FileHalf, FileState};
 use crate::file::error::EntryError;
 
@@ -14,6 +14,7 @@ mod config;
 mod content;
 mod diff;
 mod error;
+mod in_place;
 mod observe;
 mod reversal;
 mod rights;
@@ -29,6 +30,8 @@ pub enum Do {
     Create { path: EntryPath },
     /// writes the file anew
     Write { path: EntryPath },
+    /// writes the file in place, where it is not replaced by a new one
+    Overwrite { path: EntryPath },
     /// sets mode, owner and group
     Adjust { path: EntryPath },
     /// removes the file or the empty folder

@@ -41,6 +41,6 @@ pub use command::{Account, Argv, Command, Environment, Grace, Limits, Setting, U
 pub use crankcase_workers::EntryPath;
 pub use exec::{Exec, MaxOutput};
 pub use fact::Fact;
-pub use file::{File, Presence, Principal};
+pub use file::{File, InPlace, Presence, Principal};
 pub use print::Print;
 pub use process::{Ending, Process};

@@ -298,6 +298,12 @@ impl Context {
         }
     }
 
+    /// Returns the journal of files that are written in place, for
+    /// [`Overwrite::write`](crankcase_workers::Overwrite::write); none if the run has no state folder.
+    pub fn overwrites(&self) -> Option<PathBuf> {
+        self.about.facilities.overwrites()
+    }
+
     /// Returns a folder of the resource's own, which it finds again in later runs. It is made with
     /// mode 0700 if it is not there, but not by a plan. Blocks for the disk.
     ///

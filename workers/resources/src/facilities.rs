@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_workers::{FileError, Folder, Ledger, Secrets};
+use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
 
 pub(crate) use self::kept::{Keep, Keeps, Kept};
 pub(crate) use self::notices::{Due, Notices, Promise};
@@ -18,6 +18,9 @@ mod kept;
 mod notices;
 mod reversals;
 mod services;
+
+/// The folder in the state folder with the contents of files that are written in place.
+const OVERWRITES: &str = "overwrites";
 
 /// What resources are given beside their configs by whoever runs them: a record of the commands that
 /// run, services that they share, folders of their own, and the notifications that are not answered
@@ -45,12 +48,16 @@ struct Inner {
 
 impl Facilities {
     /// Returns the facilities of the only agent that uses this state folder. Nothing is made in it
-    /// before it is needed. Blocks for the disk.
+    /// before it is needed. What a crash has interrupted of a file that is
+    /// [written in place](crate::Context::overwrites) is ended. Blocks for the disk.
     ///
     /// # Errors
     ///
     /// When the notifications that an earlier agent has left cannot be read.
     pub fn open(state: &Path) -> Result<Self, FileError> {
+        if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
+            tracing::warn!(%error, "cannot look for files that a crash has left written in part");
+        }
         Self::with(state, Some(Ledger::new(&Self::processes(state))))
     }
 
@@ -127,6 +134,11 @@ impl Facilities {
 
     pub(crate) fn state(&self) -> Option<&Path> {
         self.inner.state.as_deref()
+    }
+
+    /// Returns where contents are kept of files that are written in place, if there is a state folder.
+    pub(crate) fn overwrites(&self) -> Option<PathBuf> {
+        Some(self.state()?.join(OVERWRITES))
     }
 
     fn is_plan(&self) -> bool {

@@ -20,6 +20,7 @@ pub(super) fn act(file: &File, action: &Do, context: &Context) -> Result<(), Ent
         Do::Create { .. } | Do::Write { .. } => {
             write(file, folder, (rights, content.as_ref()), context)
         }
+        Do::Overwrite { .. } => overwrite(file, folder, (rights, content.as_ref()), context),
         Do::Adjust { .. } => adjust(file, folder, rights),
         Do::Remove { .. } => remove(file, folder, context),
         Do::Clean { .. } => clean(file, folder, rights, context),
@@ -42,6 +43,35 @@ fn write(
     temporary.set_mode(rights.mode)?;
     temporary.place()?;
     sync(&entries, context);
+    Ok(())
+}
+
+/// Writes the file that is there.
+fn overwrite(
+    file: &File,
+    folder: &Folder,
+    (rights, content): (Rights, Option<&Content>),
+    context: &Context,
+) -> Result<(), EntryError> {
+    let path = &file.path;
+    let content = content.ok_or(EntryError::NotLookedAt)?;
+    let no_journal = || EntryError::NoJournal { path: path.full() };
+    let journal = context.overwrites().ok_or_else(no_journal)?;
+    let mut bytes = Vec::new();
+    content.write(&mut bytes, &path.full(), context.stop())?;
+    let opened = folder.overwrite(&path.name)?;
+    let entry = folder.hold(&path.name)?;
+    let found = entry.look()?.require(path.kind(), &path.full())?;
+    // Nobody gets more, not even for a moment: neither the new owners the old content, nor the old ones the new.
+    if found.mode & rights.mode != found.mode {
+        entry.set_mode(found.mode & rights.mode)?;
+    }
+    entry.set_owners(rights.user, rights.group)?;
+    opened.write(&bytes, &journal)?;
+    // The kernel takes some bits of the mode away when another owner is set, and when a file is written.
+    if entry.look()?.mode != rights.mode {
+        entry.set_mode(rights.mode)?;
+    }
     Ok(())
 }
 

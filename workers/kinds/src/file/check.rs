@@ -9,6 +9,7 @@ use crate::file::config::{File, FileStateHalf, Presence};
 use crate::file::content::{Content, foreseen};
 use crate::file::diff::Shown;
 use crate::file::error::EntryError;
+use crate::file::in_place::is_in_place;
 use crate::file::observe::{Observable, Observed, Wants, octal, require_empty};
 use crate::file::rights::{Rights, require_own};
 use crate::file::wanted::Wanted;
@@ -32,7 +33,7 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
         (Some(folder), Some(observed)) => {
             let rights = Rights::of(file, folder, &observed.found)?;
             let content = (content.as_ref(), shown);
-            (compare((file, folder), content, rights, observed)?, rights)
+            (compare((file, folder), content, rights, observed, context)?, rights)
         }
         _ => {
             if content.is_none()
@@ -103,6 +104,9 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
             false => stale.after(absent).into(),
         });
     };
+    if folder.is_mount_point(&path.name) {
+        return Err(EntryError::MountPoint { path: path.full() });
+    }
     if path.is_folder {
         require_empty(&folder, path)?;
     }
@@ -149,6 +153,7 @@ fn compare(
     (content, shown): (Option<&Content>, Shown),
     rights: Rights,
     observed: Observed,
+    context: &Context,
 ) -> Result<Check<File>, EntryError> {
     let (found, path) = (&observed.found, &file.path);
     let state = observed.state(path);
@@ -176,9 +181,14 @@ fn compare(
     }
     stale = differing(stale, found, rights);
     let after = |state| state_of_changed(state, content, rights, &observed);
-    if is_replaced {
-        // It removes what was left as well.
-        return Ok(stale.act(Do::Write { path: path.clone() }).after(after(state)).into());
+    if let Some(content) = content.filter(|_| is_replaced) {
+        let path = path.clone();
+        let stale = match is_in_place(file, (folder, found), content, context)? {
+            true => clean(stale.act(Do::Overwrite { path }), (file, folder), rights.user)?,
+            // It removes what was left as well.
+            false => stale.act(Do::Write { path }),
+        };
+        return Ok(stale.after(after(state)).into());
     }
     if !stale.is_as_declared() {
         stale = stale.act(Do::Adjust { path: path.clone() });

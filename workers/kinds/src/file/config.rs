@@ -42,6 +42,10 @@ pub struct File {
     /// whether a change of the content is shown line by line; if not given, it is unless the file has, or
     /// had, no r for others, or its source or template is outside the manifest's folder
     pub diff: Option<bool>,
+    /// whether a new content is written into the file that is there: auto does so where the file cannot be
+    /// replaced by a new one, as it is a mount point or its folder cannot be written
+    #[param(default = "auto")]
+    pub in_place: InPlace,
 }
 
 /// The state of the `file` kind.
@@ -87,6 +91,42 @@ pub enum Presence {
     Exists,
     /// It is to be gone.
     Absent,
+}
+
+/// Whether a new content is written into the file that is there, or into a new file that takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InPlace {
+    /// Where no new file can take its place.
+    Auto,
+    /// In any case.
+    Always,
+    /// Never.
+    Never,
+}
+
+const AUTO: &str = "auto";
+
+impl Field for InPlace {
+    fn ty() -> Type {
+        Type::Either { of: vec![Type::choice(&[AUTO]), Type::Flag] }
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        match value {
+            Value::Bool(true) => Ok(Self::Always),
+            Value::Bool(false) => Ok(Self::Never),
+            Value::String(text) if text == AUTO => Ok(Self::Auto),
+            value => Err(format!("{} is neither true, false nor \"{AUTO}\"", shown(value)).into()),
+        }
+    }
+
+    fn give(&self) -> Value {
+        match self {
+            Self::Auto => AUTO.into(),
+            Self::Always => true.into(),
+            Self::Never => false.into(),
+        }
+    }
 }
 
 /// A user or group as it was declared.

@@ -146,7 +146,7 @@ impl Content {
     /// Writes the bytes to `file`; an error names `path`, which the file is for.
     pub(super) fn write(
         &self,
-        file: &mut File,
+        file: &mut impl Write,
         path: &Path,
         stop: &Stop,
     ) -> Result<(), EntryError> {

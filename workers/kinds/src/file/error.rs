@@ -22,6 +22,17 @@ pub(super) enum EntryError {
          is written anew, or remove it"
     )]
     ForeignFile { path: PathBuf, user: String },
+    #[error(
+        "{path:?} cannot be replaced by a new file: {why}; with in_place: auto it is written in place"
+    )]
+    NotReplaced { path: PathBuf, why: &'static str },
+    #[error(
+        "{path:?} can only be written in place, and there is no state folder in which its content could be \
+         kept meanwhile"
+    )]
+    NoJournal { path: PathBuf },
+    #[error("{path:?} is a mount point, and cannot be removed")]
+    MountPoint { path: PathBuf },
     #[error("there is no {what} \"{name}\"")]
     NoPrincipal { what: &'static str, name: String },
     #[error("{path:?} is larger than the {limit} bytes that a template may have")]

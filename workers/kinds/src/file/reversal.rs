@@ -18,6 +18,7 @@ pub(super) fn reversal(file: &File, context: &Context) -> Result<Option<File>, B
         mode: Some(Mode(found.mode)),
         owner: Some(Principal::Id(found.user)),
         group: Some(Principal::Id(found.group)),
+        in_place: file.in_place,
         // What came from elsewhere is shown as little when it goes.
         diff: file.is_shown(context).filter(|_| !file.path.is_folder),
         ..File::new(file.path.clone())

@@ -8,6 +8,7 @@ mod file_attacks;
 mod file_reading;
 mod file_rights;
 mod graph;
+mod in_place;
 mod kinds;
 mod needs_root;
 mod plan;

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
+use crate::in_place::{actions, plan_and_apply};
 use crate::support::{TestResult, apply_builtin, declare, failure, names};
 
 /// A file system in memory, until it is dropped.
@@ -112,5 +113,58 @@ async fn a_file_that_may_not_be_replaced_leaves_no_temporary_file() -> TestResul
 
     assert_eq!(names(folder.path())?, ["page"]);
     assert_eq!(std::fs::read_to_string(&path)?, "old");
+    Ok(())
+}
+
+/// A file that another file is mounted on, until it is dropped.
+struct Bound(PathBuf);
+
+impl Bound {
+    fn new(from: &Path, to: &Path) -> Result<Self, Box<dyn std::error::Error>> {
+        let mut mount = Command::new("mount");
+        mount.arg("--bind").args([from, to]);
+        done(mount)?;
+        Ok(Self(to.to_owned()))
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let mut unmount = Command::new("umount");
+        unmount.arg(&self.0);
+        done(unmount).expect("what was mounted can be unmounted");
+    }
+}
+
+#[tokio::test]
+async fn a_mount_point_is_written_in_place_if_that_is_allowed() -> TestResult {
+    let (folder, state) = (tempdir()?, tempdir()?);
+    let (from, path) = (folder.path().join("from"), folder.path().join("hosts"));
+    for path in [&from, &path] {
+        std::fs::write(path, "old")?;
+    }
+    let _bound = Bound::new(&from, &path)?;
+    let config = |in_place| json!({"path": path, "content": "new", "in_place": in_place});
+
+    let (_, refused) = plan_and_apply(state.path(), config(json!(false))).await?;
+    let (plan, account) = plan_and_apply(state.path(), config(json!("auto"))).await?;
+
+    let text = failure(&refused, "it");
+    assert!(text.contains("cannot be replaced by a new file: it is a mount point"), "{text}");
+    assert_eq!(actions(&plan), ["overwrite"]);
+    assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+    assert_eq!(std::fs::read_to_string(&from)?, "new");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_says_that_a_mount_point_cannot_be_removed() -> TestResult {
+    let (mount, state) = (Mount::new("size=256k,mode=0755")?, tempdir()?);
+    let config = json!({"path": format!("{}/", mount.path().display()), "state": "absent"});
+
+    let (plan, _) = plan_and_apply(state.path(), config).await?;
+
+    assert_eq!(plan.failures(), 1, "{plan}");
+    assert!(plan.to_string().contains("is a mount point, and cannot be removed"), "{plan}");
     Ok(())
 }
