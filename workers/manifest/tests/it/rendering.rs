@@ -91,6 +91,17 @@ fn what_a_state_cannot_give_is_an_error_with_its_place_however_it_is_used() -> R
 }
 
 #[test]
+fn what_is_for_another_program_stands_between_raw_and_endraw() -> Result {
+    for text in ["{{.Names}}", "a {{ $x }} b", "{{- .Names }}"] {
+        let error = value(text).expect_err(text).to_string();
+        assert!(error.contains("{% raw %} and {% endraw %}"), "{text}: {error}");
+    }
+    assert_eq!(value("{% raw %}{{.Names}}{% endraw %}")?, "{{.Names}}");
+    assert!(!value("{{ 1 + }}").expect_err("it ends too early").to_string().contains("raw"));
+    Ok(())
+}
+
+#[test]
 fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
     assert_eq!(value("{{ vars.n }}")?, json!(3));
     assert_eq!(value("{{ n + 0.5 }}")?, json!(3.5));

@@ -53,12 +53,28 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
+/// Returns whether an expression of a text begins as none does here, but those of other programs do, as in
+/// `{{.Names}}`.
+fn is_for_another(text: &str) -> bool {
+    let begins = text.match_indices("{{").map(|(at, braces)| &text[at + braces.len()..]);
+    let mut begins = begins.map(|begin| begin.trim_start_matches(['-', ' ']));
+    begins.any(|begin| begin.starts_with(['.', '$', '#', '/', '>']))
+}
+
 /// A parsed text.
 pub(crate) struct Parsed<'a>(Stmt<'a>);
 
 impl<'a> Parsed<'a> {
     /// Parses a text.
     pub(crate) fn new(text: &'a str) -> Result<Self, Failure> {
+        Self::parse(text).map_err(|failure| match failure.hint.help {
+            None if is_for_another(text) => failure
+                .with_help("what is for another program stands between {% raw %} and {% endraw %}"),
+            _ => failure,
+        })
+    }
+
+    fn parse(text: &'a str) -> Result<Self, Failure> {
         if text.len() > MAX_TEXT {
             return Err(Failure::new(0, "a text with expressions is larger than 1 MiB"));
         }
