@@ -102,6 +102,19 @@ fn what_is_for_another_program_stands_between_raw_and_endraw() -> Result {
 }
 
 #[test]
+fn what_a_loop_does_not_have_is_an_error_however_it_is_asked_for() -> Result {
+    let turns = |asked: &str| value(&format!("{{% for x in vars.l %}}{asked}{{% endfor %}}"));
+
+    for asked in ["{{ loop.nextitem is defined }}", "{{ loop.x | default(1) }}", "{{ loop['x'] }}"]
+    {
+        let error = turns(asked).expect_err(asked).to_string();
+        assert!(error.contains("loop has no \""), "{asked}: {error}");
+    }
+    assert_eq!(turns("{{ loop.index }}")?, "12");
+    Ok(())
+}
+
+#[test]
 fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
     assert_eq!(value("{{ vars.n }}")?, json!(3));
     assert_eq!(value("{{ n + 0.5 }}")?, json!(3.5));

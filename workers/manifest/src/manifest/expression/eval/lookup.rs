@@ -135,6 +135,12 @@ impl<'a> Eval<'_, '_, 'a> {
                 .unwrap_or(Value::UNDEFINED));
         }
         let item = value.get_item(key).unwrap_or(Value::UNDEFINED);
+        if item.is_undefined() && matches!(of, Expr::Var(var) if var.id == "loop") {
+            return Err(failed(
+                start(of),
+                format!("loop has no {key:?}; it has {}", listed(&value)),
+            ));
+        }
         if item.kind() == ValueKind::Invalid {
             return Err(unusable(of, (&value, key), &item));
         }
@@ -187,14 +193,8 @@ impl<'a> Eval<'_, '_, 'a> {
         if let Ok(value) = self.expr(of)
             && value.kind() == ValueKind::Map
         {
-            let keys: Vec<String> = value
-                .try_iter()
-                .into_iter()
-                .flatten()
-                .take(20)
-                .map(|key| key.to_string())
-                .collect();
-            let help = Some(format!("it has {}", keys.join(", ")));
+            let keys = listed(&value);
+            let help = Some(format!("it has {keys}"));
             failure.hint.help = help.filter(|help| !keys.is_empty() && help.len() < 500);
             if keys.is_empty() && what == "facts" {
                 let help =
@@ -204,6 +204,12 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         Stop::Failed(failure)
     }
+}
+
+/// Returns the first keys of a map, as a text.
+fn listed(map: &Value) -> String {
+    let keys = map.try_iter().into_iter().flatten().take(20);
+    keys.map(|key| key.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// Says why an item cannot be used: a state says it, or it is an item of a chain with what is no list.
