@@ -1,7 +1,10 @@
+use std::ffi::OsStr;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Gid, Mode, Stat, Uid};
+use rustix::fs::{AtFlags, Gid, Mode, Stat, StatxAttributes, StatxFlags, Uid};
+use rustix::io::Errno;
 
 use super::error::FileError;
 use super::kind::EntryKind;
@@ -104,7 +107,8 @@ impl Entry {
         let name = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
         let set = rustix::fs::chmod(name, Mode::from_raw_mode(mode));
         set.map_err(|error| {
-            FileError::io("set the mode of", &self.path)(explain_proc(error.into()))
+            let error = explain_proc(explain_immutable(&self.fd, OsStr::new(""), error));
+            FileError::io("set the mode of", &self.path)(error)
         })
     }
 
@@ -129,6 +133,22 @@ pub(super) fn set_owners(
     if user.is_none() && group.is_none() {
         return Ok(());
     }
-    rustix::fs::chownat(entry, "", user, group, AtFlags::EMPTY_PATH)
-        .map_err(FileError::io("set the owner of", path))
+    rustix::fs::chownat(entry, "", user, group, AtFlags::EMPTY_PATH).map_err(|error| {
+        let error = explain_immutable(entry, OsStr::new(""), error);
+        FileError::io("set the owner of", path)(error)
+    })
+}
+
+/// Returns an error that a change of an entry gave, or of the open file itself for no name; one that says so if
+/// the cause is that the entry is marked as immutable.
+pub(super) fn explain_immutable(folder: impl AsFd, name: &OsStr, error: Errno) -> io::Error {
+    let cause = io::Error::from(error);
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::EMPTY_PATH;
+    let marks = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+    let found = rustix::fs::statx(folder, name, flags, StatxFlags::TYPE);
+    let is_marked = found.is_ok_and(|found| found.stx_attributes.intersects(marks));
+    if error != Errno::PERM || !is_marked {
+        return cause;
+    }
+    io::Error::new(cause.kind(), format!("{cause}: lsattr shows it as immutable or append-only"))
 }

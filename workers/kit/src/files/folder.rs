@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use super::entry::{Entry, Found};
+use super::entry::{Entry, Found, explain_immutable};
 use super::error::FileError;
 use super::kind::EntryKind;
 use super::read::{READ, read_opened};
@@ -192,8 +192,10 @@ impl Folder {
         let is_folder = kind == EntryKind::Folder;
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let name = name.as_ref();
-        rustix::fs::unlinkat(self, name, flags)
-            .map_err(FileError::io("remove", &self.path.join(name)))
+        rustix::fs::unlinkat(self, name, flags).map_err(|error| {
+            let error = explain_immutable(self, name, error);
+            FileError::io("remove", &self.path.join(name))(error)
+        })
     }
 
     /// Returns at most `most` of the names in the folder, in no order.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::entry::{Found, set_owners};
+use super::entry::{Found, explain_immutable, set_owners};
 use super::error::FileError;
 use super::folder::Folder;
 use super::kind::EntryKind;
@@ -131,8 +131,11 @@ impl<'a> Temporary<'a> {
         let path = self.path();
         self.file.sync_all().map_err(FileError::io("sync", &path))?;
         require_replaceable(self.folder, &self.target)?;
-        rustix::fs::renameat(self.folder, &self.name, self.folder, &self.target)
-            .map_err(FileError::io("replace", &path))?;
+        let renamed = rustix::fs::renameat(self.folder, &self.name, self.folder, &self.target);
+        renamed.map_err(|error| {
+            let error = explain_immutable(self.folder, &self.target, error);
+            FileError::io("replace", &path)(error)
+        })?;
         self.is_placed = true;
         Ok(())
     }

@@ -109,6 +109,7 @@ async fn a_file_that_may_not_be_replaced_leaves_no_temporary_file() -> TestResul
         let account = apply_builtin(&[declare("it", "file", config)]).await?;
         let text = failure(&account, "it");
         assert!(text.contains(doing) && text.contains("Operation not permitted"), "{text}");
+        assert!(text.contains("lsattr shows it as immutable"), "{text}");
     }
 
     assert_eq!(names(folder.path())?, ["page"]);
