@@ -162,8 +162,10 @@ impl<'a> Builder<'a> {
         self.spend(size, span.start)?;
         let is_plain = style == ScalarStyle::Plain;
         if is_key {
-            self.check_tag(tag, "str", &span, problems);
             let is_merge = is_plain && text == "<<";
+            if !is_merge || !tag.is_some_and(is_merge_tag) {
+                self.check_tag(tag, "str", &span, problems);
+            }
             if anchor != 0 {
                 let node = Node { span: span.clone(), data: Data::String(text.to_owned()) };
                 self.keep(anchor, &node, Size { count: 1, ..size }, 0)?;
@@ -334,6 +336,11 @@ impl<'a> Builder<'a> {
             problems.with_hint(self.source, span.start, message, hint);
         }
     }
+}
+
+/// Returns whether a tag is that of the key `<<`, `!!merge`.
+fn is_merge_tag(tag: &Tag) -> bool {
+    tag.suffix_in_namespace("tag:yaml.org,2002:").is_some_and(|name| name == "merge")
 }
 
 /// Returns the name of the tag that a value has without being given one.

@@ -129,6 +129,19 @@ fn one_expression_keeps_its_type_and_a_text_is_a_text() -> Result {
 }
 
 #[test]
+fn a_merge_key_may_have_its_tag() -> Result {
+    let site = Site::new(
+        "vars:\n  a: &a {x: 1}\n  b:\n    !!merge <<: *a\n    y: 2\nresources: {r: {type: file, config: \
+         {c: '{{ vars.b }}'}}}\n",
+    )?;
+
+    let (config, _) = known(render(&site, &Overrides::default(), &Inputs::default())?)?;
+
+    assert_eq!(config["c"], json!({"x": 1, "y": 2}));
+    Ok(())
+}
+
+#[test]
 fn a_tag_of_the_type_that_a_value_has_changes_nothing() -> Result {
     let site = Site::new(
         "resources: {r: {type: file, config: {a: !!int +5, b: !!bool true, c: !!float 1.50, d: !!null \
