@@ -112,6 +112,12 @@ impl Opened {
         blocking(read).await.unwrap_or_default()
     }
 
+    /// Returns whether a state has all attributes that its kind declares.
+    pub(crate) fn is_whole(&self, state: &Value) -> bool {
+        let declared = self.made.kind.states();
+        !declared.is_open && declared.names().all(|name| state.get(name).is_some())
+    }
+
     /// Says in what a state is another one than was foreseen, if it is.
     pub(crate) fn otherwise(&self, foreseen: &Value, state: &Value) -> Option<String> {
         let (name, was, is) = otherwise(foreseen, state)?;

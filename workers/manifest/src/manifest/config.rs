@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::manifest::bounds::Share;
 use crate::manifest::check::{self, Usable, Used};
 use crate::manifest::expression::{
-    Budget, Failure, Names, Stop, from_json, from_state, is_template, size,
+    Budget, Failure, Missed, Names, Partial, Stop, from_json, from_state, is_template, size,
 };
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
@@ -169,7 +169,22 @@ impl Template {
     }
 
     fn names(&self, inputs: &Inputs) -> Names {
-        let deps = self.aliases.iter().map(|alias| (alias.name.clone(), seen(alias, inputs)));
+        self.names_of(inputs, |alias| state(alias, inputs))
+    }
+
+    /// Returns the names with what is known of each state, if a plan foresees a part of one.
+    fn names_in_part(&self, inputs: &Inputs) -> Option<(Names, Missed)> {
+        let mut states = inputs.deps.values();
+        if !states.any(|state| matches!(state, DependencyState::Foreseen(_))) {
+            return None;
+        }
+        let missed = Missed::default();
+        let names = self.names_of(inputs, |alias| Some(state_in_part(alias, inputs, &missed)));
+        Some((names, missed))
+    }
+
+    fn names_of(&self, inputs: &Inputs, state: impl Fn(&str) -> Option<minijinja::Value>) -> Names {
+        let deps = self.aliases.iter().map(|alias| (alias.name.clone(), seen(alias, &state)));
         Names {
             vars: Arc::clone(&self.globals.vars),
             deps: deps.collect(),
@@ -178,6 +193,23 @@ impl Template {
             facts: self.globals.facts.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
             sensitive: Arc::clone(&self.globals.sensitive),
+        }
+    }
+
+    /// Evaluates the config; returns how many bytes of values it has made too. The inner error says what is wrong
+    /// with an expression.
+    fn evaluate(&self, names: &Names) -> Result<Result<(Config, usize), RenderError>, Stop> {
+        let mut budget = Budget::new();
+        let mut texts = Texts::new(names, &mut budget);
+        let config = texts.map(&self.config);
+        let findings = texts.finish();
+        if let Some(Trouble { span, text, failure }) = findings.troubles.into_iter().next() {
+            let offset = self.source.locate(&span, &text, failure.offset);
+            return Ok(Err(render_error(self.source.place(offset), failure)));
+        }
+        match findings.unknown.is_empty() {
+            true => Ok(Ok((config, budget.made()))),
+            false => Err(Stop::Unknown(findings.unknown)),
         }
     }
 
@@ -218,9 +250,12 @@ impl Waits {
     }
 }
 
-/// Returns what expressions see of a dependency, or of all of a `for_each`, if that is known.
-fn seen(alias: &Alias, inputs: &Inputs) -> Option<minijinja::Value> {
-    let known = alias.states().map(|(name, alias)| Some((name, state(alias, inputs)?)));
+/// Returns what expressions see of a dependency, or of all of a `for_each`, if its states are known.
+fn seen(
+    alias: &Alias,
+    state: impl Fn(&str) -> Option<minijinja::Value>,
+) -> Option<minijinja::Value> {
+    let known = alias.states().map(|(name, alias)| Some((name, state(alias)?)));
     let mut known = known.collect::<Option<BTreeMap<_, _>>>()?;
     if let Some((name, kind)) = &alias.of {
         known.extend([("name", name.into()), ("type", kind.into())]);
@@ -235,26 +270,36 @@ fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
     }
 }
 
+/// Returns what is known of a state.
+fn state_in_part(alias: &str, inputs: &Inputs, missed: &Missed) -> minijinja::Value {
+    let known = match inputs.deps.get(alias) {
+        Some(DependencyState::Known(state)) => return from_state(state),
+        Some(DependencyState::Foreseen(state)) => state.as_object(),
+        Some(DependencyState::Unknown) | None => None,
+    };
+    let known = known.into_iter().flatten();
+    let known = known.map(|(name, value)| (name.clone(), from_json(value))).collect();
+    Partial::value(known, missed)
+}
+
 impl Render for Template {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
-        let names = self.names(inputs);
-        let mut budget = Budget::new();
-        let mut texts = Texts::new(&names, &mut budget);
-        let config = texts.map(&self.config);
-        let findings = texts.finish();
-        if let Some(Trouble { span, text, failure }) = findings.troubles.into_iter().next() {
-            let offset = self.source.locate(&span, &text, failure.offset);
-            return Err(render_error(self.source.place(offset), failure));
-        }
-        if !findings.unknown.is_empty() {
-            return Ok(Rendered::Unknown { because: self.waits(inputs).of(&findings.unknown) });
-        }
-        self.share.hold(budget.made() + self.seen_size(inputs)).map_err(|why| {
+        let (names, in_part) = (self.names(inputs), self.names_in_part(inputs));
+        let seen = Seen { names, in_part, waits: self.waits(inputs) };
+        let (config, made) = match seen.evaluate(|names| self.evaluate(names)) {
+            Ok(evaluated) => evaluated?,
+            Err(Stop::Unknown(names)) => {
+                return Ok(Rendered::Unknown { because: seen.waits.of(&names) });
+            }
+            Err(Stop::Failed(failure)) => {
+                return Err(render_error(self.source.place(failure.offset), failure));
+            }
+        };
+        self.share.hold(made + self.seen_size(inputs)).map_err(|why| {
             let offset = self.config.first().map_or(0, |(_, entry)| entry.key.start);
             render_error(self.source.place(offset), Failure::new(offset, why))
         })?;
-        let scope = Arc::new(Seen { waits: self.waits(inputs), names });
-        Ok(Rendered::Known { config, scope })
+        Ok(Rendered::Known { config, scope: Arc::new(seen) })
     }
 
     fn is_equal(&self, other: &dyn Render) -> bool {
@@ -277,7 +322,25 @@ impl Render for Template {
 #[derive(Debug)]
 struct Seen {
     names: Names,
+    /// The names with states of which a plan knows a part.
+    in_part: Option<(Names, Missed)>,
     waits: Waits,
+}
+
+impl Seen {
+    /// Evaluates something with what is known as a whole, and if that is not enough, with the states that are
+    /// known in part.
+    fn evaluate<T>(&self, evaluate: impl Fn(&Names) -> Result<T, Stop>) -> Result<T, Stop> {
+        let unknown = match evaluate(&self.names) {
+            Err(Stop::Unknown(unknown)) => unknown,
+            evaluated => return evaluated,
+        };
+        let in_part = self.in_part.as_ref().and_then(|(names, missed)| {
+            let evaluated = evaluate(names).ok();
+            evaluated.filter(|_| !missed.is_set())
+        });
+        in_part.ok_or(Stop::Unknown(unknown))
+    }
 }
 
 impl Scope for Seen {
@@ -285,7 +348,7 @@ impl Scope for Seen {
         if !is_template(text) {
             return Ok(RenderedText::Known(text.to_owned()));
         }
-        match text::render_text(text, &self.names, &mut Budget::new()) {
+        match self.evaluate(|names| text::render_text(text, names, &mut Budget::new())) {
             Ok(rendered) => Ok(RenderedText::Known(rendered)),
             Err(Stop::Unknown(names)) => Ok(RenderedText::Unknown(self.waits.of(&names))),
             Err(Stop::Failed(failure)) => {

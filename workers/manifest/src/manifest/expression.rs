@@ -13,6 +13,7 @@ mod filters;
 mod jinja;
 mod operators;
 mod parsed;
+mod partial;
 mod uses;
 mod value;
 
@@ -20,5 +21,6 @@ pub(crate) use budget::Budget;
 pub(crate) use eval::{Names, Stop, evaluate, evaluate_text};
 pub(crate) use filters::{FILTERS, FUNCTIONS, TESTS};
 pub(crate) use parsed::{Failure, Parsed, is_template};
+pub(crate) use partial::{Missed, Partial};
 pub(crate) use uses::{Use, bare, uses};
 pub(crate) use value::{from_json, from_state, size, to_json};

@@ -1,6 +1,7 @@
 //! What is known of the states of other resources while a manifest is loaded.
 
 use std::error::Error;
+use std::os::unix::fs::MetadataExt;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{ApplyOptions, PlanOptions, Verdict};
@@ -193,5 +194,62 @@ async fn a_plan_of_an_empty_machine_shows_what_is_made_in_a_new_folder()
     assert!(matches!(page, Some(Verdict::Changes(_))), "{plan}");
     assert_eq!((account.changes(), account.failures()), (2, 0), "{account}");
     assert_eq!(std::fs::read_to_string(folder.join("page"))?, "x");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_plan_of_an_empty_machine_shows_what_is_made_of_groups_and_whole_states()
+-> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    let (folder, owner) = (site.folder().display().to_string(), site.folder().metadata()?);
+    let text = r#"resources:
+  home: {type: file, for_each: [ada, brian], config: {path: "@/{{ item }}/", mode: "0700"}}
+  index:
+    type: file
+    dependencies: {all: home}
+    config:
+      path: "@/index"
+      content: "{{ all | length }}:{% for user, state in all | items %} {{ user }} {{ state.path }}{% endfor %}"
+  names: {type: file, dependencies: {all: home}, config: {path: "@/names", content: "{{ all | list | join }}"}}
+  page: {type: file, dependencies: {all: home}, config: {path: "@/page", template: page.j2}}
+  whole: {type: file, config: {path: "@/whole", content: x, owner: USER, group: GROUP}}
+  copy: {type: file, dependencies: [whole], config: {path: "@/copy", content: "{{ whole.state | tojson }}"}}
+  # The file system may decide who owns what is new.
+  owned:
+    type: file
+    dependencies: {all: home}
+    config: {path: "@/owned", content: "{{ all.ada.owner | default('nobody') }}"}
+  each:
+    type: file
+    dependencies: {all: home}
+    config: {path: "@/each", content: "{% for user, state in all | items %}{{ state | length }}{% endfor %}"}
+"#;
+    let text = text.replace('@', &folder).replace("USER", &owner.uid().to_string());
+    site.write("site.yaml", text.replace("GROUP", &owner.gid().to_string()))?;
+    site.write("page.j2", "{% for user, state in all | items %}{{ state.mode }}{% endfor %}\n")?;
+    let loaded = load(&site)?;
+    let (_stopper, stop) = Stop::pair();
+
+    let plan = loaded.plan(&PlanOptions::default()).await;
+    let account = loaded.apply(&ApplyOptions::default(), stop).await;
+
+    let verdicts = [
+        ("index", true),
+        ("names", true),
+        ("page", true),
+        ("copy", true),
+        ("owned", false),
+        ("each", false),
+    ];
+    for (name, is_known) in verdicts {
+        let verdict = plan.get(name).map(|it| &it.verdict);
+        assert_eq!(matches!(verdict, Some(Verdict::Changes(_))), is_known, "{name}: {plan}");
+    }
+    assert_eq!((account.changes(), account.failures()), (9, 0), "{account}");
+    let made = |name: &str| std::fs::read_to_string(site.path(name));
+    assert_eq!(made("index")?.replace(&folder, "@"), "2: ada @/ada/ brian @/brian/");
+    assert_eq!((made("names")?.as_str(), made("page")?.as_str()), ("adabrian", "07000700\n"));
+    assert!(made("copy")?.contains("\"size\": 1"));
+    assert_eq!(loaded.plan(&PlanOptions::default()).await.changes(), 0);
     Ok(())
 }

@@ -259,7 +259,10 @@ fn judge_amiss(
         Ok((_, refresh)) => {
             // A refresh may change the state once more.
             let after = after.filter(|_| refresh.is_none());
-            let state = after.map_or(SeenState::Later, SeenState::Foreseen);
+            let state = after.map_or(SeenState::Later, |after| match opened.is_whole(&after) {
+                true => SeenState::Known(after),
+                false => SeenState::Foreseen(after),
+            });
             Judged { refresh, state, ..Verdict::Changes(change).into() }
         }
         Err(error) => Verdict::Failed { error }.into(),

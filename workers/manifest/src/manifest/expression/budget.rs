@@ -1,6 +1,7 @@
 use minijinja::value::{Value, ValueKind};
 
 use crate::manifest::bounds::{Exceeded, TOO_LARGE, size_of};
+use crate::manifest::expression::partial::Partial;
 
 /// How much work one resource's texts may take: about one unit for each step and each value, and
 /// one for every 64 bytes of text.
@@ -94,6 +95,10 @@ impl Budget {
             return Err(TOO_DEEP);
         }
         self.steps(1)?;
+        if let Some(partial) = value.downcast_object_ref::<Partial>() {
+            // To walk through it is not to use it.
+            return partial.known.values().try_for_each(|inner| self.walk_at(inner, depth + 1));
+        }
         match value.kind() {
             ValueKind::String => self.text(value.as_str().map_or(0, str::len)),
             ValueKind::Bytes => self.text(value.as_bytes().map_or(0, <[u8]>::len)),

@@ -1,0 +1,52 @@
+//! States of which a plan knows a part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use minijinja::value::{Enumerator, Object, Value};
+
+/// Whether an evaluation has asked for something that is not known: then its result is worth nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Missed(Arc<AtomicBool>);
+
+impl Missed {
+    /// Returns whether it has.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A state with the attributes that are known of it.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    pub(super) known: BTreeMap<String, Value>,
+    missed: Missed,
+}
+
+impl Partial {
+    /// Returns the state as a value. Whoever asks it for another attribute, or for all of them, has missed
+    /// something.
+    pub(crate) fn value(known: BTreeMap<String, Value>, missed: &Missed) -> Value {
+        Value::from_object(Self { known, missed: missed.clone() })
+    }
+}
+
+impl Object for Partial {
+    fn get_value(self: &Arc<Self>, key: &Value) -> Option<Value> {
+        let known = key.as_str().and_then(|name| self.known.get(name));
+        if known.is_none() {
+            self.missed.set();
+        }
+        known.cloned()
+    }
+
+    fn enumerate(self: &Arc<Self>) -> Enumerator {
+        self.missed.set();
+        Enumerator::Empty
+    }
+}
