@@ -115,7 +115,7 @@ impl Kept {
         let known = self.answers.lock().by_question.get(&key).cloned();
         let stored = || {
             let cache = settings.cache.as_deref().filter(|_| !settings.is_fresh)?;
-            let folder = Folder::open(cache).ok()?;
+            let folder = Folder::open_own(cache).ok()?;
             serde_json::from_slice(&folder.read(&key, LARGEST).ok()?).ok()
         };
         let Entry { answer, files } = known.or_else(stored)?;
@@ -148,7 +148,8 @@ impl Kept {
         // A plan makes no state folder.
         let is_there = |cache: &&Path| cache.parent().is_some_and(Path::is_dir);
         if let Some(cache) = settings.cache.as_deref().filter(is_there).filter(|_| is_lasting) {
-            let stored = Folder::make(cache).and_then(|folder| folder.replace(&key, &text, 0o600));
+            let stored = Folder::make_own(cache);
+            let stored = stored.and_then(|folder| folder.replace(&key, &text, 0o600));
             if let Err(error) = stored {
                 tracing::debug!(%error, "an answer is not kept");
             }

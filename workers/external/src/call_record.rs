@@ -69,7 +69,8 @@ fn make(state: &Path) -> Result<(PathBuf, Ledger), BoxError> {
     require_own(&Folder::make(state)?)?;
     let count = NEXT.fetch_add(1, Ordering::Relaxed);
     let folder = records(state).join(format!("{pid}-{start_time}-{count}"));
-    Folder::make(&folder)?.make_private()?;
+    Folder::make_own(&records(state))?;
+    Folder::make_own(&folder)?;
     let ledger = Ledger::new(&folder);
     Ok((folder, ledger))
 }
@@ -105,7 +106,7 @@ pub(crate) async fn end_left(state: &Path) {
 
 /// Returns the folders whose process has ended.
 fn dead(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let names = match Folder::open(folder).and_then(|opened| opened.names(MOST)) {
+    let names = match Folder::open_own(folder).and_then(|opened| opened.names(MOST)) {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         names => names.map_err(io::Error::other)?,
     };

@@ -76,8 +76,7 @@ impl Container {
         let noted = folder.clone();
         let note = move || -> io::Result<()> {
             let record = Record::new(&engine)?;
-            let folder = Folder::make(&noted).map_err(io::Error::other)?;
-            folder.make_private().map_err(io::Error::other)?;
+            let folder = Folder::make_own(&noted).map_err(io::Error::other)?;
             folder.replace(&name, &serde_json::to_vec(&record)?, 0o600).map_err(io::Error::other)
         };
         let cannot = |error| format!("cannot note the container that is to run: {error}");
@@ -147,7 +146,7 @@ pub(crate) async fn end_leftovers(state: &Path) -> Vec<String> {
 
 /// Returns the containers on record that nobody looks after, each with its engine.
 fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
-    let listed = Folder::open(folder).and_then(|it| Ok((it.names(MOST)?, it)));
+    let listed = Folder::open_own(folder).and_then(|it| Ok((it.names(MOST)?, it)));
     let (names, records) = match listed {
         Err(error) if error.is_missing() => return Ok(Vec::new()),
         listed => listed.map_err(io::Error::other)?,

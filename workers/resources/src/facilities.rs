@@ -145,25 +145,32 @@ impl Facilities {
         self.inner.is_plan
     }
 
-    /// Returns where the private folder of a resource is, if there is a state folder.
-    fn private(&self, resource: &str) -> Option<PathBuf> {
-        Some(self.inner.state.as_ref()?.join("private").join(worker_name(resource)))
+    /// Returns the folder of the private folders, if there is a state folder, and that of a resource in it.
+    fn private(&self, resource: &str) -> Option<(PathBuf, PathBuf)> {
+        let all = self.inner.state.as_ref()?.join("private");
+        let path = all.join(worker_name(resource));
+        Some((all, path))
     }
 
     /// Makes the private folder of a resource, unless it is there.
     pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
-        let Some(path) = self.private(resource) else { return Ok(None) };
+        let Some((all, path)) = self.private(resource) else { return Ok(None) };
         if !self.inner.is_plan {
-            Folder::make(&path)?.make_private()?;
+            Folder::make_own(&all)?;
+            Folder::make_own(&path)?;
         }
         Ok(Some(path))
     }
 
     /// Removes the private folder of a resource with all that is in it, if it is there.
     pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
-        let Some(path) = self.private(resource).filter(|_| !self.inner.is_plan) else {
+        let Some((all, path)) = self.private(resource).filter(|_| !self.inner.is_plan) else {
             return Ok(());
         };
+        match Folder::open_own(&all) {
+            Err(err) if err.is_missing() => return Ok(()),
+            all => drop(all?),
+        }
         match std::fs::remove_dir_all(&path) {
             Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
                 Err(FileError::io("remove", &path)(err))

@@ -61,6 +61,37 @@ impl Folder {
         Ok(Self { fd, path: path.to_owned() })
     }
 
+    /// Opens a folder of the agent's own in a folder such as its state folder. That one is opened as
+    /// [`open`](Self::open) does; a symlink in the place of the folder itself is an error, whose ever it is.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`], when there is no such folder, or the way to it is not safe.
+    pub fn open_own(path: &Path) -> Result<Self, FileError> {
+        let (parent, name) = split(path)?;
+        Self::open(parent)?.child(name)
+    }
+
+    /// Opens a folder of the agent's own as [`open_own`](Self::open_own) does, makes it and those above it where
+    /// they are missing, and [takes the rights of others away](Self::make_private). What is no folder of the
+    /// agent's own is not changed.
+    ///
+    /// # Errors
+    ///
+    /// As `open_own` and `make_private`, and when a folder cannot be made.
+    pub fn make_own(path: &Path) -> Result<Self, FileError> {
+        let (parent, name) = split(path)?;
+        let parent = Self::make(parent)?;
+        match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(err) => return Err(FileError::io("create folder", path)(err)),
+        }
+        let folder = parent.child(name)?;
+        // The mode of a new one was made with the umask.
+        folder.make_private()?;
+        Ok(folder)
+    }
+
     /// Returns the path that it was opened with.
     pub fn path(&self) -> &Path {
         &self.path
@@ -237,6 +268,12 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(self, ".", flags, Mode::empty())
     }
+}
+
+/// Splits a path at its last name.
+fn split(path: &Path) -> Result<(&Path, &OsStr), FileError> {
+    let missing = || FileError::MissingFolder { path: path.to_owned() };
+    path.parent().zip(path.file_name()).ok_or_else(missing)
 }
 
 impl AsFd for Folder {

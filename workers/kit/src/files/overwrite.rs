@@ -134,8 +134,7 @@ impl Overwrite {
         if content.len() as u64 > OVERWRITE_LIMIT {
             return Err(FileError::TooLarge { path, limit: OVERWRITE_LIMIT });
         }
-        let journal = Folder::make(journal)?;
-        journal.make_private()?;
+        let journal = Folder::make_own(journal)?;
         let name = format!("{:016x}", any_seed());
         let record = Record { path: path.clone(), old: old.len() };
         journal.replace(&name, &record.write(&old, content)?, 0o600)?;
@@ -162,7 +161,7 @@ impl Overwrite {
 ///
 /// When the journal cannot be read.
 pub fn finish_overwrites(journal: &Path) -> Result<(), FileError> {
-    let folder = match Folder::open(journal) {
+    let folder = match Folder::open_own(journal) {
         Err(error) if error.is_missing() => return Ok(()),
         folder => folder?,
     };

@@ -67,8 +67,7 @@ impl Ledger {
 
     /// Records that a process is about to be spawned. Blocks for the disk.
     pub(super) fn begin(&self, name: &str) -> Result<Record, LedgerError> {
-        Folder::make(&self.folder)
-            .and_then(|folder| folder.make_private())
+        Folder::make_own(&self.folder)
             .map_err(|err| LedgerError::new("make the folder", &self.folder, err.into()))?;
         let about = |err| LedgerError::new("identify a process for", &self.folder, err);
         let own = getpid().as_raw_pid();
@@ -142,7 +141,7 @@ impl Drop for Record {
 /// Returns the paths of all records in `folder`, and removes what a death has left unfinished.
 pub(super) fn record_paths(folder: &Path) -> Result<Vec<PathBuf>, LedgerError> {
     let failed = |err: FileError| LedgerError::new("read the folder", folder, err.into());
-    let opened = match Folder::open(folder) {
+    let opened = match Folder::open_own(folder) {
         Err(err) if err.is_missing() => return Ok(Vec::new()),
         opened => opened.map_err(failed)?,
     };

@@ -25,6 +25,25 @@ fn names(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
 }
 
 #[test]
+fn a_folder_of_our_own_is_reached_through_no_symlink() -> TestResult {
+    let outer = tempdir()?;
+    let (other, link) = (outer.path().join("other"), outer.path().join("link"));
+    fs::create_dir(&other)?;
+    set_mode(&other, 0o755)?;
+    symlink("other", &link)?;
+
+    for opened in [Folder::make_own(&link), Folder::open_own(&link)] {
+        assert!(matches!(opened, Err(FileError::WrongKind { .. })), "{opened:?}");
+    }
+    assert_eq!(mode(&other)?, 0o755);
+    let inner = outer.path().join("made/when/needed");
+    assert!(Folder::open_own(&inner).is_err_and(|error| error.is_missing()));
+    assert_eq!(Folder::make_own(&inner)?.path(), inner);
+    assert_eq!(mode(&inner)?, 0o700);
+    Ok(())
+}
+
+#[test]
 fn a_pipe_is_refused_before_it_is_opened() -> TestResult {
     let outer = tempdir()?;
     let pipe = outer.path().join("pipe");

@@ -70,8 +70,7 @@ impl Facilities {
         let Some(folder) = self.reversals_folder().filter(|_| self.keeps_reversals()) else {
             return Ok(());
         };
-        let folder = Folder::make(&folder)?;
-        folder.make_private()?;
+        let folder = Folder::make_own(&folder)?;
         Ok(folder.replace(thing.name(), &serde_json::to_vec(reversal)?, 0o600)?)
     }
 
@@ -103,7 +102,7 @@ impl Facilities {
 }
 
 fn read_some(path: &Path, is_read: &dyn Fn(&Thing) -> bool) -> Vec<(Thing, Reversal)> {
-    let listed = Folder::open(path).and_then(|folder| Ok((folder.names(MOST)?, folder)));
+    let listed = Folder::open_own(path).and_then(|folder| Ok((folder.names(MOST)?, folder)));
     let (mut names, folder) = match listed {
         Ok(listed) => listed,
         Err(error) if error.is_missing() => return Vec::new(),

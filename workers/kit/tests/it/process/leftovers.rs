@@ -241,6 +241,22 @@ async fn records_and_their_folder_are_for_their_owner_alone() -> TestResult {
 }
 
 #[tokio::test]
+async fn records_are_in_no_folder_that_a_symlink_leads_to() -> TestResult {
+    let outer = TempDir::new()?;
+    let (other, link) = (outer.path().join("other"), outer.path().join("processes"));
+    std::fs::create_dir(&other)?;
+    std::fs::set_permissions(&other, PermissionsExt::from_mode(0o755))?;
+    std::os::unix::fs::symlink("other", &link)?;
+
+    let spawned = Process::spawn(shell("exit 0"), Some(&Ledger::new(&link))).await;
+
+    assert!(spawned.is_err());
+    assert_eq!(other.metadata()?.permissions().mode() & 0o777, 0o755);
+    assert_eq!(std::fs::read_dir(&other)?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
     // As on a full disk: what is too large is an error, and no signal.
     let limited = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
