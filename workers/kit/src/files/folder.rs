@@ -159,6 +159,23 @@ impl Folder {
         Ok((File::from(fd), found))
     }
 
+    /// Opens a regular file to write at its end, and makes it for the agent's user alone if it is not there; a
+    /// symlink in its place is an error.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`], or when the system refuses.
+    pub fn append(&self, name: impl AsRef<OsStr>) -> Result<File, FileError> {
+        let name = name.as_ref();
+        let path = self.path.join(name);
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(self, name, flags, Mode::RUSR | Mode::WUSR);
+        let file = file.map_err(FileError::io("open", &path))?;
+        Found::at(&file, &path)?.require(EntryKind::File, &path)?;
+        Ok(File::from(file))
+    }
+
     /// Reads a regular file; a symlink in its place is an error.
     ///
     /// # Errors

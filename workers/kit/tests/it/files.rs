@@ -44,6 +44,23 @@ fn a_folder_of_our_own_is_reached_through_no_symlink() -> TestResult {
 }
 
 #[test]
+fn what_is_appended_goes_to_a_file_and_through_no_symlink() -> TestResult {
+    let outer = tempdir()?;
+    let folder = Folder::open(outer.path())?;
+    symlink("other", outer.path().join("link"))?;
+
+    for text in ["one ", "two"] {
+        folder.append("log")?.write_all(text.as_bytes())?;
+    }
+
+    assert_eq!(folder.read("log", 64)?, b"one two");
+    assert_eq!(mode(&outer.path().join("log"))?, 0o600);
+    assert!(folder.append("link").is_err());
+    assert!(!outer.path().join("other").exists());
+    Ok(())
+}
+
+#[test]
 fn a_pipe_is_refused_before_it_is_opened() -> TestResult {
     let outer = tempdir()?;
     let pipe = outer.path().join("pipe");

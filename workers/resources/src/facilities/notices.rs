@@ -7,9 +7,8 @@
 //! 3. A line that is not whole was not relied on: its action has not begun.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -262,10 +261,8 @@ impl Journal {
 fn open(state: &Path) -> Result<File, BoxError> {
     let folder = Folder::make(state)?;
     folder.make_private()?;
-    let path = state.join(NAME);
     let is_new = folder.look(NAME)?.is_none();
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path);
-    let file = file.map_err(FileError::io::<io::Error>("open", &path))?;
+    let file = folder.append(NAME)?;
     if is_new {
         folder.entries()?.sync()?;
     }
