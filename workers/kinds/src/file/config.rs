@@ -13,8 +13,9 @@ use crate::file::content::ContentFrom;
 /// keeps a file with its content, or a folder, with mode, owner and group
 ///
 /// A file is written under a temporary name in its folder, with its final owner and mode, synced,
-/// and renamed; so it is the old or the new one at every instant. Attributes that are not given
-/// are left as they are; a new file gets mode 0644, a new folder 0755.
+/// and renamed; so it is the old or the new one at every instant. Only a file that cannot be replaced is
+/// written in place. Attributes that are not given are left as they are; a new file gets mode 0644, a new
+/// folder 0755.
 ///
 /// The path is followed through symlinks only where nobody but root and the agent's user could
 /// have put them, and a target that is a symlink, a device or the like is never touched. An absent
