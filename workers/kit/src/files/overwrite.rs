@@ -233,7 +233,12 @@ fn is_mixed(now: &[u8], old: &[u8], new: &[u8]) -> bool {
 fn write(file: &File, content: &[u8], path: &Path) -> Result<(), FileError> {
     let written = file.write_all_at(content, 0);
     let written = written.and_then(|()| file.set_len(content.len() as u64));
-    written.and_then(|()| file.sync_all()).map_err(FileError::io("write", path))
+    written.map_err(FileError::io("write", path))?;
+    match rustix::fs::fsync(file) {
+        // What the kernel makes up, as in /proc, is on no disk.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(err) => Err(FileError::io("sync", path)(err)),
+    }
 }
 
 #[cfg(test)]
