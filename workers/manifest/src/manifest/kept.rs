@@ -142,7 +142,7 @@ impl Files {
     fn identities<'a>(&mut self, path: &'a Path) -> Vec<Identity<'a>> {
         let mut above = path.ancestors().skip(1);
         let named = above.find_map(|above| Some((self.id(above)?, path.strip_prefix(above).ok()?)));
-        let itself = id(fs::symlink_metadata(path)).map(|id| (id, Path::new("")));
+        let itself = self.id(path).map(|id| (id, Path::new("")));
         named.into_iter().chain(itself).collect()
     }
 

@@ -130,7 +130,8 @@ fn said_of(site: &Site, first: &str, second: &str) -> Result<String, Box<dyn Err
     );
     let root = site.folder().display().to_string();
     site.write("site.yaml", text.replace('@', &root))?;
-    Ok(load(site).map_or_else(|said| said.replace(&root, "@"), |_| "valid".to_owned()))
+    let loaded = SiteFiles::new(vec![site.folder().to_owned()], builtin()).load();
+    Ok(loaded.map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn one_file_under_two_paths_is_refused_with_both_places() -> Result<(), Box<dyn 
     for (first, second, one, other) in refused {
         let said = said_of(&site, &first, &second)?;
         let expected = format!(
-            "site.yaml:3:28: path \"@/{other}\" is kept as \"@/{one}\" by resource \"a\" already, at \
+            "@/site.yaml:3:28: path \"@/{other}\" is kept as \"@/{one}\" by resource \"a\" already, at \
              @/site.yaml:2:28"
         );
         assert_eq!(places(&said), [expected]);
@@ -189,7 +190,7 @@ fn what_a_file_is_written_under_is_no_path_of_another_resource() -> Result<(), B
         let kept = |name: &str| format!("{{path: '@/{name}', content: x}}");
         let said = said_of(&site, &kept(&target), &kept(&temporary))?;
         let expected = format!(
-            "site.yaml:3:28: path \"@/{temporary}\" is used for a temporary file by resource \"a\" \
+            "@/site.yaml:3:28: path \"@/{temporary}\" is used for a temporary file by resource \"a\" \
              already, at @/site.yaml:2:28"
         );
         assert_eq!(places(&said), [expected]);

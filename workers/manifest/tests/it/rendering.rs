@@ -73,7 +73,7 @@ fn what_a_state_cannot_give_is_an_error_with_its_place_however_it_is_used() -> R
 
     for text in uses {
         let error = of(text).expect_err(text).to_string();
-        assert!(error.contains("site.yaml:8:1"), "{text}: {error}");
+        assert!(error.contains("site.yaml:9:"), "{text}: {error}");
         assert!(
             error.contains("stderr cannot be used: it has more than 4 bytes"),
             "{text}: {error}"
