@@ -1,8 +1,11 @@
 //! A type as a kind.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{AttributeError, Claimed, Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::{
+    AttributeError, Claim, Claimed, Config, Judged, Kind, KnownConfig, PATH, Unit, path_name,
+};
 use crankcase_workers::Secrets;
 use serde_json::Value;
 
@@ -33,12 +36,17 @@ impl Kind for ExternalKind {
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {
         let mut claimed = Claimed::default();
         claimed.may_make_any = true;
+        if let Runner::Program(path) = &self.0.runner {
+            claimed.claims.extend(needs(path));
+        }
         Judged { claimed, ..Judged::default() }
     }
 
     fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
-        let judged = self.judge(known);
+        let mut judged = self.judge(known);
         let Some(said) = self.0.known(resource) else { return judged };
+        let plugs = said.mounts.iter().filter_map(|mount| needs(&mount.from));
+        judged.claimed.claims.extend(plugs);
         let Some(schema) = &said.schema else { return judged };
         let config = Value::Object(known.config.clone());
         let mut errors = schema.errors(resource, (&config, known.unknown));
@@ -63,4 +71,9 @@ impl Kind for ExternalKind {
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         Ok(Arc::new(External::new(Arc::clone(&self.0), config.clone())))
     }
+}
+
+/// Returns the claim of a resource that a file is given to.
+fn needs(path: &Path) -> Option<Claim> {
+    path_name(path).map(|name| Claim::needs(PATH, name))
 }

@@ -65,3 +65,29 @@ esac
     assert!(!fs::exists(world.path("done"))?);
     Ok(())
 }
+
+#[test]
+fn a_resource_comes_after_those_that_make_its_program_and_its_plugs() -> TestResult {
+    let init = r#"{"state_action": {"args": ["state"]}, "plugs": {"key": {"container_path": "/key", "writable": false}}}"#;
+    let world = World::new("", &answering(init))?;
+    fs::write(world.path("key"), "x")?;
+    let kept = |name: &str, file: &str| {
+        let path = world.path(file);
+        format!("  {name}: {{type: file, config: {{path: '{}', mode: '0755'}}}}\n", path.display())
+    };
+    let site = format!(
+        "plugs: {{key: {{path: key}}}}\nresources:\n  r1: {{type: 'program:./it'}}\n{}{}{}",
+        kept("plug", "key"),
+        kept("program", "it"),
+        kept("other", "other"),
+    );
+    fs::write(world.path("site.yaml"), site)?;
+
+    let loaded = world.files().load()?;
+
+    let automatic = &loaded.resource("r1")?.automatic;
+    let mut edges: Vec<_> = automatic.iter().map(|edge| edge.resource.as_str()).collect();
+    edges.sort_unstable();
+    assert_eq!(edges, ["plug", "program"]);
+    Ok(())
+}
