@@ -7,6 +7,7 @@ use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
 
 pub(crate) use self::kept::{Keep, Keeps, Kept};
 pub(crate) use self::notices::{Due, Notices, Promise};
+pub(crate) use self::programs::Programs;
 pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
@@ -16,6 +17,7 @@ use crate::world::World;
 
 mod kept;
 mod notices;
+mod programs;
 mod reversals;
 mod services;
 
@@ -43,6 +45,7 @@ struct Inner {
     services: Services,
     notices: Notices,
     kept: Kept,
+    programs: Programs,
     is_plan: bool,
 }
 
@@ -75,8 +78,9 @@ impl Facilities {
     fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
         let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
         let (state, services) = (Some(state.to_owned()), Services::default());
-        let kept = Kept::default();
-        let inner = Arc::new(Inner { state, ledger, services, notices, kept, is_plan });
+        let (kept, programs) = (Kept::default(), Programs::default());
+        let inner = Inner { state, ledger, services, notices, kept, programs, is_plan };
+        let inner = Arc::new(inner);
         Ok(Self { inner, ..Self::default() })
     }
 
@@ -130,6 +134,10 @@ impl Facilities {
 
     pub(crate) fn notices(&self) -> &Notices {
         &self.inner.notices
+    }
+
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.inner.programs
     }
 
     pub(crate) fn state(&self) -> Option<&Path> {

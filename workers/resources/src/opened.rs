@@ -1,15 +1,13 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::io::{self, Read};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_workers::{ProcessConfig, Secrets, open_file};
+use crankcase_workers::{ProcessConfig, Secrets};
 use parking_lot::Mutex;
-use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::{Map, Value};
 
 use crate::action::{Action, Unfinished};
 use crate::blocking::blocking;
@@ -33,9 +31,6 @@ use self::disguise::Disguise;
 
 mod acting;
 mod disguise;
-
-/// How much of a program is read at a time, in bytes.
-const PIECE: usize = 64 * 1024;
 
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
@@ -108,7 +103,11 @@ impl Opened {
         if programs.is_empty() {
             return Value::Null;
         }
-        let read = move || Ok::<_, Infallible>(programs.iter().map(|path| digest(path)).collect());
+        let facilities = self.made.context.facilities().clone();
+        let read = move || {
+            let digests = programs.iter().map(|path| facilities.programs().digest(path));
+            Ok::<_, Infallible>(digests.collect())
+        };
         blocking(read).await.unwrap_or_default()
     }
 
@@ -245,21 +244,4 @@ impl Opened {
     fn untimed(&self) -> Context {
         self.made.context.of_call(&Deadline::new(None, self.made.context.stop()))
     }
-}
-
-/// Returns a path, and the digest of the file that is there; null if there is none that can be read. Nothing
-/// else is opened: a device may have no end.
-fn digest(path: &Path) -> Value {
-    let read = || {
-        let ((mut file, _), mut hasher) = (open_file(path)?, Sha256::new());
-        let mut buffer = vec![0; PIECE];
-        loop {
-            match file.read(&mut buffer)? {
-                0 => break,
-                count => hasher.update(&buffer[..count]),
-            }
-        }
-        Ok::<_, io::Error>(base16ct::lower::encode_string(&hasher.finalize()))
-    };
-    json!([path.to_string_lossy(), read().ok()])
 }
