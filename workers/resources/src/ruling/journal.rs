@@ -8,19 +8,22 @@
 //! 3. The file has at most one event of each kind of a resource, and a bounded number of lines that mean nothing.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use crankcase_workers::{FileError, read_file, replace_file};
+use crankcase_workers::Folder;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
 use crate::observer::{Happened, What};
 use crate::rules::Trigger;
+use crate::ruling::record::open;
 use crate::text::chain;
+
+/// The name of the file. Those of the records of rules end in `.json`.
+const NAME: &str = "events.jsonl";
 
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 64 * 1024 * 1024;
@@ -146,15 +149,15 @@ impl Journal {
     }
 
     fn path(&self) -> PathBuf {
-        // The record of a rule ends in `.json`.
-        self.folder.join("events.jsonl")
+        self.folder.join(NAME)
     }
 
     fn read(&self, state: &mut State) -> Result<(), BoxError> {
         if state.is_read {
             return Ok(());
         }
-        let bytes = match read_file(&self.path(), LIMIT) {
+        let opened = Folder::open_own(&self.folder);
+        let bytes = match opened.and_then(|folder| folder.read(NAME, LIMIT)) {
             Err(error) if error.is_missing() => Vec::new(),
             read => read?,
         };
@@ -189,13 +192,7 @@ impl Journal {
     fn append(&self, state: &mut State, line: &Line) -> Result<(), BoxError> {
         let mut file = match state.file.take() {
             Some(file) => file,
-            None => {
-                fs::create_dir_all(&self.folder)
-                    .map_err(FileError::io::<std::io::Error>("make", &self.folder))?;
-                let (path, mut options) = (self.path(), OpenOptions::new());
-                let file = options.append(true).create(true).mode(0o600).open(&path);
-                file.map_err(FileError::io::<std::io::Error>("open", &path))?
-            }
+            None => open(&self.folder)?.append(NAME)?,
         };
         // What stands before may not be whole.
         let text = format!("\n{}\n", serde_json::to_string(line)?);
@@ -216,7 +213,7 @@ impl Journal {
             return Ok(file.set_len(0)?);
         }
         state.file = None;
-        Ok(replace_file(&self.path(), text.as_bytes(), 0o600)?)
+        Ok(open(&self.folder)?.replace(NAME, text.as_bytes(), 0o600)?)
     }
 }
 

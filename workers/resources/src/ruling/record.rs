@@ -1,10 +1,9 @@
 //! The record of a rule, which outlives the agent.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{FileError, read_file, replace_file};
+use crankcase_workers::{FileError, Folder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -59,7 +58,8 @@ impl Record {
     /// Reads the record that an earlier agent has left. Blocks.
     pub(super) fn read(folder: &Path, rule: &str) -> Result<Self, BoxError> {
         let path = path(folder, rule);
-        match read_file(&path, LARGEST) {
+        let opened = Folder::open_own(folder);
+        match opened.and_then(|folder| folder.read(file(rule), LARGEST)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
                 format!("{} is no record of a rule: {error}", path.display()).into()
             }),
@@ -70,8 +70,7 @@ impl Record {
 
     /// Writes the record to disk. Blocks.
     pub(super) fn write(&self, folder: &Path, rule: &str) -> Result<(), BoxError> {
-        fs::create_dir_all(folder).map_err(FileError::io("make", folder))?;
-        Ok(replace_file(&path(folder, rule), &serde_json::to_vec(self)?, 0o600)?)
+        Ok(open(folder)?.replace(file(rule), &serde_json::to_vec(self)?, 0o600)?)
     }
 
     pub(super) fn push(&mut self, cause: Cause) {
@@ -110,6 +109,18 @@ impl Record {
     }
 }
 
+/// Opens the folder with the records of the rules, past no symlink, and makes it if it is not there.
+pub(super) fn open(folder: &Path) -> Result<Folder, FileError> {
+    match Folder::open_own(folder) {
+        Err(error) if error.is_missing() => Folder::make_own(folder),
+        opened => opened,
+    }
+}
+
 fn path(folder: &Path, rule: &str) -> PathBuf {
-    folder.join(format!("{rule}.json"))
+    folder.join(file(rule))
+}
+
+fn file(rule: &str) -> String {
+    format!("{rule}.json")
 }
