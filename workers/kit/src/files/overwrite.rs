@@ -8,6 +8,7 @@
 //! 4. Nobody but root and the agent's user can exchange the file for another one meanwhile.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -51,11 +52,17 @@ const MOST_RECORDS: usize = 100_000;
 /// assert_eq!(folder.read("hosts", 64)?, b"new");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Overwrite {
     file: File,
     old: Vec<u8>,
     path: PathBuf,
+}
+
+impl fmt::Debug for Overwrite {
+    // The content may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overwrite").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Folder {
