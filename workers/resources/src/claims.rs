@@ -116,5 +116,6 @@ fn thing(claim: &Claim) -> Thing {
 
 /// Says that a thing has its keeper, or in which other way another resource uses it.
 pub fn already_kept((claim, how): (&Claim, &str), other: &str, place: &Place) -> String {
-    format!("{claim} is {how} by resource \"{other}\" already, at {place}")
+    let Claim { space, name, .. } = claim;
+    format!("{space} {name:?} is {how} by resource \"{other}\" already, at {place}")
 }
