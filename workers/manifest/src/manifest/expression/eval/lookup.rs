@@ -136,10 +136,9 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         let item = value.get_item(key).unwrap_or(Value::UNDEFINED);
         if item.is_undefined() && matches!(of, Expr::Var(var) if var.id == "loop") {
-            return Err(failed(
-                start(of),
-                format!("loop has no {key:?}; it has {}", listed(&value)),
-            ));
+            let key = key.as_str().map_or_else(|| key.to_string(), |key| format!("\"{key}\""));
+            let message = format!("loop has no {key}; it has {}", listed(&value));
+            return Err(failed(start(of), message));
         }
         if item.kind() == ValueKind::Invalid {
             return Err(unusable(of, (&value, key), &item));
