@@ -273,12 +273,11 @@ async fn a_resource_that_fails_is_degraded_with_the_reason_and_others_are_not() 
 
 #[tokio::test]
 async fn resources_that_want_one_file_otherwise_are_told_and_held_back() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    // Another name for the same folder, which no comparison of texts can see.
-    std::os::unix::fs::symlink(".", folder.path().join("alias"))?;
+    // Another name for the same folder, which is not there yet when the site is loaded.
     let machine = Machine::begin(
-        folder,
-        "resources:\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
+        tempfile::tempdir()?,
+        "resources:\n  alias: {type: exec, config: {command: [ln, -s, ., '@/alias'], creates: \
+         '@/alias'}}\n  one: {type: file, config: {path: '@/page', content: a}}\n  other: {type: \
          file, config: {path: '@/alias/page', content: b}}\n  third: {type: file, config: {path: \
          '@/third', content: right}}\n",
         (quick(), builtin()),

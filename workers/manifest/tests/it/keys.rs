@@ -163,10 +163,10 @@ async fn what_is_made_for_each_item_is_applied_and_used() -> TestResult {
     let account = apply(&loaded).await;
 
     let list = plan.get("list").ok_or("no list")?;
-    let Verdict::MayChange { because, .. } = &list.verdict else {
+    let Verdict::Changes(change) = &list.verdict else {
         return Err(format!("{list:?}").into());
     };
-    assert_eq!(because[..], ["file[\"a\"]", "file[\"b\"]"]);
+    assert_eq!(change.differences[1].text.as_deref(), Some("@@ -0,0 +1,2 @@\n+a 0600\n+b 0640\n"));
     assert_eq!((account.changes(), account.failures()), (3, 0), "{account}");
     assert_eq!(fs::read_to_string(site.path("list"))?, "a 0600\nb 0640\n");
     Ok(())

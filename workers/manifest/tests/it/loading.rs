@@ -54,8 +54,8 @@ fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn E
         after.automatic.iter().map(|edge| format!("{} < {}", edge.resource, after.name))
     });
     let expected = [
-        "tool < build",
         "srv < build",
+        "tool < build",
         "conf < server",
         "www < conf",
         "touch < stamp",
