@@ -209,8 +209,8 @@ pub(crate) struct Beginning {
 }
 
 /// If the loop is dropped before the engine's end, because its runtime shuts down or a turn panics,
-/// every live worker is aborted, and one on a thread is told to stop. No worker runs on without
-/// supervision.
+/// every live worker is aborted. A worker on a thread cannot be aborted, so it is told to stop. No
+/// other worker runs on without supervision.
 ///
 /// A panic may have caused the drop, so a second panic would abort the process. Therefore the
 /// wakers of users run inside `wake`, which catches panics. Only the inbox wakes without it: its
