@@ -73,8 +73,8 @@ fn digest_of(path: &Path) -> Result<String, BoxError> {
     }
 }
 
-/// What types have answered: for as long as the process lives, and in the folder of the cache if it can be
-/// told whether the answer still holds.
+/// The answers of types. Each is kept in memory until the process ends. An answer is also kept in the folder of the
+/// cache, if its files tell whether it still holds.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     answers: Mutex<Answers>,
@@ -96,7 +96,7 @@ struct Entry {
     files: Option<String>,
 }
 
-/// What was asked.
+/// A question to a type.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) runner: &'a Runner,

@@ -266,7 +266,8 @@ impl Caller<'_> {
         let state = settings.state.as_deref();
         // Podman would copy into it what it hides.
         let copy = if call.runner.is_podman() { ",notmpcopyup" } else { "" };
-        // What a type may read holds the secrets of no other one. An engine refuses what is there twice.
+        // The state folder in these folders is hidden: it holds secrets of other types. An engine refuses a path that
+        // is given twice.
         let folders = [Some(call.workspace), conf].into_iter().flatten();
         let hidden: BTreeSet<_> = folders.filter_map(|folder| within(state?, folder)).collect();
         words
@@ -294,7 +295,7 @@ fn says_the_end(client: &Result<Finished, JobError>) -> bool {
     }
 }
 
-/// What is wanted of the output of a call.
+/// How much of its output a call needs.
 #[derive(Debug, Clone, Copy)]
 enum Output {
     /// All of stdout, which is an answer of at most this many bytes.

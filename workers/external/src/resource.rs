@@ -163,19 +163,21 @@ impl External {
         let memory = context.memory::<Memory>();
         memory.wake_after(answer.requeue_after);
         answer.state.hide(&known.init, context.secrets());
-        let amiss = match (answer.state, self.is_deleted()) {
-            (State::Stale(Stale { now: None, .. }), true) => {
+        let amiss = if self.is_deleted() {
+            let (State::Valid(now) | State::Stale(Stale { now: Some(now), .. })) = answer.state
+            else {
                 return Ok(Found::Valid(Map::new().into()));
-            }
-            (State::Valid(state), false) => return Ok(Found::Valid(Value::Object(state))),
-            (State::Valid(now) | State::Stale(Stale { now: Some(now), .. }), true) => {
-                *memory.stale.lock() = now.clone();
-                let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
-                amiss.action(delete(known)?)
-            }
-            (State::Stale(stale), false) => {
-                *memory.stale.lock() = stale.now.clone().unwrap_or_default();
-                self.amiss(stale, known, context)?
+            };
+            *memory.stale.lock() = now.clone();
+            let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
+            amiss.action(delete(known)?)
+        } else {
+            match answer.state {
+                State::Valid(state) => return Ok(Found::Valid(Value::Object(state))),
+                State::Stale(stale) => {
+                    *memory.stale.lock() = stale.now.clone().unwrap_or_default();
+                    self.amiss(stale, known, context)?
+                }
             }
         };
         memory.wanted.lock().clone_from(&amiss.actions);

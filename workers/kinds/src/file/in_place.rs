@@ -1,3 +1,5 @@
+//! Whether a file is written in place, and not replaced.
+
 use crankcase_resources::Context;
 use crankcase_workers::{FileError, Folder, Found, OVERWRITE_LIMIT};
 
