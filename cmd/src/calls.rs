@@ -11,13 +11,13 @@ use tokio::time::{sleep, timeout};
 use crate::global::Global;
 use crate::print::{self, one_line};
 
-/// How long a call may take to end before people are told of it.
+/// After this time the program says which calls it waits for.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// How long the program waits for calls at its end after that: the grace of a program, and then an engine.
 const LAST: Duration = Duration::from_secs(20);
 
-/// How many calls people are told of.
+/// The most calls that one line names.
 const SHOWN: usize = 3;
 
 static CALLS: LazyLock<Calls> = LazyLock::new(Calls::default);

@@ -48,7 +48,7 @@ pub(crate) struct ExternalArgs {
     protocol_version: Option<String>,
 }
 
-/// What external types are asked for.
+/// Why external types are called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To look. Nothing is on record where there is no state folder.

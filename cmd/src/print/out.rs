@@ -52,7 +52,7 @@ impl Write for Out<'_> {
     }
 }
 
-/// Writes parts of JSON, each of which is a text of its own.
+/// Writes JSON and escapes what is unprintable. Each write has whole characters.
 struct Json<'a>(&'a mut dyn Write);
 
 impl Write for Json<'_> {

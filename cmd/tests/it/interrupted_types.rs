@@ -1,4 +1,4 @@
-//! Types that are asked how they work, or looked at, when the program is told to end.
+//! Calls of external types that are under way when the program is told to end.
 
 use std::fs;
 use std::path::Path;
@@ -88,16 +88,15 @@ async fn an_agent_that_is_told_to_end_while_it_reloads_leaves_no_type() -> TestR
     Ok(())
 }
 
-#[tokio::test]
-async fn what_the_first_load_of_all_has_left_is_ended_by_the_next_apply() -> TestResult {
-    let machine = start(HANGS)?;
-    let mut killed = machine.begin(&["apply", "site.yaml"])?;
-    let pid = up(&machine).await?;
+/// Kills a command while it calls a type that hangs. The next apply, with a type that answers, ends the type.
+async fn the_next_apply_ends_what_is_left(machine: &Machine, command: &str) -> TestResult {
+    let mut killed = machine.begin(&[command, "site.yaml"])?;
+    let pid = up(machine).await?;
     // Until it is on record with its pid, it is found by its mark.
     signal(&killed.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
     within(killed.wait()).await??;
     let was_there = is_there(&pid);
-    program(&machine, "it", ANSWERS)?;
+    program(machine, "it", ANSWERS)?;
 
     let applied = machine.run(&["apply", "site.yaml"]).await?;
 
@@ -108,22 +107,16 @@ async fn what_the_first_load_of_all_has_left_is_ended_by_the_next_apply() -> Tes
 }
 
 #[tokio::test]
+async fn what_the_first_load_of_all_has_left_is_ended_by_the_next_apply() -> TestResult {
+    the_next_apply_ends_what_is_left(&start(HANGS)?, "apply").await
+}
+
+#[tokio::test]
 async fn what_a_plan_has_left_is_ended_by_the_next_apply() -> TestResult {
-    let hangs_once = "*) [ -e up ] || { echo $$ > up; exec sleep 1000; };";
-    let machine = start(&ANSWERS.replace("*)", hangs_once))?;
+    let hangs_when_looked_at = "*) echo $$ > up; exec sleep 1000;";
+    let machine = start(&ANSWERS.replace("*)", hangs_when_looked_at))?;
     fs::create_dir(machine.path("state"))?;
-    let mut killed = machine.begin(&["plan", "site.yaml"])?;
-    let pid = up(&machine).await?;
-    signal(&killed.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
-    within(killed.wait()).await??;
-    let was_there = is_there(&pid);
-
-    let applied = machine.run(&["apply", "site.yaml"]).await?;
-
-    assert_eq!(applied.code, Some(0), "{applied:?}");
-    assert!(was_there && !is_there(&pid), "{applied:?}");
-    assert_eq!(fs::read_dir(machine.path("state/asking"))?.count(), 0);
-    Ok(())
+    the_next_apply_ends_what_is_left(&machine, "plan").await
 }
 
 #[tokio::test]

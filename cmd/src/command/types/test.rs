@@ -29,8 +29,8 @@ pub(crate) struct Args {
     /// that is new and empty for each of the checks. The resource is made, changed and removed many times
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// What differs each time, such as a time: an attribute of the state, or a path in FOLDER with all that is below
-    /// it; may be given again
+    /// An attribute of the state that differs at each look, such as a time, or a path in FOLDER whose files do; may be
+    /// given again
     #[arg(long, value_name = "NAME")]
     volatile: Vec<String>,
     /// How many random sites of several such resources are tried
