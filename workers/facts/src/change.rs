@@ -1,5 +1,8 @@
 //! Requested changes of the facts, and their outcomes.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::authority::Owned;
@@ -32,13 +35,16 @@ pub struct Submission {
     pub overwrites: Vec<Pointer>,
     /// Whether this is a trial: the outcome is returned, but nothing is changed. Default false.
     pub is_trial: bool,
+    /// Whether the change is refused if it degrades anything that uses the facts. Default false.
+    pub is_strict: bool,
 }
 
 impl Submission {
     /// Returns a submission of a change by this sender, without conditions.
     pub fn new(change: Change, who: &str) -> Self {
         let (why, expect_version, overwrites) = (None, None, Vec::new());
-        Self { change, who: who.to_owned(), why, expect_version, overwrites, is_trial: false }
+        let (who, is_trial, is_strict) = (who.to_owned(), false, false);
+        Self { change, who, why, expect_version, overwrites, is_trial, is_strict }
     }
 }
 
@@ -167,6 +173,26 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// The facts of the agent that were overwritten. The agent no longer owns them.
     pub overwritten: Vec<Owned>,
+    /// What the change degrades, if [somebody knew](crate::Facts::submit_judged).
+    pub degraded: Vec<Degraded>,
+}
+
+/// Something that uses the facts, and is wrong with them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Degraded {
+    /// Its name; none if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What is wrong, without secrets.
+    pub message: String,
+}
+
+impl fmt::Display for Degraded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, message } = self;
+        name.iter().try_for_each(|name| write!(f, "{name}: "))?;
+        f.write_str(message)
+    }
 }
 
 /// Why the facts were not changed.
@@ -206,6 +232,9 @@ pub enum FactsError {
     /// A document cannot be merged.
     #[error("{}", conflicting(_0))]
     Conflicts(Vec<Conflict>),
+    /// The change is strict, and degrades something that uses the facts.
+    #[error("something that uses the facts would be wrong with them")]
+    Degrades(Vec<Degraded>),
     /// The version never existed, or the history no longer has it.
     #[error("there is no version {0} on record; \"facts log\" lists them")]
     NoVersion(u64),

@@ -8,7 +8,7 @@ use std::vec;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::change::{FactsError, Outcome, Submission};
+use crate::change::{Degraded, FactsError, Outcome, Submission};
 use crate::pointer::Pointer;
 use crate::state::{Past, Snapshot, change};
 use crate::store::{Backend, Commit, Document, Entry, StoreError, Stored};
@@ -55,6 +55,9 @@ struct Shared {
 // A change is published only after its commit, so a panic leaves nothing half done.
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
+
+/// Says what a change degrades, of the facts before and after it.
+type Judge<'a> = &'a dyn Fn(&Snapshot, &Snapshot) -> Vec<Degraded>;
 
 impl Facts {
     /// Reads the facts of a store. Blocks.
@@ -134,23 +137,56 @@ impl Facts {
     ///
     /// When the change is refused or cannot be written. Nothing is changed then.
     pub fn submit(&self, submission: &Submission, now: SystemTime) -> Result<Outcome, FactsError> {
-        let mut backend = self.0.backend.lock();
+        self.change(submission, now, None)
+    }
+
+    /// Makes a change like [`submit`](Self::submit), and asks before the commit what it degrades. `judge` is given the
+    /// facts before and after the change. It is asked again if another change is committed meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// When the change is refused or cannot be written. Nothing is changed then.
+    pub fn submit_judged(
+        &self,
+        submission: &Submission,
+        now: SystemTime,
+        judge: Judge<'_>,
+    ) -> Result<Outcome, FactsError> {
+        self.change(submission, now, Some(judge))
+    }
+
+    fn change(
+        &self,
+        submission: &Submission,
+        now: SystemTime,
+        judge: Option<Judge<'_>>,
+    ) -> Result<Outcome, FactsError> {
+        let mut is_first = true;
         loop {
+            let mut backend = self.0.backend.lock();
+            let revision = self.current().revision();
             let (before, first) = self.begun(now);
-            let changed = change(&before, submission, (&mut OfBackend(&mut **backend), now));
+            let mut changed = change(&before, submission, (&mut OfBackend(&mut **backend), now));
+            if let Some(judge) = judge {
+                // Others may make changes while this one is judged for the first time, but not again and again.
+                let held = (!is_first).then_some(backend);
+                changed = changed.and_then(|changed| judged(&before, changed, submission, judge));
+                backend = held.unwrap_or_else(|| self.0.backend.lock());
+                is_first = false;
+            }
             let (changed, commit) = match changed {
                 Ok((outcome, commit)) => (Ok(outcome), commit.filter(|_| !submission.is_trial)),
                 Err(error) => (Err(error), None),
             };
             let is_current = match commit {
                 Some(commit) => self.commit(&mut **backend, first.into_iter().chain([commit]))?,
-                // A refusal or a trial is outdated if another process has committed a change.
-                None => backend.revision()? == self.current().revision(),
+                // A refusal or a trial is outdated if another change was committed.
+                None => backend.revision()? == revision,
             };
             if is_current {
                 return changed;
             }
-            // Another process has committed a change.
+            // Another change was committed.
             self.reload(&mut **backend)?;
         }
     }
@@ -335,6 +371,21 @@ impl Iterator for History<'_> {
     }
 }
 
+/// Returns the outcome of a change with what it degrades.
+fn judged(
+    before: &Snapshot,
+    (mut outcome, commit): (Outcome, Option<Commit>),
+    submission: &Submission,
+    judge: Judge<'_>,
+) -> Result<(Outcome, Option<Commit>), FactsError> {
+    let after = commit.as_ref().map(|commit| Snapshot::from(commit.stored.clone()));
+    outcome.degraded = after.map_or_else(Vec::new, |after| judge(before, &after));
+    if submission.is_strict && !outcome.degraded.is_empty() {
+        return Err(FactsError::Degrades(outcome.degraded));
+    }
+    Ok((outcome, commit))
+}
+
 /// Facts in memory, without a history.
 #[derive(Debug)]
 struct InMemory {
@@ -352,6 +403,9 @@ impl Backend for InMemory {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<bool, StoreError> {
+        if commit.stored.revision != self.stored.revision + 1 {
+            return Ok(false);
+        }
         self.stored = commit.stored.clone();
         self.document = commit.document.clone().or(self.document.take());
         Ok(true)

@@ -48,7 +48,7 @@ pub mod wire;
 mod written;
 
 pub use authority::{Owned, OwnerChanges, Owners};
-pub use change::{Change, FactsError, LARGEST_CHANGE, Load, Outcome, Submission};
+pub use change::{Change, Degraded, FactsError, LARGEST_CHANGE, Load, Outcome, Submission};
 pub use difference::{Difference, Digest, difference};
 pub use disagreement::{Disagreement, disagreements};
 pub use example::{example, skeleton};

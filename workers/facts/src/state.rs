@@ -180,7 +180,7 @@ fn differences((before, after): (&Tree, &Tree), change: &Change) -> Vec<Differen
 
 fn outcome(stored: &Stored, differences: Vec<Difference>, overwritten: Vec<Owned>) -> Outcome {
     let Stored { version, revision, digest, .. } = *stored;
-    Outcome { version, revision, digest, differences, overwritten }
+    Outcome { version, revision, digest, differences, overwritten, degraded: Vec::new() }
 }
 
 /// Adds the place in the document to a violation, if the change has written the fact.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::authority;
-use crate::change::{self, FactsError, Submission};
+use crate::change::{self, Degraded, FactsError, Submission};
 use crate::difference;
 use crate::merge;
 use crate::pointer::Pointer;
@@ -32,6 +32,12 @@ pub struct Request {
     /// The paths of the agent's facts that may be overwritten, with everything below them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwrite: Vec<String>,
+    /// Whether nothing is to be changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_trial: bool,
+    /// Whether the change is refused if it degrades anything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_strict: bool,
     /// The change.
     pub change: Asked,
 }
@@ -74,12 +80,12 @@ impl fmt::Debug for Asked {
 }
 
 impl Request {
-    /// Returns the request for a submission; none for a trial, and for a change that only the agent makes.
+    /// Returns the request for a submission; none for a change that only the agent makes.
     pub fn of(submission: &Submission) -> Option<Self> {
-        let Submission { change, who, why, expect_version, overwrites, is_trial } = submission;
+        let Submission { change, who, why, expect_version, overwrites, is_trial, is_strict } =
+            submission;
         let document = |load: &change::Load| serde_json::json!({"version": load.version.get(), "facts": load.facts.to_value()});
         let asked = match change {
-            _ if *is_trial => return None,
             change::Change::Own(_) => return None,
             change::Change::Update(update) => Asked::Update(update.to_value()),
             change::Change::Load(load) if load.merges => Asked::Merge(document(load)),
@@ -93,7 +99,8 @@ impl Request {
         };
         let overwrite = overwrites.iter().map(ToString::to_string).collect();
         let (who, why, expect_version) = (who.clone(), why.clone(), *expect_version);
-        Some(Self { who, why, expect_version, overwrite, change: asked })
+        let (is_trial, is_strict, change) = (*is_trial, *is_strict, asked);
+        Some(Self { who, why, expect_version, overwrite, is_trial, is_strict, change })
     }
 
     /// Returns the requested submission.
@@ -115,8 +122,8 @@ impl Request {
         };
         let overwrites = self.overwrite.iter().map(|path| pointer(path));
         let overwrites = overwrites.collect::<Result<_, _>>()?;
-        let Self { who, why, expect_version, .. } = self;
-        Ok(Submission { change, who, why, expect_version, overwrites, is_trial: false })
+        let Self { who, why, expect_version, is_trial, is_strict, .. } = self;
+        Ok(Submission { change, who, why, expect_version, overwrites, is_trial, is_strict })
     }
 }
 
@@ -131,7 +138,7 @@ fn pointer(text: &str) -> Result<Pointer, FactsError> {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// The change was made.
+    /// The change was made, or would be if this was a trial.
     Committed(Committed),
     /// Nothing was changed.
     Refused(Box<Refusal>),
@@ -146,13 +153,16 @@ pub struct Committed {
     /// The facts of the agent that the change has overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwritten: Vec<Owned>,
+    /// What the change degrades, as far as the agent knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<Degraded>,
 }
 
 impl Committed {
     /// Returns the change with this outcome.
     pub fn of(outcome: &change::Outcome) -> Self {
         let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
-        Self { revision: outcome.revision, overwritten }
+        Self { revision: outcome.revision, overwritten, degraded: outcome.degraded.clone() }
     }
 }
 
@@ -283,6 +293,9 @@ pub struct Refusal {
     /// Facts that a document and the stored facts have both changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
+    /// What a strict change would degrade.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub degraded: Vec<Degraded>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
@@ -357,6 +370,7 @@ impl Refusal {
             omitted: 0,
             owned: Vec::new(),
             conflicts: Vec::new(),
+            degraded: Vec::new(),
         };
         match error {
             FactsError::Invalid(invalid) => {
@@ -371,6 +385,10 @@ impl Refusal {
             FactsError::Owned(owned) => refusal.owned = owned.iter().map(Owned::of).collect(),
             FactsError::Conflicts(conflicts) => {
                 refusal.conflicts = conflicts.iter().map(|it| Conflict::of(it, schemas)).collect();
+            }
+            FactsError::Degrades(degraded) => {
+                refusal.code = RefusalCode::Invalid;
+                refusal.degraded.clone_from(degraded);
             }
             FactsError::Test { .. } => {}
             FactsError::NoVersion(_) => refusal.code = RefusalCode::Missing,

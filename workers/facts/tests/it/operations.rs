@@ -1,8 +1,9 @@
 //! The effect of each operation at each place.
 
+use crankcase_facts::{Change, Degraded, FactsError, Snapshot, Submission, Update};
 use serde_json::{Value, json};
 
-use crate::support::{TestResult, World, refused};
+use crate::support::{TestResult, World, noon, refused};
 
 fn facts() -> Value {
     json!({"map": {"leaf": 1}, "list": [1, {"in": [2]}, 3], "text": "x"})
@@ -226,6 +227,33 @@ fn many_changes_of_a_long_list_are_as_one_after_another() -> TestResult {
         let error = refused(together.ops(json!([["SET", "/other/0", 0], op])));
         assert!(error.starts_with(op[1].as_str().unwrap_or_default()), "{error}");
         assert!(error.contains(with), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_change_is_judged_again_after_another_change() -> TestResult {
+    let world = World::with(json!({"n": 1, "m": 1}))?;
+    let set = |path: &str| -> TestResult<Submission> {
+        let mut update = Update::read(&json!({"version": 2, "ops": [["SET", path, 2]]}))?;
+        update.version = None;
+        Ok(Submission::new(Change::Update(update), "ada"))
+    };
+    let (mut asked, other) = (set("/n")?, set("/m")?);
+    asked.is_strict = true;
+    for facts in [world.facts.trial()?, world.facts.clone()] {
+        let judge = |before: &Snapshot, _: &Snapshot| {
+            if before.facts().to_value()["m"] == json!(2) {
+                return vec![Degraded { name: None, message: "m is 2".to_owned() }];
+            }
+            facts.submit(&other, noon()).expect("nothing is wrong with it");
+            Vec::new()
+        };
+
+        let judged = facts.submit_judged(&asked, noon(), &judge);
+
+        assert!(matches!(judged, Err(FactsError::Degrades(_))), "{judged:?}");
+        assert_eq!(facts.current().facts().to_value(), json!({"n": 1, "m": 2}));
     }
     Ok(())
 }
