@@ -1,5 +1,6 @@
 //! A type as a kind.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +32,13 @@ impl Kind for ExternalKind {
 
     fn config_schema(&self) -> Option<Value> {
         self.0.first(|known| known.init.config_schema.clone())
+    }
+
+    fn state_secrets(&self, hidden: &BTreeSet<String>) -> Vec<Vec<String>> {
+        let pointers = self.0.first(|known| Some(known.init.sensitive.1.clone()));
+        let said = pointers.unwrap_or_default();
+        let said = said.iter().map(|pointer| keys(pointer));
+        said.chain(hidden.iter().map(|name| vec![name.clone()])).collect()
     }
 
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {
@@ -76,4 +84,10 @@ impl Kind for ExternalKind {
 /// Returns the claim of a resource that a file is given to.
 fn needs(path: &Path) -> Option<Claim> {
     path_name(path).map(|name| Claim::needs(PATH, name))
+}
+
+/// Returns the keys of a JSON pointer.
+fn keys(pointer: &str) -> Vec<String> {
+    let escaped = pointer.split('/').skip(1);
+    escaped.map(|key| key.replace("~1", "/").replace("~0", "~")).collect()
 }

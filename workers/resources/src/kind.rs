@@ -1,6 +1,7 @@
 //! What the core runs: kinds and their resources, whatever they are made of.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,6 +58,15 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// any.
     fn states(&self) -> &Table {
         Table::open()
+    }
+
+    /// Returns where the secrets are in the state of a resource: the keys that lead to each. `hidden` are the
+    /// attributes of its config that come of secrets. By default they are those attributes, and the attributes that
+    /// [`states`](Self::states) says are sensitive.
+    fn state_secrets(&self, hidden: &BTreeSet<String>) -> Vec<Vec<String>> {
+        let sensitive = self.states().parameters.iter().filter(|parameter| parameter.is_sensitive);
+        let names = sensitive.map(|parameter| &parameter.name).chain(hidden);
+        names.map(|name| vec![name.clone()]).collect()
     }
 
     /// Returns the actions that a check may want done. By default they are not told.
