@@ -372,6 +372,13 @@ impl Context {
         Self { memory: other.memory.clone(), ..self }
     }
 
+    /// Forgets what the resource was notified of.
+    pub(crate) fn forget_notices(&mut self) {
+        let about = Arc::make_mut(&mut self.about);
+        about.notices.clear();
+        about.used.iter_mut().for_each(|used| used.actions = Arc::default());
+    }
+
     /// Logs what a call that is no action has logged.
     pub(crate) fn trace(&self) {
         for line in self.log.lines() {

@@ -74,9 +74,15 @@ impl Opened {
         caught(|| rendering.kind.same(self.config(), &rendering.config)).unwrap_or(false)
     }
 
-    /// Takes over what further calls get. What the resource remembers stays.
-    pub(crate) fn see(&mut self, context: Context) {
-        self.made.context = context.remembering(&self.made.context);
+    /// Takes over what further calls get, and returns what they got before. What the resource remembers stays.
+    pub(crate) fn see(&mut self, context: Context) -> Context {
+        let context = context.remembering(&self.made.context);
+        std::mem::replace(&mut self.made.context, context)
+    }
+
+    /// Hides from further calls what the resource was notified of.
+    pub(crate) fn forget_notices(&mut self) {
+        self.made.context.forget_notices();
     }
 
     /// Returns the resource's name.

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit, Watch};
+use crankcase_resources::{Action, Amiss, BoxError, Context, Found, Unfinished, Unit, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -390,4 +390,49 @@ async fn an_item_that_stands_for_another_file_has_the_first_one_put_back() -> Te
     machine.until("second", |second| second == "a/b").await?;
     machine.until_gone(&machine.path("first")).await?;
     Ok(())
+}
+
+/// A resource that is changed at its second look, and cannot be looked at right after that.
+#[derive(Debug, Default)]
+struct Unseen {
+    looks: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Unit for Unseen {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        self.looks.send_modify(|looks| *looks += 1);
+        let looks = *self.looks.borrow();
+        match looks {
+            2 => {
+                let amiss = Amiss::new(None).differs("it", "wrong", "right");
+                Ok(Found::Stale(amiss.action(Action::new("mend"))))
+            }
+            3 => Err("it is out of sight".into()),
+            _ => Ok(Found::Valid(json!({}))),
+        }
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_change_after_which_the_resource_cannot_be_looked_at_is_notified() -> TestResult {
+    let unseen = Unseen::default();
+    let mut looks = unseen.looks.subscribe();
+    let manifest = |poll: &str| {
+        format!(
+            "resources:\n  it: {{type: double, notify: [heard], meta: {{poll: {poll}}}}}\n  heard: \
+             {{type: exec, config: {{command: [sh, -c, 'echo >> @/heard'], creates: \
+             '@/site.yaml'}}}}\n"
+        )
+    };
+    let machine = Machine::with_kinds(&manifest("1h"), with_double(unseen)).await?;
+    looks.wait_for(|looks| *looks == 1).await?;
+
+    machine.swap(&manifest("2h")).await?;
+
+    machine.until("heard", |heard| lines(heard) == 1).await
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::account::{Done, Outcome};
 use crate::action::Action;
+use crate::context::Context;
 use crate::converge::{Convergence, Progress};
 use crate::declaration::{Config, Declaration};
 use crate::facilities::Promise;
@@ -30,6 +31,8 @@ pub(super) struct Held {
     /// What the program was started by, if there is one; it may be left to run when the config is
     /// another.
     started_by: Option<Config>,
+    /// What it saw at its last look that succeeded, if nobody has looked since it sees something else.
+    before: Option<Context>,
 }
 
 /// Why a round did not come to its end.
@@ -39,6 +42,8 @@ pub(super) enum Failure {
     Watch(Unarmed),
     /// The resource could not be made or looked at.
     Look(String),
+    /// Its config is wrong, and the resource was kept as it was before.
+    KeptAsBefore { wrong: String, is_changed: bool, is_holding: bool },
     /// It is tried again.
     Again(String),
     /// A resource before this one is at work, or has failed.
@@ -164,12 +169,57 @@ impl Held {
         }
         match Opened::new(made).await {
             Ok(opened) => {
-                Ok(Self { opened, armed: Armed::new(watches.clone()), program, started_by })
+                let armed = Armed::new(watches.clone());
+                Ok(Self { opened, armed, program, started_by, before: None })
             }
             Err(failure) => {
                 end(program).await;
                 Err(failure)
             }
+        }
+    }
+
+    /// Shows the resource something else from now on. If it `may_stay`, what it saw before is kept until somebody has
+    /// looked.
+    pub(super) fn see(&mut self, context: Context, may_stay: bool) {
+        let last = self.opened.see(context);
+        self.before = self.before.take().or(Some(last)).filter(|_| may_stay);
+    }
+
+    /// Shows the resource what it saw before, but nothing of what it was notified of: that is answered when the
+    /// resource sees it again.
+    pub(super) fn step_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.opened.see(before);
+        }
+        self.opened.forget_notices();
+    }
+
+    /// Checks the resource, and changes it if need be. If it cannot be looked at with what it sees now, it is kept
+    /// with what it saw before; then what was wrong is returned too.
+    pub(super) async fn converge(
+        &mut self,
+        halting: &Halting,
+        (declaration, is_notified): (&Declaration, bool),
+        promise: &Promise<'_>,
+    ) -> (Judgement, Option<String>) {
+        let asked = (declaration, is_notified);
+        let judgement = Judgement::converge(&self.opened, halting, asked, promise).await;
+        // What was changed is told, and not taken back.
+        let may_stay = self.before.is_some() && !judgement.is_changed;
+        let wrong = match &judgement.failure {
+            Some(Failure::Look(wrong)) if may_stay => wrong.clone(),
+            _ => {
+                self.before = None;
+                return (judgement, None);
+            }
+        };
+        self.step_back();
+        let asked = (declaration, false);
+        let stayed = Judgement::converge(&self.opened, halting, asked, promise).await;
+        match stayed.failure {
+            Some(Failure::Look(_)) => (judgement, None),
+            _ => (stayed, Some(wrong)),
         }
     }
 

@@ -202,7 +202,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 remark.or(holds).or_else(|| self.setbacks.are_any().then(|| FOUGHT_OVER.to_owned()))
             }
             Err(Failure::HeldBack) => return Ok(self.hold_back()),
-            Err(Failure::Look(_)) if self.may_pass() => return Ok(self.hold_back()),
+            Err(Failure::Look(_) | Failure::KeptAsBefore { .. }) if self.may_pass() => {
+                return Ok(self.hold_back());
+            }
             Err(Failure::Watch(Unarmed { reason, failures })) => {
                 self.setbacks.fail(failures);
                 Some(self.fail(&reason))
@@ -210,6 +212,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             Err(Failure::Look(reason) | Failure::Again(reason)) => {
                 self.setbacks.fail(1);
                 Some(self.fail(&reason))
+            }
+            Err(Failure::KeptAsBefore { wrong, is_changed, is_holding }) => {
+                self.setbacks.fail(1);
+                let wrong = self.note_failure(&wrong);
+                // It holds up no other resource: it is as it was declared before.
+                self.seat.end(Ended::Well { is_changed, is_holding });
+                Some(wrong)
             }
             Err(Failure::Ended(exit)) => return Err(exit),
         };
@@ -225,6 +234,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn fail(&mut self, reason: &str) -> String {
+        let reason = self.note_failure(reason);
+        self.seat.end(Ended::Failed);
+        reason
+    }
+
+    fn note_failure(&mut self, reason: &str) -> String {
         let reason = self.redact(reason);
         // Those who watch are told once of what is the same at each try.
         if self.last_failure.as_ref() != Some(&reason) {
@@ -234,7 +249,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
         }
         self.has_asked = false;
-        self.seat.end(Ended::Failed);
         // Whoever follows the health logs it when it changes.
         tracing::debug!(resource = self.name, reason, "resource is not as declared");
         reason

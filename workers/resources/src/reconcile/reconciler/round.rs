@@ -22,6 +22,14 @@ use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
 use crate::text::chain;
 
+/// What a resource is held as.
+struct Holding {
+    /// Whether it is another one than before.
+    is_new: bool,
+    /// What is wrong with its config, if it stays what it was because of that.
+    wrong: Option<String>,
+}
+
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Looks at the resource, and makes it as declared.
     pub(super) async fn round(&mut self) -> Result<Judgement, Failure> {
@@ -41,21 +49,19 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         self.learn(&declaration);
         let was_held = self.held.is_some();
-        let is_new = self.hold(&declaration, told.as_ref()).await?;
         let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
-        let is_drift = !is_new && self.made_by.as_ref() == Some(&basis);
+        let Holding { is_new, wrong } = self.hold(&basis, told.as_ref()).await?;
+        let is_drift = !is_new && (wrong.is_some() || self.made_by.as_ref() == Some(&basis));
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let name = self.name.clone();
         let promise = promise(&facilities, &self.seat, (&name, &declaration, self.why), is_drift);
-        let converging = Judgement::converge(
-            &held.opened,
-            &self.halting,
-            (&declaration, told.is_some()),
-            &promise,
-        );
-        let mut judgement = converging.await;
+        let asked = (&*declaration, told.is_some() && wrong.is_none());
+        let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
+        let wrong = wrong.or(unseen);
+        // A resource that is wrong answers no notification.
+        let told = told.filter(|_| wrong.is_none());
         said::log(&self.name, &judgement.output);
         let state = judgement.state.take().map(State::new);
         if judgement.is_changed {
@@ -78,13 +84,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Some(failure) = judgement.failure.take() {
             return Err(failure);
         }
-        self.made_by = Some(basis);
+        if wrong.is_none() {
+            self.made_by = Some(basis);
+        }
         let is_other = is_new && was_held;
         self.settle(&declaration, (told.as_ref(), due), is_other, &mut judgement).await?;
         if let Some(state) = state {
             self.publish(state);
         }
-        Ok(judgement)
+        let Some(wrong) = wrong else { return Ok(judgement) };
+        let (is_changed, is_holding) = (judgement.is_changed, judgement.holds.is_some());
+        Err(Failure::KeptAsBefore { wrong, is_changed, is_holding })
     }
 
     /// Does what is left to do for a resource that is as declared, or left alone.
@@ -152,12 +162,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Makes the resource, and opens it if it is another one than before. Returns whether it is.
-    async fn hold(
-        &mut self,
-        declaration: &Declaration,
-        told: Option<&Told>,
-    ) -> Result<bool, Failure> {
+    /// Makes the resource, and opens it if it is another one than before.
+    async fn hold(&mut self, basis: &Basis, told: Option<&Told>) -> Result<Holding, Failure> {
+        let declaration = &*basis.declaration;
         let setting = Setting {
             foresight: None,
             salt: None,
@@ -167,25 +174,38 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             facilities: self.setting.facilities.clone(),
         };
         let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let wrong = |unmade| match unmade {
-            Unmade::Unknown(aliases) => Failure::Look(not_known(&aliases)),
-            Unmade::Wrong(error) => Failure::Look(error),
-        };
         let known = (self.used(declaration, &notices), notices);
-        let rendering = render(declaration, &setting, known).map_err(wrong)?;
-        if let Some(held) = &mut self.held
-            && held.opened.is_same(&rendering)
-        {
-            held.opened.see(rendering.context);
-            return Ok(false);
-        }
-        let made = rendering.make(declaration, &setting).map_err(wrong)?;
+        let may_stay = self.made_by.as_ref().is_some_and(|made| made != basis);
+        let made =
+            render(declaration, &setting, known).and_then(|rendering| match &mut self.held {
+                Some(held) if held.opened.is_same(&rendering) => {
+                    held.see(rendering.context, may_stay);
+                    Ok(None)
+                }
+                _ => rendering.make(declaration, &setting).map(Some),
+            });
+        let made = match made {
+            Ok(Some(made)) => made,
+            Ok(None) => return Ok(Holding { is_new: false, wrong: None }),
+            Err(unmade) => return self.keep_as_before(unmade),
+        };
         if self.held.is_some() && self.seat.blocker().is_some() {
             return Err(Failure::HeldBack);
         }
         let opening = Held::open(self.held.take(), made, declaration.noop, &self.links.watches);
         self.held = Some(opening.await.map_err(Failure::Again)?);
-        Ok(true)
+        Ok(Holding { is_new: true, wrong: None })
+    }
+
+    /// Keeps a resource as it was before its config became wrong.
+    fn keep_as_before(&mut self, unmade: Unmade) -> Result<Holding, Failure> {
+        let wrong = match unmade {
+            Unmade::Unknown(aliases) => return Err(Failure::Look(not_known(&aliases))),
+            Unmade::Wrong(wrong) => wrong,
+        };
+        let Some(held) = &mut self.held else { return Err(Failure::Look(wrong)) };
+        held.step_back();
+        Ok(Holding { is_new: false, wrong: Some(wrong) })
     }
 
     /// Returns what is known of the dependencies, for the kind.
