@@ -66,6 +66,10 @@ pub struct Declaration {
     pub reverse: bool,
     /// If it has left, and this declares it as it was: the record that says how it was.
     pub(crate) record: Option<Thing>,
+    /// Whether something wrong hides what the resource keeps and how, for which items it is there, or whether it is
+    /// there at all. Its config cannot be rendered then. Until all that is known, nothing that was kept under its
+    /// name is released or put back.
+    pub is_unsure: bool,
     /// The words by which it can be chosen.
     pub tags: Vec<String>,
     /// How often it is looked at under `run` when nothing says that it may have changed. None by
@@ -131,6 +135,7 @@ impl Declaration {
             readonly: false,
             reverse: false,
             record: None,
+            is_unsure: false,
             tags: Vec::new(),
             poll: None,
             timeout: None,
@@ -176,6 +181,7 @@ impl Declaration {
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)
             && (self.reverse, &self.record) == (other.reverse, &other.record)
+            && self.is_unsure == other.is_unsure
             && (self.poll, self.timeout, &self.wanted)
                 == (other.poll, other.timeout, &other.wanted)
             && self.backoff == other.backoff

@@ -61,7 +61,10 @@ impl Site {
         let open: HashSet<&str> = open.map(|declared| declared.name.as_str()).collect();
         let mut names = self.declarations().iter().map(|declared| declared.name.clone()).collect();
         let mut left = facilities.reversals(move |thing| !kept.contains(thing)).await;
-        left.retain(|(_, reversal)| !open.contains(reversal.resource.as_str()));
+        let unsure = self.unsure();
+        left.retain(|(_, reversal)| {
+            !open.contains(reversal.resource.as_str()) && !unsure.has(&reversal.resource)
+        });
         departed.kinds = with_kinds_of(&left, self.kinds().clone()).await;
         for (thing, reversal) in left {
             if reversal.config.is_none() {

@@ -91,6 +91,14 @@ fn split(name: &str) -> Option<(&str, String)> {
     Some((resource, serde_json::from_str(item).ok()?))
 }
 
+/// Returns the names of the resources that one with this name may be a part or an item of, the nearest first:
+/// `home["ada"]` and `home` for `home["ada/page"]`.
+pub(crate) fn owners_of(name: &str) -> Vec<String> {
+    let Some((owner, item)) = split(name) else { return Vec::new() };
+    let items = item.rmatch_indices('/').map(|(at, _)| item_name(owner, &item[..at]));
+    items.chain([owner.to_owned()]).collect()
+}
+
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-".contains(&byte)
 }
@@ -114,7 +122,7 @@ fn decode(item: &str) -> Option<String> {
 mod tests {
     use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
 
-    use super::{item_name, part_name, resource_name, worker_name};
+    use super::{item_name, owners_of, part_name, resource_name, worker_name};
 
     proptest! {
         #[test]
@@ -138,6 +146,15 @@ mod tests {
         let page = part_name("web", "page");
         assert_eq!(page, "web[\"page\"]");
         assert_eq!(part_name(&page, "rights"), "web[\"page/rights\"]");
+    }
+
+    #[test]
+    fn a_part_belongs_to_all_that_it_may_be_a_part_of() {
+        let page = part_name("home[\"ada\"]", "page");
+        assert_eq!(owners_of(&page), ["home[\"ada\"]", "home"]);
+        let rights = part_name(&page, "rights");
+        assert_eq!(owners_of(&rights), ["home[\"ada/page\"]", "home[\"ada\"]", "home"]);
+        assert!(owners_of("home").is_empty());
     }
 
     #[test]

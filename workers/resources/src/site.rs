@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -8,6 +8,7 @@ use crate::account::Account;
 use crate::apply::{self, ApplyOptions};
 use crate::declaration::Declaration;
 use crate::kinds::Kinds;
+use crate::naming::owners_of;
 use crate::order::{Order, OrderError};
 use crate::plan::{self, Plan, PlanOptions};
 use crate::rules::Rule;
@@ -146,6 +147,12 @@ impl Site {
         &self.declarations
     }
 
+    /// Returns the resources of which nobody knows whether they are there.
+    pub(crate) fn unsure(&self) -> Unsure<'_> {
+        let unsure = self.declarations.iter().filter(|declared| declared.is_unsure);
+        Unsure(unsure.map(|declared| declared.name.as_str()).collect())
+    }
+
     /// Returns the resource with this name.
     ///
     /// # Errors
@@ -201,6 +208,19 @@ impl Site {
         let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
         let released = leaving.release(&options.facilities).await;
         Account { released, ..account }
+    }
+}
+
+/// The resources of a site that are [unsure](Declaration::is_unsure), by their names.
+#[derive(Debug)]
+pub(crate) struct Unsure<'a>(HashSet<&'a str>);
+
+impl Unsure<'_> {
+    /// Returns whether a name is that of one of them, or of an item or a part of one.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        !self.0.is_empty()
+            && (self.0.contains(name)
+                || owners_of(name).iter().any(|owner| self.0.contains(owner.as_str())))
     }
 }
 

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use crate::blocking::blocking;
+use crate::declaration::Declaration;
 use crate::facilities::{Facilities, Keep, Keeps};
 use crate::observer::{Happened, What};
 use crate::released::Released;
@@ -53,12 +54,13 @@ impl Site {
     ///
     /// Cancel safe.
     pub async fn leaving(&self, facilities: &Facilities) -> Leaving {
-        let kept = on_disk(facilities, Facilities::kept).await;
+        let (kept, unsure) = (on_disk(facilities, Facilities::kept).await, self.unsure());
         let declared = self.declarations().iter().map(|declared| (declared, declared.thing()));
         let declared: Vec<_> = declared.collect();
         let (mut released, mut keeps) = (Vec::new(), Keeps::new());
         // What is put back is kept no more as soon as it is back.
-        for (declared, thing) in declared.iter().filter(|(declared, _)| !declared.is_put_back()) {
+        let kept_now = |declared: &Declaration| !declared.is_put_back() && !declared.is_unsure;
+        for (declared, thing) in declared.iter().filter(|(declared, _)| kept_now(declared)) {
             let (kind, thing) = (declared.kind.clone(), thing.name().to_owned());
             keeps.insert(declared.name.clone(), Keep { kind, thing });
         }
@@ -68,7 +70,7 @@ impl Site {
         let others = declared.iter().filter(|(_, thing)| !before.contains(thing.name()));
         let others: HashSet<_> = others.map(|(declared, _)| &*declared.name).collect();
         for (name, keep) in kept {
-            if self.is_cut() {
+            if self.is_cut() || unsure.has(&name) {
                 keeps.entry(name).or_insert(keep);
             } else if !things.contains(&*keep.thing) && !others.contains(&*name) {
                 if facilities.has_reversal(&Thing::named(&keep.thing)).await {
