@@ -80,6 +80,39 @@ impl Site {
         Ok(Self { is_piped, secrets, secret_inputs, rules, ..site })
     }
 
+    /// Returns the site with these declarations in the place of those at the same positions. Each
+    /// has the name, the dependencies and the claims of the one that it takes the place of.
+    #[must_use]
+    pub fn renewed(&self, declarations: Vec<(usize, Declaration)>, digest: String) -> Self {
+        let mut renewed = Self {
+            declarations: self.declarations.clone(),
+            order: Arc::clone(&self.order),
+            kinds: self.kinds.clone(),
+            digest,
+            secrets: self.secrets.clone(),
+            secret_inputs: self.secret_inputs.clone(),
+            rules: self.rules.clone(),
+            warnings: self.warnings.clone(),
+            ..*self
+        };
+        for (position, declaration) in declarations {
+            renewed.declarations[position] = declaration;
+        }
+        renewed
+    }
+
+    /// Returns the declarations that differ from those of the site that this one
+    /// [was renewed](Self::renewed) from, maybe by way of others; none if it was not.
+    pub fn renewed_since<'a>(
+        &'a self,
+        before: &'a Self,
+    ) -> Option<impl Iterator<Item = &'a Declaration>> {
+        let pairs = self.declarations.iter().zip(&before.declarations);
+        let differ =
+            |(one, other): &(&Declaration, &Declaration)| !Arc::ptr_eq(&one.config, &other.config);
+        Arc::ptr_eq(&self.order, &before.order).then(|| pairs.filter(differ).map(|(one, _)| one))
+    }
+
     /// Returns the site with other kinds.
     pub(crate) fn of_kinds(self, kinds: Kinds) -> Self {
         Self { kinds, ..self }
