@@ -6,9 +6,11 @@
 mod facts;
 mod host;
 mod manifest;
+mod site_files;
 mod source;
 
 pub use facts::{SeenFacts, SiteFacts};
 pub use host::Host;
 pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem};
-pub use source::{SiteFiles, SiteSource};
+pub use site_files::SiteFiles;
+pub use source::SiteSource;

@@ -1,5 +1,6 @@
 //! From files to declarations.
 
+mod alias;
 mod at_load;
 mod beside;
 mod bounds;
@@ -17,6 +18,7 @@ mod lines;
 mod links;
 mod loops;
 mod node;
+mod placed;
 mod plugs;
 mod problem;
 mod rehearsal;
@@ -27,6 +29,7 @@ mod secrets;
 mod sensitive;
 mod source;
 mod text;
+mod used;
 mod vars;
 mod yaml;
 
@@ -43,9 +46,8 @@ use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use crate::facts::SeenFacts;
-use beside::Placed;
 use bounds::Bounds;
-use check::{Usable, Used};
+use check::Usable;
 use config::Template;
 use document::{Document, Written};
 use expand::expand;
@@ -54,9 +56,11 @@ use globals::Globals;
 use judging::Judging;
 use links::connect;
 use node::Node;
+use placed::Placed;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
 use resource::{Draft, Types};
+use used::Used;
 use vars::{KnownVars, Outside};
 
 pub use data::{DataError, DataFiles};

@@ -3,27 +3,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crankcase_resources::{Claim, Claimed, Declaration, FileRead, Order, PATH, path_name};
+use crankcase_resources::{Claim, Declaration, FileRead, Order, PATH, path_name};
 
-use crate::manifest::check::Used;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
+use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems};
 use crate::manifest::source;
+use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
 /// How many bytes of a template are one step of the work at load.
 const BYTES_PER_STEP: usize = 16;
-
-/// Where a resource was declared, and what is known of it.
-pub(crate) struct Placed {
-    pub(crate) template: Arc<Template>,
-    /// Where the resource's name stands.
-    pub(crate) offset: usize,
-    pub(crate) claimed: Claimed,
-}
 
 /// Has each resource come after those that make the files of the secrets that it uses. `files` has those of each
 /// variable, and `vars` what each variable uses.

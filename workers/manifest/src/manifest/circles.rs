@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crankcase_resources::{Claim, Declaration, Edges, OnChange, Order};
 use crankcase_workers::read_pointer_segment;
 
-use crate::manifest::beside::Placed;
-use crate::manifest::check::Used;
+use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::used::Used;
 
 /// The names that lead to a fact.
 pub(crate) type Path = Vec<String>;

@@ -9,18 +9,19 @@ use crankcase_resources::{
 };
 use serde_json::Value;
 
+use crate::manifest::alias::Alias;
 use crate::manifest::bounds::Share;
-use crate::manifest::check::{self, Usable, Used};
+use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{
     Budget, Failure, Missed, Names, Partial, Stop, from_json, from_state, is_template, size,
 };
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
-use crate::manifest::links::Alias;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, escaped};
 use crate::manifest::resource::Item;
 use crate::manifest::text::{self, Texts, Trouble};
+use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
 /// The config of one resource, with its expressions.

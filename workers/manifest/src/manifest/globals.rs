@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use minijinja::Value;
 
-use crate::manifest::check::Used;
 use crate::manifest::expression::from_json;
 use crate::manifest::sensitive::Sensitive;
+use crate::manifest::used::Used;
 use crate::manifest::vars::Vars;
 
 /// The variables, the facts and the host.

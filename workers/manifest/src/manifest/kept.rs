@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crankcase_resources::{Claim, Declaration, PATH, Role, already_kept, conflicts};
 
-use crate::manifest::beside::Placed;
+use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems};
 
 /// The resources of a manifest, and where they were declared.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crankcase_resources::{Declaration, Edges, OnChange, Order, Trigger, What};
 
-use crate::manifest::beside::Placed;
-use crate::manifest::check::Used;
 use crate::manifest::circles::{Path, check_circles, path};
 use crate::manifest::lines::Source;
+use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::used::Used;
 
 /// What a rule waits for, and what it changes.
 #[derive(Debug)]

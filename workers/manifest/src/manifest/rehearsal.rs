@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Place};
 
-use crate::manifest::beside::Placed;
 use crate::manifest::bounds::{Bounds, Room, Share};
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::links::Links;
+use crate::manifest::placed::Placed;
 use crate::manifest::problem::Problems;
 use crate::manifest::resource::Draft;
 

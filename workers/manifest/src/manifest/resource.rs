@@ -4,13 +4,13 @@ use std::sync::Arc;
 use crankcase_resources::{Dependency, KindSource, Meta, OnChange};
 
 use crate::manifest::bounds::size_of;
-use crate::manifest::check::Used;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 pub(crate) use crate::manifest::resource::decoder::Decoder;
 use crate::manifest::source::{bad_name, is_name};
+use crate::manifest::used::Used;
 
 mod decoder;
 mod meta;

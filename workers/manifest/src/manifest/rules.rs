@@ -10,7 +10,7 @@ use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, RuleParameters,
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
-use crate::manifest::check::{self, Used};
+use crate::manifest::check;
 use crate::manifest::document::{Written, map};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
@@ -21,6 +21,7 @@ use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
 /// The keys of a rule.

@@ -9,7 +9,7 @@ use minijinja::value::ValueKind;
 
 use crate::facts::SeenFacts;
 use crate::manifest::bounds::Bounds;
-use crate::manifest::check::{self, RESERVED, Usable, Used};
+use crate::manifest::check::{self, RESERVED, Usable};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::lines::Source;
@@ -19,6 +19,7 @@ use crate::manifest::secrets::Filling;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::used::Used;
 
 /// What is set from outside, over what a manifest says.
 #[derive(Debug, Clone, Default)]

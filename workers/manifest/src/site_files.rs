@@ -1,0 +1,97 @@
+//! What a site is loaded from, and how it is loaded once.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_resources::{Kinds, Secrets, Site, Value};
+
+use crate::facts::{NoFacts, SeenFacts, SiteFacts};
+use crate::host::Host;
+use crate::manifest::{Manifest, ManifestError, Overrides, Surroundings};
+
+/// What a site is loaded from.
+///
+/// # Examples
+///
+/// ```
+/// use crankcase_manifest::SiteFiles;
+/// use crankcase_resources::PlanOptions;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// let manifest = folder.path().join("site.yaml");
+/// std::fs::write(&manifest, "resources:\n  hello: {type: print, config: {message: hi}}\n")?;
+/// let site = SiteFiles::new(vec![manifest], crankcase_kinds::builtin()).load()?;
+/// let plan = site.plan(&PlanOptions::default()).await;
+/// assert_eq!(plan.changes(), 1);
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct SiteFiles {
+    /// The manifests: files, or folders.
+    pub paths: Vec<PathBuf>,
+    /// What is set over their variables.
+    pub overrides: Overrides,
+    /// The kinds that resources may have.
+    pub kinds: Kinds,
+    /// What expressions see as `host`.
+    pub host: Host,
+    /// What expressions see as `facts`. Default none.
+    pub facts: Arc<dyn SiteFacts>,
+    /// What is hidden in all that is said of the site. The secrets of the manifests are added when they
+    /// are loaded. Default none.
+    pub secrets: Secrets,
+    /// The folder of the agent's own state, in which no resource may be. Default: not known.
+    pub state: Option<PathBuf>,
+}
+
+impl SiteFiles {
+    /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
+    pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
+        let (overrides, secrets) = (Overrides::default(), Secrets::default());
+        let facts = Arc::new(NoFacts);
+        Self { paths, overrides, kinds, host: Host::of_machine(), facts, secrets, state: None }
+    }
+
+    /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
+    /// `vars.*.auto.yaml`, in the order of their names. They are no manifests. Blocks for the disk.
+    pub fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
+        Manifest::automatic_vars(folder)
+    }
+
+    /// Returns the files that the site is loaded from: manifests, those of folders included, and files of
+    /// variables. Blocks for the disk.
+    pub fn listed(&self) -> Vec<PathBuf> {
+        let mut files = Manifest::list(&self.paths);
+        files.extend(self.overrides.files.iter().cloned());
+        files
+    }
+
+    /// Loads the site and has each kind judge its configs; nothing is executed.
+    ///
+    /// See [`Manifest::load`] for the bounds. The attributes that use the states of other resources
+    /// are judged later, when they are known.
+    ///
+    /// # Errors
+    ///
+    /// When anything is wrong, with all that is and its places: the manifest and the attributes
+    /// of its configs alike.
+    pub fn load(&self) -> Result<Site, ManifestError> {
+        Ok(self.load_on(self.host.read(), &self.facts.current())?.0)
+    }
+
+    /// Loads the site for a host as it was found. Returns the files of secrets too.
+    pub(crate) fn load_on(
+        &self,
+        host: Arc<Value>,
+        facts: &SeenFacts,
+    ) -> Result<(Site, Vec<PathBuf>), ManifestError> {
+        let mut kinds = self.kinds.clone();
+        let (overrides, secrets) = (&self.overrides, &self.secrets);
+        let (host_seen, state) = (Arc::clone(&host), self.state.as_deref());
+        let outside = Surroundings { overrides, host: host_seen, facts, secrets, state };
+        let manifest = Manifest::load_judged(&self.paths, outside, &mut kinds)?;
+        let files = manifest.secret_files().to_vec();
+        Ok((manifest.into_site(kinds, &host), files))
+    }
+}
