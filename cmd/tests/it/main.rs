@@ -39,6 +39,7 @@ mod secrets;
 mod seeing;
 mod site_files;
 mod state_folder;
+mod tainted;
 mod top;
 mod types;
 mod world;

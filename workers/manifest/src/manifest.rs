@@ -46,6 +46,7 @@ use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
 
 use crate::facts::SeenFacts;
+use alias::secrets_of;
 use bounds::Bounds;
 use check::Usable;
 use config::Template;
@@ -54,7 +55,7 @@ use expand::expand;
 use expression::from_json;
 use globals::Globals;
 use judging::Judging;
-use links::connect;
+use links::{Links, connect};
 use node::Node;
 use placed::Placed;
 use problem::{Hint, Problems, quoted};
@@ -162,11 +163,12 @@ impl Manifest {
         let (rules, wired) = rules::decode(&rules, &names, (&known, &globals), &mut problems);
         let drafts = decode(resources, kinds, &known, &mut problems);
         let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
-        let (declared, links) = connect(&expanded, &mut bounds, &mut problems);
-        let drafts = std::mem::take(&mut expanded.drafts);
+        let (declared, mut links) = connect(&expanded, &mut bounds, &mut problems);
+        let mut drafts = std::mem::take(&mut expanded.drafts);
         if problems.count() == 0 {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
         }
+        hide((&mut drafts, &mut links), &declared, kinds, &mut problems);
         let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
             kinds.hide(declared, known.config, secrets);
             kinds.declare(declared, known)
@@ -471,30 +473,77 @@ fn check_expressions(
         parameters: kinds.get(&draft.name).map(|kind| kind.table()),
         ..vars.usable(draft.for_each.is_some(), "a config")
     };
-    let (mut wrong, mut hidden, mut all) = (BTreeSet::new(), BTreeSet::new(), Used::default());
+    let (mut wrong, mut all) = (BTreeSet::new(), Used::default());
+    let mut uses = Vec::with_capacity(draft.config.len());
     for (attribute, entry) in &*draft.config {
         let before = problems.count();
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
         }
-        if !used.secrets.is_empty() {
-            hidden.insert(attribute.clone());
-            let parameter = usable.parameters.and_then(|table| table.get(attribute));
-            if parameter.is_some_and(|parameter| parameter.is_exposed) {
-                check_exposed(draft, &entry.value, &used.secrets, problems);
-            }
-        }
-        all = all.and(used);
+        all = all.and(used.clone());
+        uses.push((attribute.clone(), used));
     }
-    for (offset, name) in &draft.exposes {
-        if !all.secrets.contains(name) {
-            let message = format!("the config uses no secret {}", quoted(name));
-            let hint = problems.nearest(name, all.secrets.iter().map(String::as_str));
-            problems.with_hint(&draft.source, *offset, message, hint);
+    (draft.wrong, draft.used, draft.uses) = (wrong.into(), all.into(), uses.into());
+}
+
+/// Finds the attributes that come of secrets, and refuses secrets on command lines that are not asked for there
+/// by name.
+fn hide(
+    (drafts, links): (&mut [Draft], &mut [Links]),
+    order: &Order,
+    kinds: &impl Judging,
+    problems: &mut Problems,
+) {
+    // What is used comes first. A circle is refused anyway.
+    let in_files: Vec<usize> = (0..drafts.len()).collect();
+    let has_order = order.nodes().len() == drafts.len();
+    let mut secrets_of: HashMap<String, Arc<[Vec<String>]>> = HashMap::new();
+    // Of the resources of one `for_each` the first stands for all.
+    let mut told = HashSet::new();
+    for node in if has_order { order.nodes() } else { &in_files } {
+        let (draft, links) = (&mut drafts[*node], &mut links[*node]);
+        links.note_secrets(&secrets_of);
+        let kind = kinds.kind(&draft.kind);
+        let mut ignored = Problems::default();
+        let is_first = told.insert((Arc::as_ptr(&draft.source), draft.offset));
+        let problems = if is_first { &mut *problems } else { &mut ignored };
+        draft.hidden = hidden(draft, links, kind, problems).into();
+        let secrets = kind.map(|kind| kind.state_secrets(&draft.hidden)).unwrap_or_default();
+        if !secrets.is_empty() {
+            secrets_of.insert(draft.name.clone(), secrets.into());
         }
     }
-    (draft.wrong, draft.used, draft.hidden) = (wrong.into(), all.into(), hidden.into());
+}
+
+/// Returns the attributes of a config that come of secrets, and says which of these must not.
+fn hidden(
+    draft: &Draft,
+    links: &Links,
+    kind: Option<&dyn Kind>,
+    problems: &mut Problems,
+) -> BTreeSet<String> {
+    let (mut hidden, mut all) = (BTreeSet::new(), BTreeSet::new());
+    for (attribute, used) in &*draft.uses {
+        let mut secrets = secrets_of(&links.aliases, used);
+        secrets.extend(used.secrets.iter().cloned());
+        if secrets.is_empty() {
+            continue;
+        }
+        hidden.insert(attribute.clone());
+        let parameter = kind.and_then(|kind| kind.table().get(attribute));
+        let entry = draft.config.get(attribute);
+        if let Some(entry) = entry.filter(|_| parameter.is_some_and(|it| it.is_exposed)) {
+            check_exposed(draft, &entry.value, &secrets, problems);
+        }
+        all.extend(secrets);
+    }
+    for (offset, name) in draft.exposes.iter().filter(|(_, name)| !all.contains(name)) {
+        let message = format!("the config uses no secret {}", quoted(name));
+        let hint = problems.nearest(name, all.iter().map(String::as_str));
+        problems.with_hint(&draft.source, *offset, message, hint);
+    }
+    hidden
 }
 
 /// Refuses secrets on a command line that are not asked for there by name.

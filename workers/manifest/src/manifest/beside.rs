@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crankcase_resources::{Claim, Declaration, FileRead, Order, PATH, path_name};
 
+use crate::manifest::alias::Alias;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::placed::Placed;
@@ -53,7 +54,9 @@ pub(crate) fn check_read(
             let path = declarations[node].folder.join(&read.path);
             let before = problems.count();
             // What cannot be looked at may use secrets.
-            let mut may_use_secret = read.is_template && !vars.sensitive.is_empty();
+            let has_secrets = !vars.sensitive.is_empty()
+                || resource.template.aliases.iter().any(Alias::has_secrets);
+            let mut may_use_secret = read.is_template && has_secrets;
             match look(read, &path) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {

@@ -193,7 +193,7 @@ impl Checker<'_> {
             }
             ("deps", _) if self.usable.aliases.is_none() => self.no_dependencies(),
             ("deps", None) => {
-                self.use_all_states();
+                self.used.all_states = true;
                 return None;
             }
             ("deps", Some(alias)) => {
@@ -233,15 +233,6 @@ impl Checker<'_> {
         self.problems.used(name);
         self.used.vars.insert(name.to_owned());
         None
-    }
-
-    /// Notes that the states of all dependencies are used, with the secrets in them.
-    fn use_all_states(&mut self) {
-        self.used.all_states = true;
-        let mut tables = self.usable.states.values();
-        if tables.any(|table| table.parameters.iter().any(|it| it.is_sensitive)) {
-            self.used.secrets.insert("deps".to_owned());
-        }
     }
 
     /// Says that there are no dependencies here.
@@ -317,13 +308,6 @@ impl Checker<'_> {
             Some(attribute) => Wanted::Attributes(BTreeSet::from([attribute.clone()])),
             None => Wanted::Whole,
         };
-        if let Some(table) = self.usable.states.get(alias) {
-            let is_used = |name: &str| rest.get(1).is_none_or(|attribute| attribute == name);
-            let parameters = table.parameters.iter();
-            let secret = parameters.filter(|it| it.is_sensitive && is_used(&it.name));
-            let secret = secret.map(|it| format!("deps.{alias}.state.{}", it.name));
-            self.used.secrets.extend(secret);
-        }
         let states = self.used.states.entry(alias.to_owned());
         states.or_insert_with(Wanted::nothing).add(wanted);
         let Some(attribute) = rest.first().filter(|name| !is_group && *name != "state") else {

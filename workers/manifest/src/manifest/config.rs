@@ -9,7 +9,7 @@ use crankcase_resources::{
 };
 use serde_json::Value;
 
-use crate::manifest::alias::Alias;
+use crate::manifest::alias::{Alias, secrets_of};
 use crate::manifest::bounds::Share;
 use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{
@@ -110,7 +110,7 @@ impl Template {
         {
             check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
         }
-        !used.secrets.is_empty()
+        !used.secrets.is_empty() || !secrets_of(&self.aliases, &used).is_empty()
     }
 
     /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
@@ -193,7 +193,7 @@ impl Template {
             host: self.globals.host.clone(),
             facts: self.globals.facts.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
-            sensitive: Arc::clone(&self.globals.sensitive),
+            sensitive: self.globals.sensitive.with_states(self.secrets_of_states()),
         }
     }
 
@@ -212,6 +212,20 @@ impl Template {
             true => Ok(Ok((config, budget.made()))),
             false => Err(Stop::Unknown(findings.unknown)),
         }
+    }
+
+    /// Returns where the secrets are in what expressions see of the dependencies: an alias, and the keys below it.
+    fn secrets_of_states(&self) -> Vec<Vec<Option<String>>> {
+        let secrets = self.aliases.iter().flat_map(|alias| {
+            // Below the alias of a `for_each` there is the item.
+            let below = alias.items.is_none().then(|| "state".to_owned());
+            let first = [Some(alias.name.clone()), below];
+            let secrets = alias.secrets.iter();
+            secrets.map(move |keys| {
+                first.iter().cloned().chain(keys.iter().cloned().map(Some)).collect()
+            })
+        });
+        secrets.collect()
     }
 
     /// Returns the aliases of the dependencies that are not known, by the names that expressions have

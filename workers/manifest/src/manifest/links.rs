@@ -1,6 +1,7 @@
 //! Who depends on whom among the resources of a manifest, and whom they notify.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crankcase_resources::{Dependency, Edges, Order, circle, item_name};
 
@@ -20,6 +21,20 @@ pub(crate) struct Links {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) notify: Vec<String>,
+}
+
+impl Links {
+    /// Notes where the secrets are in the states of dependencies. Those of all items are at the same places.
+    pub(crate) fn note_secrets(&mut self, secrets_of: &HashMap<String, Arc<[Vec<String>]>>) {
+        for alias in &mut self.aliases {
+            let item = alias.items.iter().flatten().next();
+            let item =
+                item.and_then(|(_, item)| self.dependencies.iter().find(|it| it.alias == *item));
+            let one = alias.of.as_ref().map(|(name, _)| name);
+            let used = one.or_else(|| item.map(|it| &it.resource));
+            alias.secrets = used.and_then(|name| secrets_of.get(name)).cloned().unwrap_or_default();
+        }
+    }
 }
 
 /// Looks up what resources refer to, and orders them. Returns the links of each.
@@ -111,7 +126,8 @@ impl<'a> Connecting<'a> {
                 links.dependencies.push(Dependency { alias, resource, on_change: *on_change });
             }
             let items = is_group.then_some(items);
-            links.aliases.push(Alias { name: alias.clone(), items, of });
+            let (name, secrets) = (alias.clone(), Arc::default());
+            links.aliases.push(Alias { name, items, of, secrets });
         }
         for (offset, name) in &draft.notify {
             let at = (draft, *offset);

@@ -36,8 +36,9 @@ pub(crate) struct Draft {
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
     pub(crate) wrong: Arc<BTreeSet<String>>,
-    /// What the expressions of the config use.
+    /// What the expressions of the config use, and of each attribute.
     pub(crate) used: Arc<Used>,
+    pub(crate) uses: Arc<[(String, Used)]>,
     /// The attributes of the config whose values come of secrets.
     pub(crate) hidden: Arc<BTreeSet<String>>,
     /// The secrets that may be on a command line, as expressions name them.
@@ -100,6 +101,7 @@ pub(crate) fn decode(
         has_config: true,
         wrong: Arc::default(),
         used: Arc::default(),
+        uses: Arc::default(),
         hidden: Arc::default(),
         exposes: Vec::new(),
         for_each: None,

@@ -1,6 +1,7 @@
 //! Which values are secrets.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crankcase_resources::{Secrets, add_secret};
 use serde_json::Value;
@@ -16,13 +17,24 @@ pub(crate) struct Sensitive {
     /// Where they are among the variables: the name of a variable, and the keys below it. All facts count as one
     /// variable.
     pub(super) paths: BTreeSet<Vec<String>>,
+    /// Where they are among the states of dependencies: an alias, and the keys below it; none for any key.
+    states: Vec<Vec<Option<String>>>,
     /// What they are.
     pub(crate) secrets: Secrets,
 }
 
 impl Sensitive {
     pub(crate) fn new(secrets: &Secrets) -> Self {
-        Self { paths: BTreeSet::new(), secrets: secrets.clone() }
+        Self { paths: BTreeSet::new(), states: Vec::new(), secrets: secrets.clone() }
+    }
+
+    /// Returns these and the secrets of states. Each stands below an alias.
+    pub(crate) fn with_states(self: &Arc<Self>, states: Vec<Vec<Option<String>>>) -> Arc<Self> {
+        if states.is_empty() {
+            return Arc::clone(self);
+        }
+        let (paths, secrets) = (self.paths.clone(), self.secrets.clone());
+        Arc::new(Self { paths, states, secrets })
     }
 
     /// Adds the secrets of the facts, and hides their texts.
@@ -41,7 +53,16 @@ impl Sensitive {
 
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.paths.is_empty()
+        self.paths.is_empty() && self.states.is_empty()
+    }
+
+    /// Returns whether what an expression uses is a secret of a state, or has one in it. `path` is an alias
+    /// with the attributes that are taken from it.
+    pub(crate) fn is_of_state(&self, path: &[String]) -> bool {
+        let below = path.strip_prefix(&["deps".to_owned()]).unwrap_or(path);
+        let is_alike =
+            |(key, name): (&Option<String>, &String)| key.as_ref().is_none_or(|key| key == name);
+        self.states.iter().any(|secret| secret.iter().zip(below).all(is_alike))
     }
 
     /// Returns the path as it is shown, if what an expression uses holds a secret, or is in one. `path` is

@@ -253,3 +253,21 @@ async fn a_plan_of_an_empty_machine_shows_what_is_made_of_groups_and_whole_state
     assert_eq!(loaded.plan(&PlanOptions::default()).await.changes(), 0);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_secret_elsewhere_takes_nothing_from_what_is_foreseen() -> Result<(), Box<dyn Error>> {
+    let site = Site::new("")?;
+    let text = r#"vars: {pin: {sensitive: hunter2hunter2}}
+resources:
+  home: {type: file, for_each: [ada, brian], config: {path: "@/{{ item }}/", mode: "0700"}}
+  index: {type: file, dependencies: {all: home}, config: {path: "@/index", content: "{{ all | length }}"}}
+"#;
+    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    let loaded = load(&site)?;
+
+    let plan = loaded.plan(&PlanOptions::default()).await;
+
+    let index = plan.get("index").map(|it| &it.verdict);
+    assert!(matches!(index, Some(Verdict::Changes(_))), "{plan}");
+    Ok(())
+}
