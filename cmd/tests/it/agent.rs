@@ -54,6 +54,18 @@ impl Agent {
         }
     }
 
+    /// Waits until the log has lines with all parts of each, in any order.
+    pub(crate) async fn until_each_logged<'a>(
+        &mut self,
+        lines: impl IntoIterator<Item = &'a [&'a str]>,
+    ) -> TestResult {
+        for parts in lines {
+            self.looked = 0;
+            self.until_logged(parts).await?;
+        }
+        Ok(())
+    }
+
     /// Returns what it has logged so far, as far as it was waited for.
     pub(crate) fn seen(&self) -> String {
         self.seen.join("\n")

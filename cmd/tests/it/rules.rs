@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::agent::Agent;
+use crate::external::program;
 use crate::facts::facts;
 use crate::machine::{Machine, within};
 use crate::world::{Error, TestResult};
@@ -220,6 +221,51 @@ rules:
     agent.signal(Signal::TERM)?;
     let log = agent.whole_log().await?;
     assert!(log.contains("seen by others") && !log.contains("hunter2"), "{log}");
+    Ok(())
+}
+
+/// A type whose state has a secret, which stands in a file.
+const VAULT: &str = r#"#!/bin/sh
+cat > /dev/null
+case ${1-init} in
+init) echo '{"protocol": 1, "sensitive": {"state": ["/password"]}, "calls": {"check": {"args": ["check"]}}}' ;;
+check) printf '{"status": "VALID", "state": {"password": "%s"}}\n' "$(cat @/password)" ;;
+esac
+"#;
+
+#[tokio::test]
+async fn a_rule_tells_nobody_a_secret_of_a_state_or_of_the_state_before() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  vault: {type: "program:./vault"}
+rules:
+  loud:
+    on: {state: vault}
+    attempts: 1
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/ran", "{{ item.value.password | upper }}"]}]
+  old:
+    on: {state: vault}
+    attempts: 1
+    do: [{run: [/bin/sh, -c, "echo $0 >> @/ran", "{{ item.before.password | upper if item.before is not none else 'first' }}"]}]
+"#,
+    )?;
+    program(&machine, "vault", VAULT)?;
+    machine.write("password", "Sesame-Open-77")?;
+    let refused = |rule| ["gives up", rule, "seen by others"];
+    let mut agent = Agent::start(&machine).await?;
+    let fired = ["a rule has fired", "rule: old"];
+    agent.until_each_logged([&refused("rule: loud")[..], &fired]).await?;
+    agent.clean_kill(&machine).await?;
+
+    // The agent that knew the secret before is gone.
+    machine.write("password", "Other-Word-88")?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_each_logged([&refused("rule: loud")[..], &refused("rule: old")]).await?;
+
+    agent.signal(Signal::TERM)?;
+    let log = agent.whole_log().await?.to_lowercase();
+    assert!(!log.contains("sesame") && !log.contains("other-word"), "{log}");
+    assert_eq!(machine.read("ran").as_deref(), Some("first\n"));
     Ok(())
 }
 

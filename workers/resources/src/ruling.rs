@@ -27,10 +27,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::blocking::blocking;
-use crate::caught::caught_async;
+use crate::caught::{caught, caught_async};
 use crate::error::BoxError;
 use crate::reconcile::Board;
 use crate::rules::{Cause, Handler, Hands, Pace, Rule, RuleParameters, Trigger};
+use crate::secrets::{add_hidden, add_secret, at};
 use crate::site::Site;
 use crate::text::chain;
 use crate::world::{World, WorldSnapshot};
@@ -213,6 +214,31 @@ impl Rules {
         .await
     }
 
+    /// Adds the secrets in the values of a cause: those of the value before are known to nobody after a restart.
+    fn learn_secrets_of(&self, cause: &Cause, (on, facts): (&Trigger, &dyn WorldSnapshot)) {
+        let site = self.site.get();
+        let values = || cause.before.iter().chain(&cause.value);
+        match on {
+            Trigger::Fact(path) => {
+                for value in values() {
+                    if let Ok(shown) = facts.shown(path, value) {
+                        add_hidden((value, &shown), site.secrets());
+                    }
+                }
+            }
+            Trigger::State(name) => {
+                let Ok(declaration) = site.resource(name) else { return };
+                let Ok(kind) = site.kinds().get(&declaration.kind) else { return };
+                let secrets = caught(|| kind.state_secrets(&declaration.hidden));
+                for keys in secrets.unwrap_or_default() {
+                    let secrets = values().filter_map(|value| at(value, &keys));
+                    secrets.for_each(|secret| add_secret(secret, site.secrets()));
+                }
+            }
+            Trigger::Event { .. } => {}
+        }
+    }
+
     /// Takes over the rules of the site, and forgets all others. The records of the others stay.
     async fn take_over(&self, lives: &mut BTreeMap<String, Life>) {
         let site = self.site.get();
@@ -274,6 +300,7 @@ impl Rules {
                 continue;
             }
             (life.tried, life.is_running, life.due) = (Some(cause.clone()), true, None);
+            self.learn_secrets_of(&cause, (&life.rule.on, &**facts));
             let hands = self.hands(life, facts, stop);
             handled.spawn(handle(Arc::clone(&life.rule.handler), cause, hands));
         }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crankcase_workers::Secrets;
 use serde_json::{Map, Value};
 
-use crate::params::Table;
+use crate::params::{HIDDEN, Table};
 
 /// Takes the sensitive attributes of a config, or of a state, for secrets.
 pub(crate) fn note_secrets(values: &Map<String, Value>, table: &Table, secrets: &Secrets) {
@@ -25,6 +25,29 @@ pub fn add_secret(value: &Value, secrets: &Secrets) {
         Value::Object(map) => map.values().for_each(|value| add_secret(value, secrets)),
         Value::Null | Value::Bool(_) => {}
     }
+}
+
+/// Takes for secrets what is hidden in a value where it is shown.
+pub(crate) fn add_hidden((value, shown): (&Value, &Value), secrets: &Secrets) {
+    match (value, shown) {
+        (_, Value::String(text)) if text == HIDDEN => add_secret(value, secrets),
+        (Value::Object(values), Value::Object(shown)) => {
+            let both = values.iter().filter_map(|(name, value)| Some((value, shown.get(name)?)));
+            both.for_each(|both| add_hidden(both, secrets));
+        }
+        (Value::Array(values), Value::Array(shown)) => {
+            values.iter().zip(shown).for_each(|both| add_hidden(both, secrets));
+        }
+        _ => {}
+    }
+}
+
+/// Returns what some keys lead to.
+pub(crate) fn at<'a>(value: &'a Value, keys: &[String]) -> Option<&'a Value> {
+    keys.iter().try_fold(value, |value, key| match value {
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        value => value.get(key),
+    })
 }
 
 /// Hides the secrets in a value.
