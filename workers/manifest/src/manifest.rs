@@ -53,7 +53,7 @@ use config::Template;
 use document::{Document, Written};
 use expand::expand;
 use expression::from_json;
-use globals::Globals;
+use globals::AllGlobals;
 use judging::Judging;
 use links::{Links, connect};
 use node::Node;
@@ -156,13 +156,13 @@ impl Manifest {
         let known = vars.known(&names);
         let sensitive = Arc::clone(&vars.sensitive);
         let of_vars = (Arc::clone(&vars.vars), sensitive);
-        let globals = Arc::new(Globals::new(of_vars, host, Arc::clone(&facts.value)));
+        let globals = Arc::new(AllGlobals::new(of_vars, &host, Arc::clone(&facts.value)));
         let written = (&mut resources, &mut plugs);
-        at_load::evaluate(written, (&known, &globals), &mut bounds, &mut problems);
+        at_load::evaluate(written, (&known, &globals.seen), &mut bounds, &mut problems);
         let offered = plugs::decode(&plugs, &mut problems);
         let (rules, wired) = rules::decode(&rules, &names, (&known, &globals), &mut problems);
         let drafts = decode(resources, kinds, &known, &mut problems);
-        let mut expanded = expand(drafts, &globals, &known, &mut bounds, &mut problems);
+        let mut expanded = expand(drafts, &globals.seen, &known, &mut bounds, &mut problems);
         let (declared, mut links) = connect(&expanded, &mut bounds, &mut problems);
         let mut drafts = std::mem::take(&mut expanded.drafts);
         if problems.count() == 0 {
@@ -191,7 +191,7 @@ impl Manifest {
         Ok(Self {
             declarations,
             order,
-            digest: digest(&placed),
+            digest: digest(&placed, &globals),
             is_piped,
             secrets: secrets.clone(),
             secret_files: vars.files.into_values().flatten().collect(),
@@ -318,28 +318,28 @@ fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), proble
     }
 }
 
-fn digest(resources: &[Placed]) -> String {
+fn digest(resources: &[Placed], globals: &AllGlobals) -> String {
     let mut hasher = Sha256::new();
-    let mut add = |text: &str| {
+    let mut add = |bytes: &[u8]| {
         // With its length, so that no text runs into the next.
-        hasher.update((text.len() as u64).to_le_bytes());
-        hasher.update(text);
+        hasher.update((bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
     };
     let templates = resources.iter().map(|resource| &resource.template);
     for template in templates.clone() {
-        for fact in template.globals.facts_used(&template.used).flatten() {
-            add(&fact.to_string());
-        }
+        let fingerprints = globals.fingerprints(&template.used);
+        fingerprints.of_facts().for_each(|fact| add(&fact));
+    }
+    for (name, fingerprint) in globals.var_fingerprints() {
+        add(name.as_bytes());
+        add(&fingerprint);
     }
     let mut before = None;
-    for Template { source, globals, .. } in templates.map(|template| &**template) {
-        // All resources of a file come one after another, and all have the same variables.
-        match before.replace(source) {
-            None => globals.texts().flat_map(|(name, text)| [name, text]).for_each(&mut add),
-            Some(last) if Arc::ptr_eq(last, source) => continue,
-            Some(_) => {}
+    for source in templates.map(|template| &template.source) {
+        // All resources of a file come one after another.
+        if before.replace(source).is_none_or(|last| !Arc::ptr_eq(last, source)) {
+            add(source.text().as_bytes());
         }
-        add(source.text());
     }
     base16ct::lower::encode_string(&hasher.finalize())
 }

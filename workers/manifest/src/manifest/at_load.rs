@@ -23,13 +23,7 @@ pub(crate) fn evaluate(
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) {
-    let names = Names {
-        vars: globals.vars.clone(),
-        host: globals.host.clone(),
-        facts: globals.facts.clone(),
-        sensitive: globals.sensitive.clone(),
-        ..Names::default()
-    };
+    let names = globals.names();
     let budget = Budget::of_values(bounds.values());
     let mut texts = AtLoad { vars, names, budget, problems };
     for Written { source, node, .. } in resources.values_mut() {

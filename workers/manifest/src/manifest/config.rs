@@ -1,7 +1,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crankcase_resources::{
     AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered,
@@ -15,7 +15,7 @@ use crate::manifest::check::{self, Usable};
 use crate::manifest::expression::{
     Budget, Failure, Missed, Names, Partial, Stop, from_json, from_state, is_template, size,
 };
-use crate::manifest::globals::Globals;
+use crate::manifest::globals::{AllGlobals, UsedValues};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, escaped};
@@ -29,14 +29,15 @@ use crate::manifest::vars::KnownVars;
 pub(crate) struct Template {
     pub(crate) source: Arc<Source>,
     pub(crate) config: Arc<Map>,
-    pub(crate) globals: Arc<Globals>,
+    /// All that its expressions may see, while the manifest is loaded.
+    pub(crate) all: Weak<AllGlobals>,
+    /// What they see later: no more than they use.
+    pub(crate) kept: OnceLock<UsedValues>,
     /// The item that the resource is for.
     pub(crate) item: Option<Item>,
     pub(crate) aliases: Vec<Alias>,
     /// What the config uses.
     pub(crate) used: Arc<Used>,
-    /// Whether it names files whose texts are rendered, or may: what they use may change at any time.
-    pub(crate) may_use_all: OnceLock<bool>,
     /// What it holds of the values of its site.
     pub(crate) share: Share,
 }
@@ -186,14 +187,20 @@ impl Template {
 
     fn names_of(&self, inputs: &Inputs, state: impl Fn(&str) -> Option<minijinja::Value>) -> Names {
         let deps = self.aliases.iter().map(|alias| (alias.name.clone(), seen(alias, &state)));
+        let all = self.all.upgrade();
+        let globals = match (self.kept.get(), &all) {
+            (Some(kept), _) => &kept.globals,
+            (None, Some(all)) => &all.seen,
+            (None, None) => {
+                unreachable!("all that a template uses is kept when its manifest is loaded")
+            }
+        };
         Names {
-            vars: Arc::clone(&self.globals.vars),
             deps: deps.collect(),
             declared: self.foreseen(inputs),
-            host: self.globals.host.clone(),
-            facts: self.globals.facts.clone(),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
-            sensitive: self.globals.sensitive.with_states(self.secrets_of_states()),
+            sensitive: globals.sensitive.with_states(self.secrets_of_states()),
+            ..globals.names()
         }
     }
 
@@ -248,10 +255,11 @@ impl Template {
         states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
     }
 
-    /// Returns what the config and the files that it names use.
-    fn all_used(&self) -> Arc<Used> {
-        let may_use_all = self.may_use_all.get().copied().unwrap_or(true);
-        if may_use_all { Arc::new(Used::all()) } else { Arc::clone(&self.used) }
+    /// Keeps what the config uses, and lets go of all else. `renders_files` says that the config names
+    /// files whose texts are rendered, or may: what those use may change at any time.
+    pub(crate) fn keep(&self, all: &AllGlobals, renders_files: bool) {
+        let used = if renders_files { &Used::all() } else { &*self.used };
+        self.kept.set(all.used(used)).expect("it is kept once");
     }
 }
 
@@ -323,8 +331,8 @@ impl Render for Template {
             self.config == other.config
                 && self.aliases == other.aliases
                 && self.item == other.item
-                && self.all_used() == other.all_used()
-                && self.globals.is_alike(&other.globals, &self.all_used())
+                && self.used == other.used
+                && self.kept.get().zip(other.kept.get()).is_some_and(|(one, two)| one.is_alike(two))
         })
     }
 

@@ -2,7 +2,6 @@
 //! `when` is true.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use crankcase_resources::{item_name, worker_name};
 use serde_json::Value;
@@ -217,14 +216,8 @@ impl Expansion<'_> {
         if self.problems.count() > before || used.uses_any(self.vars.wrong) {
             return None;
         }
-        let names = Names {
-            vars: self.globals.vars.clone(),
-            host: self.globals.host.clone(),
-            facts: self.globals.facts.clone(),
-            item: draft.item.as_ref().map(|item| from_json(&item.value)),
-            sensitive: Arc::clone(&self.globals.sensitive),
-            ..Names::default()
-        };
+        let item = draft.item.as_ref().map(|item| from_json(&item.value));
+        let names = Names { item, ..self.globals.names() };
         let value = evaluated((&draft.source, node), (&names, &mut *self.budget), self.problems);
         self.is_spent = self.budget.is_overdrawn();
         value

@@ -1,76 +1,137 @@
-//! What all expressions of a manifest see.
+//! What all expressions of a manifest see, and what of it one config keeps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use minijinja::Value;
+use minijinja::value::ValueKind;
+use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 
-use crate::manifest::expression::from_json;
+use crate::manifest::expression::{Names, from_json};
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::Vars;
 
-/// The variables, the facts and the host.
-#[derive(Debug)]
+/// The variables, the host and the facts, as expressions see them.
+#[derive(Debug, Clone)]
 pub(crate) struct Globals {
     pub(crate) vars: Vars,
     pub(crate) host: Value,
     pub(crate) facts: Value,
     pub(crate) sensitive: Arc<Sensitive>,
-    /// Each variable as JSON, which tells 1 from 1.0 and true; none if it has no such form.
-    texts: BTreeMap<String, Option<String>>,
-    host_json: Arc<serde_json::Value>,
-    facts_json: Arc<serde_json::Value>,
+    /// Whether there are no more facts than are used.
+    is_part: bool,
 }
 
 impl Globals {
+    /// Returns them as names of expressions that see nothing else.
+    pub(crate) fn names(&self) -> Names {
+        let Self { vars, host, facts, sensitive, is_part } = self.clone();
+        Names { vars, host, facts, has_part_of_facts: is_part, sensitive, ..Names::default() }
+    }
+}
+
+/// A SHA-256 of a value's JSON, which tells 1 from 1.0 and from true.
+pub(crate) type Fingerprint = [u8; 32];
+
+/// What tells the values that a config uses from other ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fingerprints {
+    host: Option<Fingerprint>,
+    vars: BTreeMap<String, Fingerprint>,
+    facts: Vec<Option<Fingerprint>>,
+}
+
+impl Fingerprints {
+    /// Returns those of the facts; zeros for a fact that is not there.
+    pub(crate) fn of_facts(&self) -> impl Iterator<Item = Fingerprint> {
+        self.facts.iter().map(|fingerprint| fingerprint.unwrap_or_default())
+    }
+}
+
+/// What a config keeps.
+#[derive(Debug, Clone)]
+pub(crate) struct UsedValues {
+    pub(crate) globals: Globals,
+    pub(crate) fingerprints: Fingerprints,
+}
+
+impl UsedValues {
+    /// Returns whether another config uses the same values.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        self.fingerprints == other.fingerprints
+    }
+}
+
+/// Everything that a manifest was loaded with.
+#[derive(Debug)]
+pub(crate) struct AllGlobals {
+    pub(crate) seen: Globals,
+    host: Fingerprint,
+    vars: BTreeMap<String, Fingerprint>,
+    facts: Arc<serde_json::Value>,
+    /// Those of the facts that were asked for.
+    fingerprints: Mutex<HashMap<Vec<String>, Option<Fingerprint>>>,
+}
+
+impl AllGlobals {
     pub(crate) fn new(
         (vars, sensitive): (Vars, Arc<Sensitive>),
-        host: Arc<serde_json::Value>,
+        host: &serde_json::Value,
         facts: Arc<serde_json::Value>,
     ) -> Self {
-        let text =
-            |(name, value): (&String, &Value)| (name.clone(), serde_json::to_string(value).ok());
-        let texts = vars.iter().map(text).collect();
-        let (host_seen, facts_seen) = (from_json(&host), from_json(&facts));
-        Self {
-            vars,
-            host: host_seen,
-            facts: facts_seen,
-            sensitive,
-            texts,
-            host_json: host,
-            facts_json: facts,
-        }
+        let of_var = |(name, value): (&String, &Value)| (name.clone(), fingerprint(value));
+        let of_vars = vars.iter().map(of_var).collect();
+        let (host_seen, facts_seen, is_part) = (from_json(host), from_json(&facts), false);
+        let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, is_part };
+        let (host, fingerprints) = (fingerprint(host), Mutex::default());
+        Self { seen, host, vars: of_vars, facts, fingerprints }
     }
 
-    /// Returns all variables as JSON.
-    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.texts.iter().map(|(name, text)| (&**name, text.as_deref().unwrap_or_default()))
+    /// Returns what tells each variable from another value.
+    pub(crate) fn var_fingerprints(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
+        self.vars.iter().map(|(name, fingerprint)| (&**name, *fingerprint))
     }
 
-    /// Returns the facts that are used, as JSON.
-    pub(crate) fn facts_used(
-        &self,
-        used: &Used,
-    ) -> impl Iterator<Item = Option<&serde_json::Value>> {
-        used.facts.iter().map(|path| fact(&self.facts_json, path))
-    }
-
-    /// Returns whether others have the same values for all that is used.
-    pub(crate) fn is_alike(&self, other: &Self, used: &Used) -> bool {
-        let is_host_alike = !used.host || self.host_json == other.host_json;
-        let is_alike = |name: &String| {
-            let text = self.texts.get(name).and_then(Option::as_ref);
-            text.is_some() && text == other.texts.get(name).and_then(Option::as_ref)
+    /// Returns no more than what is used.
+    pub(crate) fn used(&self, used: &Used) -> UsedValues {
+        let Globals { vars, host, facts, sensitive, .. } = &self.seen;
+        let vars = match used.all_vars {
+            true => Arc::clone(vars),
+            false => {
+                let used = used.vars.iter().filter_map(|name| vars.get_key_value(name));
+                Arc::new(used.map(|(name, value)| (name.clone(), value.clone())).collect())
+            }
         };
-        let are_vars_alike = match used.all_vars {
-            true => self.texts.values().all(Option::is_some) && self.texts == other.texts,
-            false => used.vars.iter().all(is_alike),
-        };
-        let are_facts_alike = self.facts_used(used).eq(other.facts_used(used));
-        is_host_alike && are_vars_alike && are_facts_alike
+        let host = if used.host { host.clone() } else { Value::from(()) };
+        let facts = Part::of(used).taken_of(facts);
+        let sensitive = sensitive.used_by(used);
+        let globals = Globals { vars, host, facts, sensitive, is_part: true };
+        UsedValues { globals, fingerprints: self.fingerprints(used) }
     }
+
+    /// Returns what tells what is used from other values.
+    pub(crate) fn fingerprints(&self, used: &Used) -> Fingerprints {
+        let vars = match used.all_vars {
+            true => self.vars.clone(),
+            false => {
+                let used = used.vars.iter().filter_map(|name| self.vars.get_key_value(name));
+                used.map(|(name, fingerprint)| (name.clone(), *fingerprint)).collect()
+            }
+        };
+        let mut fingerprints = self.fingerprints.lock();
+        let of_fact = |path: &Vec<String>| {
+            let fingerprint = |path: &Vec<String>| fact(&self.facts, path).map(fingerprint);
+            *fingerprints.entry(path.clone()).or_insert_with_key(fingerprint)
+        };
+        let facts = used.facts.iter().map(of_fact).collect();
+        Fingerprints { host: used.host.then_some(self.host), vars, facts }
+    }
+}
+
+fn fingerprint(value: &impl serde::Serialize) -> Fingerprint {
+    Sha256::digest(serde_json::to_vec(value).expect("the value came of JSON")).into()
 }
 
 /// Returns the fact that some names lead to, as an expression would see it; none if nothing is there.
@@ -80,4 +141,37 @@ fn fact<'a>(facts: &'a serde_json::Value, path: &[String]) -> Option<&'a serde_j
         // What is taken of a value beyond its facts follows from the value.
         value => Some(value),
     })
+}
+
+/// Which part of the facts is used.
+#[derive(Default)]
+struct Part<'a> {
+    is_whole: bool,
+    members: BTreeMap<&'a str, Self>,
+}
+
+impl<'a> Part<'a> {
+    fn of(used: &'a Used) -> Self {
+        let mut part = Self::default();
+        for path in &used.facts {
+            let mut at = &mut part;
+            for name in path {
+                at = at.members.entry(name).or_default();
+            }
+            at.is_whole = true;
+        }
+        part
+    }
+
+    /// Returns the part of some facts, which shares their values.
+    fn taken_of(&self, facts: &Value) -> Value {
+        if self.is_whole || facts.kind() != ValueKind::Map {
+            return facts.clone();
+        }
+        let members = self.members.iter().filter_map(|(name, part)| {
+            let value = facts.get_attr(name).ok().filter(|value| !value.is_undefined())?;
+            Some(((*name).to_owned(), part.taken_of(&value)))
+        });
+        members.collect::<BTreeMap<_, _>>().into()
+    }
 }

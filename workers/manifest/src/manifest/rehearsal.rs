@@ -8,7 +8,7 @@ use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Pl
 use crate::manifest::bounds::{Bounds, Room, Share};
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, from_json};
-use crate::manifest::globals::Globals;
+use crate::manifest::globals::AllGlobals;
 use crate::manifest::links::Links;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::Problems;
@@ -39,7 +39,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
         &mut self,
         drafts: Vec<Draft>,
         (links, order): (Vec<Links>, &Order),
-        globals: &Arc<Globals>,
+        globals: &Arc<AllGlobals>,
     ) -> (Vec<Declaration>, Vec<Placed>) {
         let room = Arc::default();
         let declare = |(draft, links)| declare(draft, links, globals, &room);
@@ -61,7 +61,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
             let before = self.problems.count();
             let template = &placed[*node].template;
             let Declared { judged, parts: made_of, .. } =
-                self.rehearse(draft, declaration, template, &states);
+                self.rehearse(draft, declaration, (template, globals), &states);
             if self.problems.count() > before {
                 wrong.insert(written);
             }
@@ -81,7 +81,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
         &mut self,
         draft: &Draft,
         declaration: &mut Declaration,
-        template: &Template,
+        (template, globals): (&Template, &AllGlobals),
         states: &HashMap<String, minijinja::Value>,
     ) -> Declared {
         let mut unknown = (*draft.wrong).clone();
@@ -103,7 +103,7 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
         }
         let parts = declared.parts.iter().map(|(_, claimed)| claimed);
         let renders_any = parts.chain([&declared.judged.claimed]).any(|it| it.renders_any);
-        template.may_use_all.set(renders_any).expect("a resource is rehearsed once");
+        template.keep(globals, renders_any);
         declared
     }
 }
@@ -144,17 +144,17 @@ fn known_states<'a>(
 fn declare(
     draft: &Draft,
     links: Links,
-    globals: &Arc<Globals>,
+    globals: &Arc<AllGlobals>,
     room: &Arc<Room>,
 ) -> (Declaration, Placed) {
     let template = Arc::new(Template {
         config: Arc::clone(&draft.config),
-        globals: Arc::clone(globals),
+        all: Arc::downgrade(globals),
+        kept: OnceLock::new(),
         item: draft.item.clone(),
         aliases: links.aliases,
         source: Arc::clone(&draft.source),
         used: Arc::clone(&draft.used),
-        may_use_all: OnceLock::new(),
         share: Share::new(room),
     });
     let place: Place = draft.source.place(draft.offset);

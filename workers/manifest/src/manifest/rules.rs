@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::manifest::check;
 use crate::manifest::document::{Written, map};
 use crate::manifest::expression::{Budget, Names, from_json};
-use crate::manifest::globals::Globals;
+use crate::manifest::globals::{AllGlobals, UsedValues};
 use crate::manifest::lines::Source;
 use crate::manifest::loops::Wired;
 use crate::manifest::node::{Data, Entry, Node};
@@ -45,7 +45,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) fn decode(
     written: &IndexMap<String, Written>,
     resources: &HashSet<String>,
-    (vars, globals): (&KnownVars<'_>, &Arc<Globals>),
+    (vars, globals): (&KnownVars<'_>, &AllGlobals),
     problems: &mut Problems,
 ) -> (Vec<Rule>, Vec<Wired>) {
     let (mut rules, mut wired) = (Vec::new(), Vec::new());
@@ -65,15 +65,15 @@ pub(crate) fn decode(
         };
         let (has_on, has_steps) = (map.contains_key("on"), map.contains_key("do"));
         let (mut on, mut parameters) = (None, RuleParameters::default());
-        let mut does = Does::new(source, globals);
+        let (mut matches, mut does) = (None, Vec::new());
         for (key, entry) in map {
             match key.as_str() {
                 "on" => on = reading.trigger(entry.value),
                 "match" => {
                     reading.check(&entry.value);
-                    does.matches = Some(entry.value);
+                    matches = Some(entry.value);
                 }
-                "do" => does.steps = reading.steps(entry.value),
+                "do" => does = reading.steps(entry.value),
                 "debounce" => parameters.debounce = reading.duration(entry, &key),
                 "timeout" => parameters.timeout = reading.duration(entry, &key),
                 "attempts" => parameters.attempts = reading.attempts(&entry.value),
@@ -82,7 +82,6 @@ pub(crate) fn decode(
             }
         }
         let Reading { decoder, place, used, .. } = reading;
-        does.used = used;
         if !has_steps {
             decoder.problems.at(source, key.start, format!("{place} has nothing to \"do\""));
         }
@@ -95,6 +94,8 @@ pub(crate) fn decode(
         }
         // Without a valid "on", a problem was noted above.
         if let Some(on) = on {
+            let (source, kept) = (Arc::clone(source), globals.used(&used));
+            let does = Does { source, kept, matches, steps: does, used };
             if does.matches.is_none() && parameters.is_enabled {
                 wired.push(does.wired(name, &on, key.start));
             }
@@ -303,7 +304,7 @@ impl Reading<'_, '_> {
 #[derive(Debug)]
 struct Does {
     source: Arc<Source>,
-    globals: Arc<Globals>,
+    kept: UsedValues,
     matches: Option<Node>,
     steps: Vec<Step>,
     /// What the expressions use.
@@ -318,11 +319,6 @@ enum Step {
 }
 
 impl Does {
-    fn new(source: &Arc<Source>, globals: &Arc<Globals>) -> Self {
-        let (source, globals) = (Arc::clone(source), Arc::clone(globals));
-        Self { source, globals, matches: None, steps: Vec::new(), used: Used::default() }
-    }
-
     fn wired(&self, name: &str, on: &Trigger, offset: usize) -> Wired {
         let set = |step: &Step| match step {
             Step::Set { path: Node { data: Data::String(path), .. }, value: Some(value) }
@@ -353,12 +349,10 @@ impl Does {
             false => hands.fact("")?,
         };
         Ok(Names {
-            vars: Arc::clone(&self.globals.vars),
-            host: self.globals.host.clone(),
             facts: from_json(&facts.unwrap_or_else(|| json!({}))),
+            has_part_of_facts: false,
             item: Some(from_json(&serde_json::to_value(cause)?)),
-            sensitive: Arc::clone(&self.globals.sensitive),
-            ..Names::default()
+            ..self.kept.globals.names()
         })
     }
 
@@ -444,7 +438,7 @@ impl Handler for Does {
             self.matches == other.matches
                 && self.steps == other.steps
                 && self.used == other.used
-                && self.globals.is_alike(&other.globals, &self.used)
+                && self.kept.is_alike(&other.kept)
         })
     }
 }

@@ -7,6 +7,7 @@ use crankcase_resources::{Secrets, add_secret};
 use serde_json::Value;
 
 use crate::facts::SeenFacts;
+use crate::manifest::used::{Used, is_on_the_way};
 
 /// The name under which the facts stand among the variables. No variable can have this name.
 const FACTS: &str = "facts";
@@ -42,6 +43,11 @@ impl Sensitive {
         for path in &facts.secrets {
             self.paths.insert([FACTS.to_owned()].into_iter().chain(path.iter().cloned()).collect());
         }
+        self.note_facts(facts);
+    }
+
+    /// Hides the texts of the secrets of the facts.
+    pub(crate) fn note_facts(&self, facts: &SeenFacts) {
         self.note(FACTS, &facts.value);
     }
 
@@ -49,6 +55,19 @@ impl Sensitive {
     pub(crate) fn vars(&self) -> BTreeSet<String> {
         let names = self.paths.iter().filter_map(|path| path.first());
         names.filter(|name| *name != FACTS).cloned().collect()
+    }
+
+    /// Returns those among the values that are used.
+    pub(crate) fn used_by(&self, used: &Used) -> Arc<Self> {
+        let is_used = |path: &&Vec<String>| match path.split_first() {
+            Some((first, rest)) if first == FACTS => {
+                used.facts.iter().any(|fact| is_on_the_way(fact, rest))
+            }
+            Some((name, _)) => used.all_vars || used.vars.contains(name),
+            None => false,
+        };
+        let paths = self.paths.iter().filter(is_used).cloned().collect();
+        Arc::new(Self { paths, states: Vec::new(), secrets: self.secrets.clone() })
     }
 
     /// Returns whether there are none.
@@ -69,9 +88,7 @@ impl Sensitive {
     /// a name with the attributes that are taken from it.
     pub(crate) fn used(&self, path: &[String]) -> Option<String> {
         let below = path.strip_prefix(&["vars".to_owned()]).unwrap_or(path);
-        let is_alike =
-            |secret: &Vec<String>| secret.iter().zip(below).all(|(one, other)| one == other);
-        let is_used = self.paths.iter().any(is_alike);
+        let is_used = self.paths.iter().any(|secret| is_on_the_way(secret, below));
         is_used.then(|| match below {
             [] => "vars".to_owned(),
             [first, ..] if first == FACTS => below.join("."),

@@ -19,7 +19,7 @@ pub(crate) struct Used {
     pub(crate) host: bool,
     /// The facts that are used: the names that lead to each, none of them for all.
     pub(crate) facts: BTreeSet<Vec<String>>,
-    /// The secrets that are used, as expressions name them.
+    /// The secrets of variables and facts that are used, as expressions name them.
     pub(crate) secrets: BTreeSet<String>,
 }
 
@@ -66,4 +66,9 @@ impl Used {
     pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
         (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
     }
+}
+
+/// Returns whether one of two ways to a value, of the names that lead there, leads to the other.
+pub(crate) fn is_on_the_way(one: &[String], other: &[String]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
 }

@@ -3,8 +3,11 @@
 
 use std::error::Error;
 use std::fs;
+use std::future::pending;
+use std::sync::Arc;
 
-use crankcase_manifest::SiteFiles;
+use async_trait::async_trait;
+use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles};
 use crankcase_resources::PlanOptions;
 use peak_alloc::PeakAlloc;
 
@@ -61,5 +64,52 @@ fn a_manifest_at_its_bounds_takes_a_bounded_part_of_memory() -> Result<(), Box<d
     }
     // The measure sees what is there.
     assert!(peak(&prints(20, "{{ large }}"))?.0 > 20_000_000);
+    Ok(())
+}
+
+/// Facts that never change: one for each of many resources, and many that no resource uses.
+#[derive(Debug)]
+struct Many(u64);
+
+#[async_trait]
+impl SiteFacts for Many {
+    fn current(&self) -> SeenFacts {
+        let used: serde_json::Map<_, _> =
+            (0..ROUNDS).map(|number| (format!("f{number}"), self.0.to_string().into())).collect();
+        let others: Vec<_> = (0..10_000).map(|number| format!("{number:0>100}")).collect();
+        let value = Arc::new(serde_json::json!({"used": used, "others": others}));
+        SeenFacts { revision: self.0, value, secrets: Vec::new() }
+    }
+
+    async fn changed(&self, _revision: u64) {
+        pending::<()>().await;
+    }
+}
+
+const ROUNDS: usize = 20;
+
+#[test]
+fn a_declaration_keeps_no_facts_but_those_that_it_uses() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let manifest = folder.path().join("site.yaml");
+    let print = |number| {
+        format!(
+            "  r{number}: {{type: print, config: {{message: '{{{{ facts.used.f{number} }}}}'}}}}\n"
+        )
+    };
+    let resources: String = (0..ROUNDS).map(print).collect();
+    fs::write(&manifest, format!("resources:\n{resources}"))?;
+    let mut files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+
+    let before = ALLOCATED.current_usage();
+    let mut kept = Vec::new();
+    for round in 0..ROUNDS {
+        files.facts = Arc::new(Many(round as u64));
+        kept.push(files.load()?.declarations()[round].clone());
+    }
+
+    // All facts of one round take more than a megabyte.
+    let bytes = ALLOCATED.current_usage() - before;
+    assert!(bytes < 1_000_000, "{bytes} bytes are kept for {} declarations", kept.len());
     Ok(())
 }

@@ -30,6 +30,8 @@ pub(crate) struct Names {
     /// The machine.
     pub(crate) host: Value,
     pub(crate) facts: Value,
+    /// Whether there are more facts than these.
+    pub(crate) has_part_of_facts: bool,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
     /// Which of them are secrets.

@@ -189,8 +189,11 @@ impl<'a> Eval<'_, '_, 'a> {
         };
         let what = path(of).map_or_else(|| "the value".to_owned(), |path| path.join("."));
         let mut failure = Failure::new(start(expr), format!("{what} has no {key}"));
+        let is_of_facts = what == "facts" || what.starts_with("facts.");
         if let Ok(value) = self.expr(of)
             && value.kind() == ValueKind::Map
+            // Of a part nobody knows what else there is.
+            && !(is_of_facts && self.names.has_part_of_facts)
         {
             let keys = listed(&value);
             let help = Some(format!("it has {keys}"));
