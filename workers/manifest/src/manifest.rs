@@ -39,8 +39,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Culprit, Declaration, Dependency, Kind, Kinds, KnownConfig, Order, OrderError, Plug, Rule,
-    Secrets, Site, Tunings, Wanted, WantedKind, Wishes, is_part_alias,
+    Culprit, Declaration, Dependency, Kind, Kinds, Order, OrderError, Plug, Rule, Secrets, Site,
+    Tunings, Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
 use sha2::{Digest as _, Sha256};
@@ -169,11 +169,7 @@ impl Manifest {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
         }
         hide((&mut drafts, &mut links), &declared, kinds, &mut problems);
-        let judge = |declared: &mut Declaration, known: &KnownConfig<'_>| {
-            kinds.hide(declared, known.config, secrets);
-            kinds.declare(declared, known)
-        };
-        let mut rehearsal = Rehearsal::new(bounds, judge, problems);
+        let mut rehearsal = Rehearsal::new(bounds, (&*kinds, secrets), problems);
         let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         kept::check_kept((&declarations, &placed), state, &mut problems);

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Place};
+use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Place, Secrets};
 
 use crate::manifest::bounds::{Bounds, Room, Share};
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, from_json};
 use crate::manifest::globals::AllGlobals;
+use crate::manifest::judging::Judging;
 use crate::manifest::links::Links;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::Problems;
@@ -19,18 +20,23 @@ use crate::manifest::resource::Draft;
 const REHEARSAL: usize = 1_000_000;
 
 /// Evaluates configs at load, as far as they are known.
-pub(crate) struct Rehearsal<F> {
+pub(crate) struct Rehearsal<'a, K> {
     /// How many steps of work are left.
     pub(crate) left: usize,
     bounds: Bounds,
-    judge: F,
+    kinds: &'a K,
+    secrets: &'a Secrets,
     pub(crate) problems: Problems,
 }
 
-impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
+impl<'a, K: Judging> Rehearsal<'a, K> {
     /// Returns one that has done nothing yet.
-    pub(crate) fn new(bounds: Bounds, judge: F, problems: Problems) -> Self {
-        Self { left: REHEARSAL, bounds, judge, problems }
+    pub(crate) fn new(
+        bounds: Bounds,
+        (kinds, secrets): (&'a K, &'a Secrets),
+        problems: Problems,
+    ) -> Self {
+        Self { left: REHEARSAL, bounds, kinds, secrets, problems }
     }
 
     /// Evaluates and judges the configs of all resources, and declares what they are made of: parts stand
@@ -97,7 +103,8 @@ impl<F: Fn(&mut Declaration, &KnownConfig<'_>) -> Declared> Rehearsal<F> {
         self.left = self.left.saturating_sub(budget.spent());
         self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
-        let mut declared = (self.judge)(declaration, &known);
+        self.kinds.hide(declaration, known.config, self.secrets);
+        let mut declared = self.kinds.declare(declaration, &known);
         for error in std::mem::take(&mut declared.judged.errors) {
             template.blame(draft.offset, error, &mut self.problems);
         }
