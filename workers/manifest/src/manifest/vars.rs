@@ -233,49 +233,74 @@ fn in_order<'a>(
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
-    let sensitive = Arc::new(sensitive);
     let (host, facts) = (outside.host.clone(), from_json(&outside.facts.value));
-    let mut names = Names { host, facts, sensitive, ..Names::default() };
-    let (mut wrong, mut files) = (BTreeSet::new(), BTreeMap::new());
+    let names = Names { host, facts, sensitive: Arc::new(sensitive), ..Names::default() };
+    let mut evaluation = Evaluation {
+        names,
+        budget: Budget::of_values(bounds.values()),
+        wrong: BTreeSet::new(),
+        files: BTreeMap::new(),
+    };
     let mut uses = BTreeMap::new();
-    let mut budget = Budget::of_values(bounds.values());
-    for ((name, var), Checked { used, is_wrong }) in ordered {
-        let mut is_wrong = *is_wrong || used.uses_any(&wrong) || budget.is_overdrawn();
-        uses.insert(name.clone(), used.clone());
+    for (var, checked) in ordered {
+        evaluation.add(var, checked, problems);
+        uses.insert(var.0.clone(), checked.used.clone());
+    }
+    let Evaluation { names, budget, wrong, files } = evaluation;
+    bounds.made(budget.made(), budget.is_overdrawn());
+    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files, uses }
+}
+
+/// The variables that are evaluated so far.
+struct Evaluation {
+    names: Names,
+    budget: Budget,
+    wrong: BTreeSet<String>,
+    /// The files that secrets were read from, by the variable that they are in.
+    files: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl Evaluation {
+    fn add(
+        &mut self,
+        (name, var): (&String, &Var),
+        Checked { used, is_wrong }: &Checked,
+        problems: &mut Problems,
+    ) {
+        let mut is_wrong = *is_wrong || used.uses_any(&self.wrong) || self.budget.is_overdrawn();
+        let before = problems.count();
         let value = match var {
             Var::Set(value) => {
                 let text = value.as_str().unwrap_or_default();
-                names.sensitive.note(name, &text.into());
+                self.names.sensitive.note(name, &text.into());
                 value.clone()
             }
             Var::Written(_) if is_wrong => Value::from(()),
-            Var::Written(written) => {
-                Arc::make_mut(&mut names.sensitive).add_derived(name, &written.node);
-                let mut texts = Texts::new(&names, &mut budget);
-                let value = texts.node(&written.node);
-                for Trouble { span, text, failure } in texts.finish().troubles {
-                    is_wrong = true;
-                    check::report(&written.source, (&text, &span), failure, problems);
-                }
-                let (source, before) = (&*written.source, problems.count());
-                let mut read = Vec::new();
-                let value =
-                    Filling { source, problems, files: &mut read }.fill(&written.node, value);
-                if !read.is_empty() {
-                    files.insert(name.clone(), read);
-                }
-                is_wrong |= problems.count() > before;
-                names.sensitive.note(name, &value);
-                from_json(&value)
-            }
+            Var::Written(written) => self.value(name, written, problems),
         };
+        is_wrong |= problems.count() > before;
         if is_wrong {
-            wrong.insert(name.clone());
+            self.wrong.insert(name.clone());
         }
-        Arc::make_mut(&mut names.vars).insert(name.clone(), value);
+        Arc::make_mut(&mut self.names.vars).insert(name.clone(), value);
     }
-    bounds.made(budget.made(), budget.is_overdrawn());
-    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files, uses }
+
+    fn value(&mut self, name: &str, written: &Written, problems: &mut Problems) -> Value {
+        Arc::make_mut(&mut self.names.sensitive).add_derived(name, &written.node);
+        let mut texts = Texts::new(&self.names, &mut self.budget);
+        let value = texts.node(&written.node);
+        for Trouble { span, text, failure } in texts.finish().troubles {
+            check::report(&written.source, (&text, &span), failure, problems);
+        }
+        let (source, mut files) = (&*written.source, Vec::new());
+        let mut filling = Filling { source, problems, files: &mut files };
+        let value = filling.fill(&written.node, value);
+        if !files.is_empty() {
+            self.files.insert(name.to_owned(), files);
+        }
+        self.names.sensitive.note(name, &value);
+        from_json(&value)
+    }
 }
 
 fn report_cycles(vars: &IndexMap<String, Var>, cycles: &[Vec<usize>], problems: &mut Problems) {
