@@ -60,7 +60,7 @@ use node::Node;
 use placed::Placed;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
-use resource::{Draft, Types};
+use resource::{Draft, Guard, Types};
 use used::Used;
 use vars::{KnownVars, Outside};
 
@@ -430,17 +430,46 @@ fn decode(
     let kinds = kinds.filter_map(|draft| Some((draft.name.clone(), kinds_of.kind(&draft.kind)?)));
     let kinds: HashMap<String, &dyn Kind> = kinds.collect();
     for draft in &mut drafts {
+        check_guards(draft, vars, problems);
         check_expressions(draft, (vars, &groups, &kinds), problems);
     }
     drafts
 }
 
-/// Checks the expressions of a resource, and that each bare name has one meaning.
-fn check_expressions(
-    draft: &mut Draft,
-    (vars, names_of_groups, kinds): (&KnownVars<'_>, &HashSet<String>, &HashMap<String, &dyn Kind>),
+/// Checks the expressions of what says whether a resource is there, and for which items.
+fn check_guards(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
+    let has_item = draft.for_each.is_some();
+    let guards =
+        [(&mut draft.for_each, "\"for_each\"", false), (&mut draft.when, "\"when\"", has_item)];
+    for (guard, place, has_item) in guards {
+        let Some(Guard { source, node, used, is_wrong }) = guard.as_mut().and_then(Arc::get_mut)
+        else {
+            continue;
+        };
+        let before = problems.count();
+        *used = check::check(source, node, &vars.usable(has_item, place), problems);
+        if let Some(secret) = used.secrets.first().filter(|_| place == "\"for_each\"") {
+            let message =
+                format!("\"for_each\" uses a secret, {secret}, and names of resources are shown");
+            let help = "list the names in a variable without secrets, and take those by name: \
+                        {{ vars.passwords[item] }}";
+            let hint = Hint::of(secret).or(help);
+            problems.with_hint(source, node.span.start, message, hint);
+        }
+        *is_wrong = problems.count() > before;
+    }
+}
+
+/// What the expressions of a resource are checked with: the variables, the names with `for_each`, and
+/// the kinds by the names of the resources.
+type Around<'a> = (&'a KnownVars<'a>, &'a HashSet<String>, &'a HashMap<String, &'a dyn Kind>);
+
+/// Returns what the config of a resource may use, and checks that each bare name has one meaning.
+fn usable<'a>(
+    draft: &'a Draft,
+    (vars, names_of_groups, kinds): Around<'a>,
     problems: &mut Problems,
-) {
+) -> Usable<'a> {
     let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut states = BTreeMap::new();
     for (offset, dependency) in &draft.dependencies {
@@ -461,16 +490,21 @@ fn check_expressions(
             groups.insert(alias);
         }
     }
-    let usable = Usable {
+    Usable {
         aliases: Some(aliases),
         resources: Some(vars.resources),
         groups,
         states,
         parameters: kinds.get(&draft.name).map(|kind| kind.table()),
         ..vars.usable(draft.for_each.is_some(), "a config")
-    };
-    let (mut wrong, mut all) = (BTreeSet::new(), Used::default());
-    let mut uses = Vec::with_capacity(draft.config.len());
+    }
+}
+
+/// Checks the expressions of a resource.
+fn check_expressions(draft: &mut Draft, around: Around<'_>, problems: &mut Problems) {
+    let (usable, vars) = (usable(draft, around, problems), around.0);
+    let mut wrong = BTreeSet::new();
+    let (mut all, mut uses) = (Used::default(), Vec::with_capacity(draft.config.len()));
     for (attribute, entry) in &*draft.config {
         let before = problems.count();
         let used = check::check_entry(&draft.source, (attribute, entry), &usable, problems);

@@ -8,21 +8,18 @@ use serde_json::Value;
 
 use crate::manifest::at_load::evaluated;
 use crate::manifest::bounds::Bounds;
-use crate::manifest::check;
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::resource::{Draft, Item};
+use crate::manifest::resource::{Draft, Guard, Item};
 use crate::manifest::vars::KnownVars;
 
 /// How many resources all `for_each` of a manifest may make together.
 const MAX_ITEMS: usize = 10_000;
 /// How long the name of a resource, or of its worker, may be, in bytes.
 const MAX_NAME: usize = 255;
-
-const FOR_EACH: &str = "\"for_each\"";
 
 /// The resources that there are.
 #[derive(Debug, Default)]
@@ -80,8 +77,8 @@ impl Expansion<'_> {
             self.add_one(draft);
             return;
         };
-        let name = draft.name.clone();
-        let Some(items) = self.items(&draft, &for_each) else {
+        let (name, place) = (draft.name.clone(), for_each.node.span.start);
+        let Some(items) = self.items(&for_each) else {
             self.expanded.unsure.insert(name);
             return;
         };
@@ -90,7 +87,7 @@ impl Expansion<'_> {
         for item in items {
             // The values of the item itself were counted when they were made.
             if let Err(why) = self.budget.value(size) {
-                self.problems.at(&draft.source, for_each.span.start, why);
+                self.problems.at(&draft.source, place, why);
                 self.is_spent = true;
                 self.expanded.unsure.insert(name);
                 return;
@@ -102,7 +99,7 @@ impl Expansion<'_> {
                     "the name of the resource for the item {} is longer than {MAX_NAME} bytes",
                     quoted(&key)
                 );
-                self.wrong(&draft.source, for_each.span.start, message, &key);
+                self.wrong(&draft.source, place, message, &key);
             } else if self.add_one(each) {
                 keys.push(key);
             }
@@ -126,21 +123,21 @@ impl Expansion<'_> {
         is_there == Some(true)
     }
 
-    fn condition(&mut self, draft: &Draft, when: &Node) -> Option<bool> {
-        match self.value(draft, when, "\"when\"")? {
+    fn condition(&mut self, draft: &Draft, when: &Guard) -> Option<bool> {
+        match self.value(draft.item.as_ref(), when)? {
             Value::Bool(value) => Some(value),
             other => {
                 let message = format!("\"when\" is true or false, not {}", described(&other));
-                self.problems.at(&draft.source, when.span.start, message);
+                self.problems.at(&when.source, when.node.span.start, message);
                 None
             }
         }
     }
 
-    fn items(&mut self, draft: &Draft, for_each: &Node) -> Option<Vec<Item>> {
-        let place = for_each.span.start;
-        let items: Vec<Item> = match self.value(draft, for_each, FOR_EACH)? {
-            Value::Array(values) => self.of_list(draft, for_each, values)?,
+    fn items(&mut self, for_each: &Guard) -> Option<Vec<Item>> {
+        let (source, place) = (&for_each.source, for_each.node.span.start);
+        let items: Vec<Item> = match self.value(None, for_each)? {
+            Value::Array(values) => self.of_list((source, &for_each.node), values)?,
             Value::Object(map) => {
                 let item = |(key, value): (String, Value)| {
                     let value = serde_json::json!({"key": key, "value": value});
@@ -151,14 +148,14 @@ impl Expansion<'_> {
             other => {
                 let message =
                     format!("\"for_each\" is a list of texts or a map, not {}", described(&other));
-                self.problems.at(&draft.source, place, message);
+                self.problems.at(source, place, message);
                 return None;
             }
         };
         if self.count + items.len() > MAX_ITEMS {
             let message =
                 format!("all \"for_each\" of a manifest make more than {MAX_ITEMS} resources");
-            self.problems.at(&draft.source, place, message);
+            self.problems.at(source, place, message);
             return None;
         }
         self.count += items.len();
@@ -166,7 +163,11 @@ impl Expansion<'_> {
     }
 
     /// Takes texts, no two alike.
-    fn of_list(&mut self, draft: &Draft, node: &Node, values: Vec<Value>) -> Option<Vec<Item>> {
+    fn of_list(
+        &mut self,
+        (source, node): (&Source, &Node),
+        values: Vec<Value>,
+    ) -> Option<Vec<Item>> {
         let before = self.problems.count();
         let mut seen = BTreeSet::new();
         let mut items = Vec::with_capacity(values.len());
@@ -182,12 +183,12 @@ impl Expansion<'_> {
                     index + 1,
                     described(&value)
                 );
-                self.problems.at(&draft.source, place, message);
+                self.problems.at(source, place, message);
                 continue;
             };
             if !seen.insert(key.clone()) {
                 let message = format!("{} is there twice in \"for_each\"", quoted(&key));
-                self.wrong(&draft.source, place, message, &key);
+                self.wrong(source, place, message, &key);
                 continue;
             }
             items.push(Item { value: key.clone().into(), key });
@@ -196,29 +197,14 @@ impl Expansion<'_> {
     }
 
     /// Evaluates what has to be known at load.
-    fn value(&mut self, draft: &Draft, node: &Node, place: &str) -> Option<Value> {
-        if self.is_spent {
+    fn value(&mut self, item: Option<&Item>, guard: &Guard) -> Option<Value> {
+        if guard.is_wrong || guard.used.uses_any(self.vars.wrong) || self.is_spent {
             return None;
         }
-        let before = self.problems.count();
-        let usable = self.vars.usable(draft.item.is_some(), place);
-        let used = check::check(&draft.source, node, &usable, self.problems);
-        if place == FOR_EACH
-            && let Some(secret) = used.secrets.first()
-        {
-            let message =
-                format!("\"for_each\" uses a secret, {secret}, and names of resources are shown");
-            let help = "list the names in a variable without secrets, and take those by name: \
-                        {{ vars.passwords[item] }}";
-            let hint = Hint::of(secret).or(help);
-            self.problems.with_hint(&draft.source, node.span.start, message, hint);
-        }
-        if self.problems.count() > before || used.uses_any(self.vars.wrong) {
-            return None;
-        }
-        let item = draft.item.as_ref().map(|item| from_json(&item.value));
+        let item = item.map(|item| from_json(&item.value));
         let names = Names { item, ..self.globals.names() };
-        let value = evaluated((&draft.source, node), (&names, &mut *self.budget), self.problems);
+        let node = (&*guard.source, &guard.node);
+        let value = evaluated(node, (&names, &mut *self.budget), self.problems);
         self.is_spent = self.budget.is_overdrawn();
         value
     }

@@ -44,11 +44,11 @@ pub(crate) struct Draft {
     /// The secrets that may be on a command line, as expressions name them.
     pub(crate) exposes: Vec<(usize, String)>,
     /// What gives the items for each of which there is a resource.
-    pub(crate) for_each: Option<Node>,
+    pub(crate) for_each: Option<Arc<Guard>>,
     /// The item that this is the resource for.
     pub(crate) item: Option<Item>,
     /// What says whether the resource is there.
-    pub(crate) when: Option<Arc<Node>>,
+    pub(crate) when: Option<Arc<Guard>>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) tags: Vec<String>,
@@ -57,6 +57,31 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Returns a resource of which nothing but the name is known.
+    fn new(name: &str, offset: usize, source: Arc<Source>) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: String::new(),
+            offset,
+            config: Arc::default(),
+            has_config: true,
+            wrong: Arc::default(),
+            used: Arc::default(),
+            uses: Arc::default(),
+            hidden: Arc::default(),
+            exposes: Vec::new(),
+            for_each: None,
+            item: None,
+            when: None,
+            dependencies: Vec::new(),
+            notify: Vec::new(),
+            tags: Vec::new(),
+            readonly: false,
+            meta: Meta::default(),
+            source,
+        }
+    }
+
     /// Returns how many bytes a copy of it takes, for another item.
     pub(crate) fn size(&self) -> usize {
         let dependencies = self.dependencies.iter();
@@ -65,6 +90,17 @@ impl Draft {
         let texts = [&self.name, &self.kind].into_iter().chain(used).chain(notified);
         texts.chain(&self.tags).map(|text| size_of(text.len())).sum()
     }
+}
+
+/// What says whether a resource is there, or for which items.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    pub(crate) source: Arc<Source>,
+    pub(crate) node: Node,
+    /// What its expressions use.
+    pub(crate) used: Used,
+    /// Whether they are wrong in themselves, which was told.
+    pub(crate) is_wrong: bool,
 }
 
 /// What a resource of a `for_each` is for.
@@ -93,27 +129,7 @@ pub(crate) fn decode(
     problems: &mut Problems,
 ) -> Draft {
     let Written { source, key, node } = written;
-    let mut draft = Draft {
-        name: name.to_owned(),
-        kind: String::new(),
-        offset: key.start,
-        config: Arc::default(),
-        has_config: true,
-        wrong: Arc::default(),
-        used: Arc::default(),
-        uses: Arc::default(),
-        hidden: Arc::default(),
-        exposes: Vec::new(),
-        for_each: None,
-        item: None,
-        when: None,
-        dependencies: Vec::new(),
-        notify: Vec::new(),
-        tags: Vec::new(),
-        readonly: false,
-        meta: Meta::default(),
-        source: Arc::clone(&source),
-    };
+    let mut draft = Draft::new(name, key.start, Arc::clone(&source));
     if let Some(message) = amiss(name) {
         problems.with_hint(&source, key.start, message, Hint::of(name));
     }
@@ -137,8 +153,8 @@ pub(crate) fn decode(
                 draft.notify = decoder.names(entry.value, what);
             }
             "meta" => (draft.meta, draft.exposes) = decoder.meta(entry.value),
-            "for_each" => draft.for_each = Some(entry.value),
-            "when" => draft.when = Some(Arc::new(entry.value)),
+            "for_each" => draft.for_each = Some(guard(&source, entry.value)),
+            "when" => draft.when = Some(guard(&source, entry.value)),
             "tags" => draft.tags = decoder.tags(entry.value),
             "readonly" => draft.readonly = decoder.boolean(&entry.value, &key),
             key if DEPENDENCIES.contains(&key) => {
@@ -151,6 +167,11 @@ pub(crate) fn decode(
         }
     }
     draft
+}
+
+/// Returns a guard whose expressions are not checked yet.
+fn guard(source: &Arc<Source>, node: Node) -> Arc<Guard> {
+    Arc::new(Guard { source: Arc::clone(source), node, used: Used::default(), is_wrong: false })
 }
 
 /// Returns what is wrong with the name of a resource.
