@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
-use crankcase_manifest::{SiteFiles, SiteSource};
+use crankcase_manifest::{SiteFiles, SiteJudge, SiteSource};
 use crankcase_resources::Site;
 use crankcase_workers::{SignalHandle, Watches};
 use tokio::sync::watch;
@@ -19,6 +19,8 @@ pub struct Config {
     pub signals: Name<SignalHandle>,
     /// What tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
+    /// What is to judge facts for the site.
+    pub judge: SiteJudge,
 }
 
 /// Returns a manifold that offers the site that was loaded last, as a changing output.
@@ -31,7 +33,8 @@ pub fn manifold(config: Config) -> Manifold {
         .inputs(inputs)
         .start_with((config, last), |(config, last), inputs, ctx| async move {
             let current = last.subscribe();
-            let source = SiteSource::new(config.files, last, inputs, ctx.health());
+            let (site, judge) = (last, config.judge);
+            let source = SiteSource::new(config.files, (site, judge), inputs, ctx.health());
             Ok(Source { source, current })
         })
         .changing(|source| source.current.clone())

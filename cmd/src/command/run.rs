@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use crankcase_engine::{Engine, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
-use crankcase_manifest::{Host, SiteFiles};
+use crankcase_manifest::{Host, SiteFiles, SiteJudge};
 use crankcase_manifolds::site::RulesConfig;
 use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
@@ -165,7 +165,8 @@ fn keep(
         }
         None => agent,
     };
-    let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
+    let judge = SiteJudge::default();
+    let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES, judge };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Host, SiteFiles};
+use crankcase_manifest::{Host, SeenFacts, SiteFacts, SiteFiles, SiteJudge};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{AttributeError, Config, Kind, Site, Unit};
 use crankcase_testing::{Bare, clean_kill};
@@ -66,7 +67,8 @@ impl Kept {
     /// Keeps a site that was loaded before, and follows it.
     async fn keep(&self, site: Site) -> Result<(), Box<dyn Error>> {
         let (files, site) = (self.files.clone(), Arc::new(site));
-        let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
+        let judge = SiteJudge::default();
+        let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES, judge };
         self.engine.install(SITE, source::manifold(config)).await?;
         let user = Manifold::builder().inputs(SITE.live().required());
         let user =
@@ -297,5 +299,82 @@ async fn another_host_is_found_within_a_minute() -> Result<(), Box<dyn Error>> {
 
     kept.names.wait_for(|seen| seen == "a[\"new\"]").await?;
     assert_eq!(began.elapsed(), Duration::from_secs(60));
+    kept.end().await
+}
+
+/// Facts that a test changes.
+#[derive(Debug, Clone)]
+struct Changing(watch::Sender<SeenFacts>);
+
+impl Changing {
+    fn new(value: serde_json::Value) -> Self {
+        Self(watch::Sender::new(SeenFacts { value: Arc::new(value), ..SeenFacts::default() }))
+    }
+
+    fn change(&self, value: serde_json::Value) {
+        self.0.send_modify(|facts| {
+            facts.revision += 1;
+            facts.value = Arc::new(value);
+        });
+    }
+}
+
+#[async_trait]
+impl SiteFacts for Changing {
+    fn current(&self) -> SeenFacts {
+        self.0.borrow().clone()
+    }
+
+    async fn changed(&self, revision: u64) {
+        let mut facts = self.0.subscribe();
+        facts.wait_for(|facts| facts.revision != revision).await.expect("the sender is here");
+    }
+}
+
+/// A kind that has facts changed for the second time while a manifest is loaded after the first change.
+#[derive(Debug)]
+struct ChangingKind {
+    facts: Changing,
+    second: serde_json::Value,
+}
+
+impl Kind for ChangingKind {
+    fn name(&self) -> &'static str {
+        "changing"
+    }
+
+    fn summary(&self) -> &'static str {
+        "changes facts"
+    }
+
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        if self.facts.current().revision == 1 {
+            self.facts.change(self.second.clone());
+        }
+        let kinds = builtin();
+        kinds.get("noop").expect("it is built in").make(config)
+    }
+}
+
+#[tokio::test]
+async fn facts_that_change_while_the_manifest_is_refused_for_them_are_loaded()
+-> Result<(), Box<dyn Error>> {
+    let mut kept = Kept::new("site.yaml").await?;
+    let facts = Changing::new(json!({"kind": "noop", "names": ["old"]}));
+    let second = json!({"kind": "noop", "names": ["new"]});
+    kept.files.kinds = builtin().with(ChangingKind { facts: facts.clone(), second });
+    kept.files.facts = Arc::new(facts.clone());
+    kept.keep(kept.files.load()?).await?;
+    // The load at the start may find this edit, and no later one.
+    kept.change("newer")?;
+    kept.until("newer").await?;
+    let manifest = "resources: {a: {type: noop, for_each: '{{ facts.names }}'}, door: {type: '{{ \
+                    facts.kind }}'}, change: {type: changing}}";
+    fs::write(&kept.path, manifest)?;
+    kept.until("a[\"old\"]").await?;
+
+    facts.change(json!({"kind": "no such kind", "names": ["old"]}));
+
+    kept.until("a[\"new\"]").await?;
     kept.end().await
 }

@@ -5,12 +5,14 @@
 //! when it changes.
 mod facts;
 mod host;
+mod judge;
 mod manifest;
 mod site_files;
 mod source;
 
 pub use facts::{SeenFacts, SiteFacts};
 pub use host::Host;
-pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem};
+pub use judge::SiteJudge;
+pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem, WrongFacts};
 pub use site_files::SiteFiles;
 pub use source::SiteSource;

@@ -2,6 +2,7 @@
 
 mod alias;
 mod at_load;
+mod before;
 mod beside;
 mod bounds;
 mod check;
@@ -22,6 +23,7 @@ mod placed;
 mod plugs;
 mod problem;
 mod rehearsal;
+mod renewal;
 mod resource;
 mod rules;
 mod scalar;
@@ -43,10 +45,10 @@ use crankcase_resources::{
     Tunings, Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
-use sha2::{Digest as _, Sha256};
 
 use crate::facts::SeenFacts;
 use alias::secrets_of;
+pub(crate) use before::IfFactsAreWrong;
 use bounds::Bounds;
 use check::Usable;
 use config::Template;
@@ -54,13 +56,15 @@ use document::{Document, Written};
 use expand::expand;
 use expression::from_json;
 use globals::AllGlobals;
-use judging::Judging;
+pub(crate) use judging::{Judging, KnownKinds};
 use links::{Links, connect};
 use node::Node;
 use placed::Placed;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
-use resource::{Draft, Guard, Types};
+pub(crate) use renewal::SiteInputs;
+pub use renewal::WrongFacts;
+use resource::{Draft, Guard, MetaOfFacts, Types, Unsure};
 use used::Used;
 use vars::{KnownVars, Outside};
 
@@ -85,6 +89,7 @@ pub struct Manifest {
     rules: Vec<Rule>,
     /// What is wrong with the facts that are for it, and does not keep it from being loaded.
     warnings: Vec<String>,
+    inputs: SiteInputs,
 }
 
 /// What a manifest is loaded with beside its files.
@@ -92,6 +97,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Arc<serde_json::Value>,
     pub(crate) facts: &'a SeenFacts,
+    pub(crate) if_wrong: IfFactsAreWrong<'a>,
     pub(crate) secrets: &'a Secrets,
     /// The folder of the agent's own state, if that is known.
     pub(crate) state: Option<&'a Path>,
@@ -121,8 +127,14 @@ impl Manifest {
     ) -> Result<Self, ManifestError> {
         let host = Arc::new(serde_json::Value::Null);
         let (facts, secrets) = (SeenFacts::default(), Secrets::default());
-        let outside =
-            Surroundings { overrides, host, facts: &facts, secrets: &secrets, state: None };
+        let outside = Surroundings {
+            overrides,
+            host,
+            facts: &facts,
+            if_wrong: IfFactsAreWrong::Refuse,
+            secrets: &secrets,
+            state: None,
+        };
         Self::load_judged(paths, outside, &mut &*kinds)
     }
 
@@ -143,55 +155,62 @@ impl Manifest {
         surroundings: Surroundings<'_>,
         kinds: &mut impl Judging,
     ) -> Result<Self, ManifestError> {
-        let Surroundings { overrides, host, facts, secrets, state } = surroundings;
-        let mut problems = Problems::default();
-        let mut bounds = Bounds::new();
+        let Surroundings { overrides, host, facts, if_wrong, secrets, state } = surroundings;
+        let fact_problems = if_wrong.fact_problems();
+        let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
         let document = Document::read(paths, &mut bounds, &mut problems);
         let sources = document.sources();
         let Document { is_whole, is_piped, vars, mut plugs, mut resources, rules } = document;
+        let (seen_host, sources) = (from_json(&host), &sources);
         let outside =
-            Outside { overrides, host: from_json(&host), facts, secrets, sources: &sources };
+            Outside { overrides, host: seen_host, facts, secrets, fact_problems, sources };
         let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
-        let sensitive = Arc::clone(&vars.sensitive);
-        let of_vars = (Arc::clone(&vars.vars), sensitive);
-        let globals = Arc::new(AllGlobals::new(of_vars, &host, Arc::clone(&facts.value)));
+        let globals = Arc::new(AllGlobals::new(&vars, &host, Arc::clone(&facts.value)));
         let written = (&mut resources, &mut plugs);
-        at_load::evaluate(written, (&known, &globals.seen), &mut bounds, &mut problems);
+        let of_names = (&known, &globals.seen, fact_problems);
+        let at_load = at_load::evaluate(written, of_names, &mut bounds, &mut problems);
         let offered = plugs::decode(&plugs, &mut problems);
-        let (rules, wired) = rules::decode(&rules, &names, (&known, &globals), &mut problems);
-        let drafts = decode(resources, kinds, &known, &mut problems);
-        let mut expanded = expand(drafts, &globals.seen, &known, &mut bounds, &mut problems);
+        let (rules, wired, of_rules) =
+            rules::decode(&rules, &names, (&known, &globals), &mut problems);
+        let drafts = decode(resources, kinds, (&known, &at_load.metas), &mut problems);
+        let seen = (&globals.seen, if_wrong);
+        let mut expanded = expand(drafts, seen, &known, &mut bounds, &mut problems);
         let (declared, mut links) = connect(&expanded, &mut bounds, &mut problems);
         let mut drafts = std::mem::take(&mut expanded.drafts);
         if problems.count() == 0 {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
         }
         hide((&mut drafts, &mut links), &declared, kinds, &mut problems);
-        let mut rehearsal = Rehearsal::new(bounds, (&*kinds, secrets), problems);
-        let (mut declarations, placed) = rehearsal.run(drafts, (links, &declared), &globals);
+        let mut rehearsal = Rehearsal::new(bounds, (&*kinds, secrets), (problems, if_wrong));
+        let (mut declarations, mut placed, states) =
+            rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
-        kept::check_kept((&declarations, &placed), state, &mut problems);
         beside::need_secrets((&mut declarations, &placed), &vars.files, &vars.uses);
-        let connects = !overrides.no_automatic_edges;
-        let order = in_order((&mut declarations, &placed), connects, &mut problems);
-        beside::check_read((&mut declarations, &placed), &order, (&known, left), &mut problems);
+        let both = (&mut declarations[..], &mut placed[..]);
+        let how = (!overrides.no_automatic_edges, if_wrong, state);
+        let order = in_order(both, how, &mut problems);
+        let both = (&mut declarations[..], &mut placed[..]);
+        beside::check_read(both, &order, (&known, fact_problems, left), &mut problems);
         loops::check_causes((&declarations, &placed), &wired, &vars.uses, &mut problems);
-        let warnings = tune(&mut declarations, &names, facts);
+        let mut warnings = tune(&mut declarations, &names, facts);
+        warnings.append(&mut expanded.warnings);
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
-        redact(&mut declarations, secrets);
+        redact((&mut declarations, &mut warnings), secrets);
         tell_wanted(&mut declarations, &placed);
-        let secret_vars = vars.sensitive.vars();
+        let structure = at_load.used.and(expanded.used).and(of_rules).and(Used::facts_at(TUNINGS));
+        let inputs = SiteInputs::new(placed, globals, (structure, states), facts.secrets.clone());
         Ok(Self {
             declarations,
             order,
-            digest: digest(&placed, &globals),
+            digest: inputs.digest(),
+            inputs,
             is_piped,
             secrets: secrets.clone(),
             secret_files: vars.files.into_values().flatten().collect(),
-            secret_vars,
+            secret_vars: vars.sensitive.vars(),
             rules,
             warnings,
         })
@@ -223,8 +242,12 @@ impl Manifest {
         &self.secret_files
     }
 
-    /// Returns the site of its resources. Those whose kinds read the host are given it.
-    pub(crate) fn into_site(mut self, kinds: Kinds, host: &Arc<serde_json::Value>) -> Site {
+    /// Returns the site of its resources, and what it was made of. Those whose kinds read the host are given it.
+    pub(crate) fn into_site(
+        mut self,
+        kinds: Kinds,
+        host: &Arc<serde_json::Value>,
+    ) -> (Site, SiteInputs) {
         for declaration in &mut self.declarations {
             let reads_host = kinds.get(&declaration.kind).is_ok_and(|kind| kind.reads_host());
             declaration.host = reads_host.then(|| Arc::clone(host));
@@ -233,7 +256,7 @@ impl Manifest {
         let site = site.expect("the resources of a manifest have been ordered");
         let site =
             site.hiding(self.secrets, self.secret_vars).ruled(self.rules).warned(self.warnings);
-        if self.is_piped { site.piped() } else { site }
+        (if self.is_piped { site.piped() } else { site }, self.inputs)
     }
 }
 
@@ -275,10 +298,13 @@ fn tune(
     }
 }
 
-/// Hides secrets in what is said of edges.
-fn redact(declarations: &mut [Declaration], secrets: &Secrets) {
+/// Hides secrets in what is said of edges, and in warnings.
+fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets: &Secrets) {
     if secrets.is_empty() {
         return;
+    }
+    for warning in warnings {
+        *warning = secrets.redact(warning).into_owned();
     }
     for declaration in declarations {
         for edge in declaration.automatic.iter_mut().chain(&mut declaration.left_out) {
@@ -287,12 +313,23 @@ fn redact(declarations: &mut [Declaration], secrets: &Secrets) {
     }
 }
 
-/// Orders the resources, by automatic edges too if those are wanted. What two of them call themselves is told.
+/// Orders the resources. What two of them keep, or call themselves, is told.
 fn in_order(
-    (declarations, placed): (&mut [Declaration], &[Placed]),
-    connects: bool,
+    (declarations, placed): (&mut [Declaration], &mut [Placed]),
+    (connects, if_wrong, state): (bool, IfFactsAreWrong<'_>, Option<&Path>),
     problems: &mut Problems,
 ) -> Order {
+    loop {
+        let site = (&*declarations, &*placed);
+        let wrong = kept::check_kept(site, (state, if_wrong), problems);
+        if wrong.is_empty() {
+            break;
+        }
+        // What these keep from before may be what another one claims now.
+        for (node, why) in wrong {
+            make_unsure((&mut declarations[node], &mut placed[node]), why, if_wrong);
+        }
+    }
     if connects {
         connect_automatically(declarations);
     }
@@ -305,6 +342,22 @@ fn in_order(
     })
 }
 
+/// Has a resource keep what it did in the site before, as it is not known what it is to keep.
+fn make_unsure(
+    (declaration, placed): (&mut Declaration, &mut Placed),
+    why: Unsure,
+    if_wrong: IfFactsAreWrong<'_>,
+) {
+    placed.template = Arc::new(placed.template.but_unsure(why));
+    declaration.config = Arc::clone(&placed.template) as _;
+    declaration.claims.clear();
+    // What it has kept is not released, and not put back.
+    (declaration.is_unsure, declaration.is_claimed) = (true, false);
+    if let Some(before) = if_wrong.before() {
+        before.keep(declaration, placed);
+    }
+}
+
 /// Says that a part has the name of another resource.
 fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), problems: &mut Problems) {
     let second = declarations.iter().rposition(|declaration| declaration.name == name);
@@ -312,32 +365,6 @@ fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), proble
         let message = format!("{} is also the name of a part of a resource", quoted(name));
         problems.with_hint(&template.source, *offset, message, Hint::of(name));
     }
-}
-
-fn digest(resources: &[Placed], globals: &AllGlobals) -> String {
-    let mut hasher = Sha256::new();
-    let mut add = |bytes: &[u8]| {
-        // With its length, so that no text runs into the next.
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    let templates = resources.iter().map(|resource| &resource.template);
-    for template in templates.clone() {
-        let fingerprints = globals.fingerprints(&template.used);
-        fingerprints.of_facts().for_each(|fact| add(&fact));
-    }
-    for (name, fingerprint) in globals.var_fingerprints() {
-        add(name.as_bytes());
-        add(&fingerprint);
-    }
-    let mut before = None;
-    for source in templates.map(|template| &template.source) {
-        // All resources of a file come one after another.
-        if before.replace(source).is_none_or(|last| !Arc::ptr_eq(last, source)) {
-            add(source.text().as_bytes());
-        }
-    }
-    base16ct::lower::encode_string(&hasher.finalize())
 }
 
 /// Tells each resource what its dependents use of its state.
@@ -416,11 +443,11 @@ fn make_kinds(
 fn decode(
     resources: IndexMap<String, Written>,
     kinds_of: &impl Judging,
-    vars: &KnownVars<'_>,
+    (vars, metas): (&KnownVars<'_>, &BTreeMap<String, MetaOfFacts>),
     problems: &mut Problems,
 ) -> Vec<Draft> {
     let names = kinds_of.names();
-    let types = Types { names: &names, source: kinds_of.source() };
+    let types = Types { names: &names, source: kinds_of.source(), metas };
     let decoded = resources.into_iter();
     let mut drafts: Vec<Draft> =
         decoded.map(|(name, written)| resource::decode(&name, written, &types, problems)).collect();
@@ -503,7 +530,9 @@ fn usable<'a>(
 /// Checks the expressions of a resource.
 fn check_expressions(draft: &mut Draft, around: Around<'_>, problems: &mut Problems) {
     let (usable, vars) = (usable(draft, around, problems), around.0);
-    let mut wrong = BTreeSet::new();
+    let are_items_of_facts =
+        draft.for_each.as_ref().is_some_and(|it| it.used.follows_facts(vars.of_facts));
+    let (mut wrong, mut of_facts) = (BTreeSet::new(), BTreeSet::new());
     let (mut all, mut uses) = (Used::default(), Vec::with_capacity(draft.config.len()));
     for (attribute, entry) in &*draft.config {
         let before = problems.count();
@@ -511,10 +540,14 @@ fn check_expressions(draft: &mut Draft, around: Around<'_>, problems: &mut Probl
         if problems.count() > before || used.uses_any(vars.wrong) {
             wrong.insert(attribute.clone());
         }
+        if used.follows_facts(vars.of_facts) || used.item && are_items_of_facts {
+            of_facts.insert(attribute.clone());
+        }
         all = all.and(used.clone());
         uses.push((attribute.clone(), used));
     }
-    (draft.wrong, draft.used, draft.uses) = (wrong.into(), all.into(), uses.into());
+    (draft.wrong, draft.of_facts) = (wrong.into(), of_facts.into());
+    (draft.used, draft.uses) = (all.into(), uses.into());
 }
 
 /// Finds the attributes that come of secrets, and refuses secrets on command lines that are not asked for there

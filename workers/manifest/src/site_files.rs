@@ -7,7 +7,10 @@ use crankcase_resources::{Kinds, Secrets, Site, Value};
 
 use crate::facts::{NoFacts, SeenFacts, SiteFacts};
 use crate::host::Host;
-use crate::manifest::{Manifest, ManifestError, Overrides, Surroundings};
+use crate::manifest::{
+    IfFactsAreWrong, Judging, KnownKinds, Manifest, ManifestError, Overrides, SiteInputs,
+    Surroundings,
+};
 
 /// What a site is loaded from.
 ///
@@ -77,21 +80,45 @@ impl SiteFiles {
     /// When anything is wrong, with all that is and its places: the manifest and the attributes
     /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
-        Ok(self.load_on(self.host.read(), &self.facts.current())?.0)
+        Ok(self.load_on(self.host.read(), &self.facts.current(), IfFactsAreWrong::Refuse)?.0)
     }
 
-    /// Loads the site for a host as it was found. Returns the files of secrets too.
+    /// Loads the site for a host as it was found. Returns what it was made of, and the files of secrets,
+    /// too.
     pub(crate) fn load_on(
         &self,
         host: Arc<Value>,
         facts: &SeenFacts,
-    ) -> Result<(Site, Vec<PathBuf>), ManifestError> {
+        if_wrong: IfFactsAreWrong<'_>,
+    ) -> Result<(Site, SiteInputs, Vec<PathBuf>), ManifestError> {
         let mut kinds = self.kinds.clone();
-        let (overrides, secrets) = (&self.overrides, &self.secrets);
-        let (host_seen, state) = (Arc::clone(&host), self.state.as_deref());
-        let outside = Surroundings { overrides, host: host_seen, facts, secrets, state };
-        let manifest = Manifest::load_judged(&self.paths, outside, &mut kinds)?;
+        let manifest = self.manifest(&mut kinds, (&host, facts), if_wrong)?;
         let files = manifest.secret_files().to_vec();
-        Ok((manifest.into_site(kinds, &host), files))
+        let (site, inputs) = manifest.into_site(kinds, &host);
+        Ok((site, inputs, files))
+    }
+
+    /// Loads the site like [`load_on`](Self::load_on), but makes no other kinds than these: no external type is asked.
+    pub(crate) fn load_of(
+        &self,
+        kinds: &Kinds,
+        (host, facts): (&Arc<Value>, &SeenFacts),
+        if_wrong: IfFactsAreWrong<'_>,
+    ) -> Result<(Site, SiteInputs), ManifestError> {
+        let mut kinds = KnownKinds(kinds.clone());
+        let manifest = self.manifest(&mut kinds, (host, facts), if_wrong)?;
+        Ok(manifest.into_site(kinds.0, host))
+    }
+
+    fn manifest(
+        &self,
+        kinds: &mut impl Judging,
+        (host, facts): (&Arc<Value>, &SeenFacts),
+        if_wrong: IfFactsAreWrong<'_>,
+    ) -> Result<Manifest, ManifestError> {
+        let (overrides, secrets) = (&self.overrides, &self.secrets);
+        let (host, state) = (Arc::clone(host), self.state.as_deref());
+        let outside = Surroundings { overrides, host, facts, if_wrong, secrets, state };
+        Manifest::load_judged(&self.paths, outside, kinds)
     }
 }

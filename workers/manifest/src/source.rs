@@ -10,6 +10,8 @@ use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
+use crate::facts::SeenFacts;
+use crate::judge::{Judged, Renewed, SiteJudge};
 use crate::manifest::Manifest;
 use crate::site_files::SiteFiles;
 
@@ -23,6 +25,7 @@ const HOST_LOOKS: Duration = Duration::from_secs(60);
 const PATIENCE: u32 = 20;
 
 const LOADED: &str = "the manifest was loaded again";
+const RENEWED: &str = "resources are declared again, as facts that they use have changed";
 const LOADED_SAME: &str = "the manifest was loaded again; nothing has changed in it";
 
 const PIPED: &str = "the manifest came from a pipe, which can be read only once; it stays as it is";
@@ -57,12 +60,13 @@ pub struct SiteSource {
     watching: Watching,
     /// The host as it was found last.
     host: Arc<Value>,
-    /// The revision of the facts at the last load.
-    facts: u64,
+    /// The facts that were taken over last, or refused.
+    facts: SeenFacts,
     /// The files beside the manifest that are watched because it was refused for them.
     beside: Vec<PathBuf>,
     /// The files that secrets were read from.
     secret_files: Vec<PathBuf>,
+    judge: SiteJudge,
     site: Sender<Arc<Site>>,
     health: Health,
     /// What was wrong with the manifest that was loaded last.
@@ -70,18 +74,29 @@ pub struct SiteSource {
 }
 
 impl SiteSource {
-    /// Returns the worker; the site is what was loaded last.
+    /// Returns the worker; the site is what was loaded last. The judge is told of each site that the worker loads.
     pub fn new(
         files: SiteFiles,
-        site: Sender<Arc<Site>>,
+        (site, judge): (Sender<Arc<Site>>, SiteJudge),
         (signals, watches): (SignalHandle, Live<Watches>),
         health: Health,
     ) -> Self {
         let watching = Watching::new(watches);
         let (host, beside, secret_files) = (Arc::default(), Vec::new(), Vec::new());
-        let refused = None;
-        let facts = 0;
-        Self { files, signals, watching, host, facts, beside, secret_files, site, health, refused }
+        let (refused, facts) = (None, SeenFacts::default());
+        Self {
+            files,
+            signals,
+            watching,
+            host,
+            facts,
+            beside,
+            secret_files,
+            judge,
+            site,
+            health,
+            refused,
+        }
     }
 
     /// Runs until it is told to stop.
@@ -92,6 +107,7 @@ impl SiteSource {
     pub async fn run(mut self, stop: Stop) -> Outcome {
         let mut hangups = self.signals.counts().of(Signal::Hangup);
         if self.site.borrow().is_piped() {
+            self.judge.forget();
             return self.keep(stop, hangups).await;
         }
         self.look_at_host(&stop).await;
@@ -114,11 +130,8 @@ impl SiteSource {
                     }
                     tracing::info!("the host has changed");
                 }
-                () = self.files.facts.changed(self.facts) => {
-                    // Most changes of facts do not change the site, so only a site that has changed is logged.
-                    if self.load(&stop).await == Loaded::Other {
-                        tracing::info!("{LOADED}");
-                    }
+                () = self.files.facts.changed(self.facts.revision) => {
+                    self.follow_facts(&stop).await;
                     continue;
                 }
                 () = self.watching.changed() => {
@@ -139,7 +152,7 @@ impl SiteSource {
 
     /// Keeps the site as it is, and logs that at SIGHUP and when the facts change.
     async fn keep(mut self, stop: Stop, mut hangups: u64) -> Outcome {
-        self.facts = self.files.facts.current().revision;
+        self.facts = self.files.facts.current();
         loop {
             tokio::select! {
                 biased;
@@ -148,12 +161,46 @@ impl SiteSource {
                     hangups = hangup;
                     tracing::info!("{PIPED}");
                 }
-                () = self.files.facts.changed(self.facts) => {
-                    self.facts = self.files.facts.current().revision;
+                () = self.files.facts.changed(self.facts.revision) => {
+                    self.facts = self.files.facts.current();
                     tracing::info!("{PIPED_FACTS}");
                 }
             }
         }
+    }
+
+    /// Takes over facts that have changed.
+    async fn follow_facts(&mut self, stop: &Stop) {
+        // These facts may be what a refused manifest waits for.
+        if self.refused.is_none() {
+            self.look_at_facts(stop).await;
+            if self.renew(stop, false).await {
+                return;
+            }
+        }
+        if self.load(stop).await == Loaded::Other {
+            tracing::info!("{LOADED}");
+        }
+    }
+
+    async fn look_at_facts(&mut self, stop: &Stop) {
+        let facts = Arc::clone(&self.files.facts);
+        self.facts = stop.blocking(move || facts.current()).await.unwrap_or_default();
+    }
+
+    /// Declares the resources again that use facts which have changed. Returns whether that was all there
+    /// is to do; else the site has to be loaded again. If the manifest is refused, what needs a load stays what it is.
+    async fn renew(&mut self, stop: &Stop, is_refused: bool) -> bool {
+        let (facts, judge) = (self.facts.clone(), self.judge.clone());
+        match stop.blocking(move || judge.renew(&facts, is_refused)).await {
+            Ok(Renewed::Otherwise) | Err(_) => return false,
+            Ok(Renewed::Same) => {}
+            Ok(Renewed::Other(site)) => {
+                self.site.send_replace(site);
+                tracing::info!("{RENEWED}");
+            }
+        }
+        true
     }
 
     /// Waits until nothing more has changed for a while, or it is not to be waited for any longer;
@@ -184,7 +231,8 @@ impl SiteSource {
         std::mem::replace(&mut self.host, Arc::clone(&found)) != found
     }
 
-    /// Loads the site, and watches the files for which it is refused.
+    /// Loads the site, and watches the files for which it is refused. If it is, the facts of this load reach all
+    /// that needs no load.
     async fn load(&mut self, stop: &Stop) -> Loaded {
         // Watched first, as what is in a folder may have changed.
         self.watch(stop).await;
@@ -196,6 +244,9 @@ impl SiteSource {
             self.beside = beside;
             self.watch(stop).await;
             if is_watched || stop.is_stopped() {
+                if loaded == Loaded::Refused {
+                    self.renew(stop, true).await;
+                }
                 return loaded;
             }
             // What has changed in these files before they were watched was told to nobody.
@@ -215,15 +266,11 @@ impl SiteSource {
 
     /// Returns the files beside the manifest that are at fault as well.
     async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
+        self.look_at_facts(stop).await;
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
-        let facts = stop.blocking({
-            let facts = Arc::clone(&self.files.facts);
-            move || facts.current()
-        });
-        let facts = facts.await.unwrap_or_default();
-        self.facts = facts.revision;
-        match stop.blocking(move || files.load_on(host, &facts)).await {
-            Ok(Ok((site, secret_files))) => {
+        let (facts, judge) = (self.facts.clone(), self.judge.clone());
+        match stop.blocking(move || judge.load_again(&files, host, &facts)).await {
+            Ok(Ok((site, inputs, secret_files))) => {
                 self.secret_files = secret_files;
                 self.refused = None;
                 match site.warnings() {
@@ -237,6 +284,9 @@ impl SiteSource {
                     }
                     is_other
                 });
+                let (files, host) = (self.files.clone(), Arc::clone(&self.host));
+                let site = Arc::clone(&self.site.borrow());
+                self.judge.take(Judged { files, host, inputs, site });
                 (if is_other { Loaded::Other } else { Loaded::Same }, Vec::new())
             }
             Ok(Err(error)) => (self.refuse(error.brief()), error.beside().to_vec()),

@@ -1,8 +1,15 @@
 //! Resources that are made of others.
 
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Update};
 use crankcase_kinds::builtin;
-use crankcase_manifest::SiteFiles;
+use crankcase_manifest::{SeenFacts, SiteFiles, SiteJudge};
+use crankcase_manifolds::facts;
 use crankcase_resources::{Kinds, kind};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::site::machine::{Machine, TestResult};
 
@@ -73,5 +80,48 @@ fn only_a_kind_that_says_how_puts_back() -> TestResult {
 
     let wanted = "the type exec of \"run\" does not say how to put it back";
     assert!(said.contains("site.yaml:2:3") && said.contains(wanted), "{said}");
+    Ok(())
+}
+
+/// Returns a website whose text is a fact.
+fn website(folder: &TempDir, text: Value) -> TestResult<SiteFiles> {
+    let store = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    let update = Update::of(vec![Operation::Set("/text".parse()?, text)]);
+    store.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::UNIX_EPOCH)?;
+    let path = folder.path().join("site.yaml");
+    let manifest =
+        "resources:\n  web: {type: website, config: {root: /srv/www, text: '{{ facts.text }}'}}\n";
+    std::fs::write(&path, manifest)?;
+    let mut files = SiteFiles::new(vec![path], kinds());
+    files.facts = facts::seen(store, None);
+    Ok(files)
+}
+
+#[test]
+fn a_wrong_fact_takes_no_part_away() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let files = website(&folder, json!(["no", "text"]))?;
+
+    let site = SiteJudge::default().load(&files)?;
+
+    let mut names: Vec<_> = site.declarations().iter().map(|it| it.name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["web", r#"web["folder"]"#, r#"web["page"]"#]);
+    Ok(())
+}
+
+#[test]
+fn a_wrong_fact_is_told_for_what_is_made_of_parts() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let files = website(&folder, json!("hello"))?;
+    let judge = SiteJudge::default();
+    judge.load(&files)?;
+
+    let value = Arc::new(json!({"text": ["no", "text"]}));
+    let after = SeenFacts { value, ..files.facts.current() };
+    let wrong = judge.wrong_after(|| files.facts.current(), &after);
+
+    let names: Vec<_> = wrong.iter().map(|it| it.resource.as_deref()).collect();
+    assert_eq!(names, [Some("web")], "{wrong:?}");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Texts that are evaluated before anything else of a resource is read: types, `meta`, dependencies, and plugs.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use indexmap::IndexMap;
@@ -12,27 +13,42 @@ use crate::manifest::expression::{Budget, Names, is_template};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
-use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::problem::{FactProblems, Hint, Problems, quoted};
+use crate::manifest::resource::{MetaOfFacts, Unsure};
 use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
+
+/// What came of the texts that are evaluated before anything else of a resource is read.
+pub(crate) struct EvaluatedAtLoad {
+    /// What they use.
+    pub(crate) used: Used,
+    /// What of the `meta` of resources may be wrong because of facts.
+    pub(crate) metas: BTreeMap<String, MetaOfFacts>,
+}
 
 /// Puts values in the place of these texts. One that is wrong is told and stays as it is.
 pub(crate) fn evaluate(
     (resources, plugs): (&mut IndexMap<String, Written>, &mut IndexMap<String, Written>),
-    (vars, globals): (&KnownVars<'_>, &Globals),
+    (vars, globals, fact_problems): (&KnownVars<'_>, &Globals, FactProblems),
     bounds: &mut Bounds,
     problems: &mut Problems,
-) {
+) -> EvaluatedAtLoad {
     let names = globals.names();
     let budget = Budget::of_values(bounds.values());
-    let mut texts = AtLoad { vars, names, budget, problems };
-    for Written { source, node, .. } in resources.values_mut() {
+    let (used, mut metas) = (Used::default(), BTreeMap::new());
+    let deferred = None;
+    let mut texts = AtLoad { vars, names, fact_problems, budget, problems, used, deferred };
+    for (name, Written { source, node, .. }) in resources.iter_mut() {
         let Data::Map(map) = &mut node.data else { continue };
         if let Some(kind) = map.get_mut("type") {
             texts.node(source, &mut kind.value, "a type");
         }
         if let Some(meta) = map.get_mut("meta") {
-            texts.node(source, &mut meta.value, "meta");
+            let of_facts = texts.meta(source, &mut meta.value);
+            if of_facts.is_whole || !of_facts.keys.is_empty() {
+                metas.insert(name.clone(), of_facts);
+            }
         }
         if let Some(dependencies) = map.get_mut("dependencies") {
             texts.node(source, &mut dependencies.value, "a dependency");
@@ -47,18 +63,62 @@ pub(crate) fn evaluate(
             plugs.insert(name, plug);
         }
     }
-    let budget = texts.budget;
+    let AtLoad { budget, used, .. } = texts;
     bounds.made(budget.made(), budget.is_overdrawn());
+    EvaluatedAtLoad { used, metas }
 }
 
 struct AtLoad<'a> {
     vars: &'a KnownVars<'a>,
     names: Names,
+    fact_problems: FactProblems,
     budget: Budget,
     problems: &'a mut Problems,
+    used: Used,
+    /// Where the problems of values go, if they are deferred.
+    deferred: Option<Problems>,
 }
 
 impl AtLoad<'_> {
+    /// Evaluates a `meta`. Returns what of it follows from facts, if their problems are deferred.
+    fn meta(&mut self, source: &Source, meta: &mut Node) -> MetaOfFacts {
+        let mut of_facts = MetaOfFacts::default();
+        if let Data::Map(map) = &mut meta.data {
+            for (key, entry) in map {
+                if self.setting(source, &mut entry.value, &mut of_facts.wrong) {
+                    of_facts.keys.insert(key.clone());
+                }
+            }
+        } else {
+            of_facts.is_whole = self.setting(source, meta, &mut of_facts.wrong);
+        }
+        of_facts
+    }
+
+    /// Evaluates a value of a `meta`, and returns whether it follows from facts whose problems are deferred. What is
+    /// wrong because of them is noted then.
+    fn setting(&mut self, source: &Source, node: &mut Node, wrong: &mut Option<Unsure>) -> bool {
+        let is_deferred =
+            self.fact_problems == FactProblems::Deferred && self.follows_facts(source, node);
+        self.deferred = is_deferred.then(Problems::default);
+        self.node(source, node, "meta");
+        if let Some(deferred) = self.deferred.take()
+            && wrong.is_none()
+        {
+            let place = || source.place(node.span.start);
+            *wrong = deferred.first().map(|it| Unsure::of(it, place));
+        }
+        is_deferred
+    }
+
+    /// Returns whether a value follows from facts.
+    fn follows_facts(&self, source: &Source, node: &Node) -> bool {
+        let usable = self.vars.usable(false, "");
+        // What is wrong is told when the value is evaluated.
+        let used = check::check(source, node, &usable, &mut Problems::default());
+        used.follows_facts(self.vars.of_facts)
+    }
+
     /// Evaluates the texts of a value, but not the keys of its maps.
     fn node(&mut self, source: &Source, node: &mut Node, place: &str) {
         match &mut node.data {
@@ -116,11 +176,14 @@ impl AtLoad<'_> {
             let message = format!("{place} uses a secret, {secret}, and {place} is shown");
             self.problems.with_hint(source, node.span.start, message, Hint::of(secret));
         }
-        if self.problems.count() > before || used.uses_any(self.vars.wrong) {
+        let is_wrong = self.problems.count() > before || used.uses_any(self.vars.wrong);
+        self.used = std::mem::take(&mut self.used).and(used);
+        if is_wrong {
             return;
         }
         let texts = (&self.names, &mut self.budget);
-        if let Some(value) = evaluated((source, node), texts, self.problems) {
+        let found = self.deferred.as_mut().unwrap_or(&mut *self.problems);
+        if let Some(value) = evaluated((source, node), texts, found) {
             node.data = data(value, node);
         }
     }

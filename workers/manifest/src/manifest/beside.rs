@@ -10,7 +10,7 @@ use crate::manifest::alias::Alias;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::placed::Placed;
-use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::problem::{FactProblems, Hint, Problems};
 use crate::manifest::source;
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
@@ -34,25 +34,30 @@ pub(crate) fn need_secrets(
         let is_used = |name: &str| placed.claimed.renders_any || names.contains(name);
         let used = files.iter().filter(|(name, _)| is_used(name)).flat_map(|(_, files)| files);
         let needs = used.filter_map(|file| path_name(file)).map(|name| Claim::needs(PATH, name));
-        declaration.claims.extend(needs);
+        // What a resource claims as before has them already.
+        let missing: Vec<_> = needs.filter(|need| !declaration.claims.contains(need)).collect();
+        declaration.claims.extend(missing);
     }
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
 /// work. One that another resource may make first is not missed. Hides the attributes that come of
-/// templates with secrets.
+/// templates with secrets. What is wrong because of facts may be deferred, and is noted at the resource.
 pub(crate) fn check_read(
-    (declarations, placed): (&mut [Declaration], &[Placed]),
+    (declarations, placed): (&mut [Declaration], &mut [Placed]),
     order: &Order,
-    (vars, mut left): (&KnownVars<'_>, usize),
+    (vars, fact_problems, mut left): (&KnownVars<'_>, FactProblems, usize),
     problems: &mut Problems,
 ) {
-    let mut hidden = Vec::new();
+    let (mut hidden, mut all_deferred) = (Vec::new(), Vec::new());
+    let may_defer = fact_problems == FactProblems::Deferred;
     let makers = Makers::new((declarations, placed), order);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.claimed.reads {
             let path = declarations[node].folder.join(&read.path);
             let before = problems.count();
+            let follows_facts = resource.template.of_facts.contains(read.attribute);
+            let mut deferred = Problems::default();
             // What cannot be looked at may use secrets.
             let has_secrets = !vars.sensitive.is_empty()
                 || resource.template.aliases.iter().any(Alias::has_secrets);
@@ -67,7 +72,7 @@ pub(crate) fn check_read(
                             &resource.template,
                             (&path, bytes),
                             (vars, &mut budget),
-                            problems,
+                            (problems, may_defer.then_some(&mut deferred)),
                         );
                         left = rest.saturating_sub(budget.spent());
                     }
@@ -77,14 +82,20 @@ pub(crate) fn check_read(
                     let message = format!("{}: {path:?}: {error}", read.attribute);
                     let hint = Hint::of(read.path.to_string_lossy());
                     let offset = resource.template.offset_of(read.attribute, resource.offset);
-                    problems.with_hint(&resource.template.source, offset, message, hint);
+                    let is_deferred = may_defer && follows_facts;
+                    let found = if is_deferred { &mut deferred } else { &mut *problems };
+                    found.with_hint(&resource.template.source, offset, message, hint);
                 }
             }
             if problems.count() > before {
                 problems.blame_file(path);
             }
             hidden.extend(may_use_secret.then(|| (node, read.attribute.to_owned())));
+            all_deferred.push((node, deferred.into_vec()));
         }
+    }
+    for (node, deferred) in all_deferred {
+        placed[node].wrong.extend(deferred);
     }
     for (node, attribute) in hidden {
         declarations[node].hidden.insert(attribute);
@@ -104,10 +115,11 @@ fn check_template(
     template: &Template,
     (path, bytes): (&Path, Vec<u8>),
     (vars, budget): (&KnownVars<'_>, &mut Budget),
-    problems: &mut Problems,
+    (problems, deferred): (&mut Problems, Option<&mut Problems>),
 ) -> bool {
     let Some(source) = source::decode(path, bytes, problems) else { return false };
-    is_template(source.text()) && template.rehearse_file(&source, vars, budget, problems)
+    is_template(source.text())
+        && template.rehearse_file(&source, (vars, budget), (problems, deferred))
 }
 
 /// Which files may be made before a resource reads them.

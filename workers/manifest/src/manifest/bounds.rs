@@ -106,6 +106,11 @@ impl Share {
         Self { room: Arc::clone(room), held: AtomicUsize::new(0) }
     }
 
+    /// Returns another one in the same room.
+    pub(crate) fn beside(&self) -> Self {
+        Self::new(&self.room)
+    }
+
     /// Holds so much, in place of what it held before; nothing if that is too much.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Exceeded> {
         // Added before the old part is taken away, so that the sum is never too small.

@@ -210,7 +210,10 @@ impl Checker<'_> {
                 self.used.host = true;
                 return None;
             }
-            ("item", _) if self.usable.has_item => return None,
+            ("item", _) if self.usable.has_item => {
+                self.used.item = true;
+                return None;
+            }
             ("item", _) => self.no_item(),
             ("facts", _) => {
                 self.used.facts.insert(path[1..].to_vec());

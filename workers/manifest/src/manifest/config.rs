@@ -18,8 +18,8 @@ use crate::manifest::expression::{
 use crate::manifest::globals::{AllGlobals, UsedValues};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
-use crate::manifest::problem::{Hint, Problems, escaped};
-use crate::manifest::resource::Item;
+use crate::manifest::problem::{Found, Hint, Problems, escaped};
+use crate::manifest::resource::{Item, Unsure};
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
@@ -38,8 +38,12 @@ pub(crate) struct Template {
     pub(crate) aliases: Vec<Alias>,
     /// What the config uses.
     pub(crate) used: Arc<Used>,
+    /// The attributes of the config that follow from facts.
+    pub(crate) of_facts: Arc<BTreeSet<String>>,
     /// What it holds of the values of its site.
     pub(crate) share: Share,
+    /// Why it is not known whether the resource is there, or for which items.
+    pub(crate) unsure: Option<Arc<Unsure>>,
 }
 
 impl Template {
@@ -53,7 +57,7 @@ impl Template {
         &self,
         (left_out, declared): (&BTreeSet<String>, &HashMap<&str, minijinja::Value>),
         budget: &mut Budget,
-        problems: &mut Problems,
+        found: &mut Found<'_>,
     ) -> (Config, BTreeSet<String>) {
         let names = Names { declared: self.declared(declared), ..self.first_names() };
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
@@ -70,7 +74,7 @@ impl Template {
                     value = Value::Null;
                 }
                 for Trouble { span, text, failure } in findings.troubles {
-                    check::report(&self.source, (&text, &span), failure, problems);
+                    check::report(&self.source, (&text, &span), failure, found.of(attribute));
                 }
             }
             config.insert(attribute.clone(), value);
@@ -84,14 +88,13 @@ impl Template {
         entries.map(|(attribute, _)| attribute.clone())
     }
 
-    /// Evaluates a template file that the config names as far as it needs no dependency. Returns whether
-    /// it uses secrets, or may.
+    /// Evaluates a template file that the config names as far as it needs no dependency. What is wrong because of
+    /// facts is deferred if there is a place for that. Returns whether the file uses secrets, or may.
     pub(crate) fn rehearse_file(
         &self,
         file: &Source,
-        vars: &KnownVars<'_>,
-        budget: &mut Budget,
-        problems: &mut Problems,
+        (vars, budget): (&KnownVars<'_>, &mut Budget),
+        (problems, deferred): (&mut Problems, Option<&mut Problems>),
     ) -> bool {
         let names = self.aliases.iter().map(|alias| alias.name.as_str());
         let groups = self.aliases.iter().filter(|alias| alias.items.is_some());
@@ -106,12 +109,17 @@ impl Template {
         if problems.count() > before || used.uses_any(vars.wrong) {
             return true;
         }
-        if let Err(Stop::Failed(failure)) =
-            text::render_text(file.text(), &self.first_names(), budget)
-        {
-            check::report(file, (file.text(), &(0..file.text().len())), failure, problems);
-        }
+        let deferred = deferred.filter(|_| used.follows_facts(vars.of_facts));
+        self.try_file(file, budget, deferred.unwrap_or(problems));
         !used.secrets.is_empty() || !secrets_of(&self.aliases, &used).is_empty()
+    }
+
+    /// Renders a template file as far as it needs no dependency.
+    pub(crate) fn try_file(&self, file: &Source, budget: &mut Budget, problems: &mut Problems) {
+        let text = file.text();
+        if let Err(Stop::Failed(failure)) = text::render_text(text, &self.first_names(), budget) {
+            check::report(file, (text, &(0..text.len())), failure, problems);
+        }
     }
 
     /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
@@ -255,6 +263,32 @@ impl Template {
         states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
     }
 
+    /// Returns the same with other facts.
+    pub(crate) fn seeing(&self, all: &Arc<AllGlobals>) -> Self {
+        Self { all: Arc::downgrade(all), kept: OnceLock::new(), ..self.copy() }
+    }
+
+    /// Returns the same of a resource that is unsure.
+    pub(crate) fn but_unsure(&self, why: Unsure) -> Self {
+        Self { unsure: Some(Arc::new(why)), ..self.copy() }
+    }
+
+    /// Returns the same, which holds nothing yet of the values of its site.
+    fn copy(&self) -> Self {
+        Self {
+            source: Arc::clone(&self.source),
+            config: Arc::clone(&self.config),
+            all: Weak::clone(&self.all),
+            kept: self.kept.clone(),
+            item: self.item.clone(),
+            aliases: self.aliases.clone(),
+            used: Arc::clone(&self.used),
+            of_facts: Arc::clone(&self.of_facts),
+            share: self.share.beside(),
+            unsure: self.unsure.clone(),
+        }
+    }
+
     /// Keeps what the config uses, and lets go of all else. `renders_files` says that the config names
     /// files whose texts are rendered, or may: what those use may change at any time.
     pub(crate) fn keep(&self, all: &AllGlobals, renders_files: bool) {
@@ -307,6 +341,10 @@ fn state_in_part(alias: &str, inputs: &Inputs, missed: &Missed) -> minijinja::Va
 
 impl Render for Template {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
+        if let Some(why) = &self.unsure {
+            let Unsure { place, message } = &**why;
+            return Err(RenderError { place: place.clone(), message: message.clone() });
+        }
         let (names, in_part) = (self.names(inputs), self.names_in_part(inputs));
         let seen = Seen { names, in_part, waits: self.waits(inputs) };
         let (config, made) = match seen.evaluate(|names| self.evaluate(names)) {
@@ -329,6 +367,7 @@ impl Render for Template {
         let other: &dyn Any = other;
         other.downcast_ref::<Self>().is_some_and(|other| {
             self.config == other.config
+                && self.unsure == other.unsure
                 && self.aliases == other.aliases
                 && self.item == other.item
                 && self.used == other.used

@@ -2,18 +2,21 @@
 //! `when` is true.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crankcase_resources::{item_name, worker_name};
 use serde_json::Value;
 
 use crate::manifest::at_load::evaluated;
+use crate::manifest::before::IfFactsAreWrong;
 use crate::manifest::bounds::Bounds;
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Node};
-use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::resource::{Draft, Guard, Item};
+use crate::manifest::problem::{FactProblems, Hint, Problems, quoted};
+use crate::manifest::resource::{Draft, Guard, Item, Unsure};
+use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
 /// How many resources all `for_each` of a manifest may make together.
@@ -31,12 +34,16 @@ pub(crate) struct Expanded {
     pub(crate) left_out: BTreeSet<String>,
     /// The names of those that may be there or not: what says so is wrong.
     pub(crate) unsure: BTreeSet<String>,
+    /// What says which there are uses.
+    pub(crate) used: Used,
+    /// What is wrong with facts, and does not change which resources there are.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Finds which resources there are.
 pub(crate) fn expand(
     drafts: Vec<Draft>,
-    globals: &Globals,
+    (globals, if_wrong): (&Globals, IfFactsAreWrong<'_>),
     vars: &KnownVars<'_>,
     bounds: &mut Bounds,
     problems: &mut Problems,
@@ -45,6 +52,7 @@ pub(crate) fn expand(
     let (mut expanded, is_spent) = (Expanded::default(), bounds.is_spent());
     let mut expansion = Expansion {
         globals,
+        if_wrong,
         vars,
         problems,
         budget: &mut budget,
@@ -61,6 +69,7 @@ pub(crate) fn expand(
 
 struct Expansion<'a> {
     globals: &'a Globals,
+    if_wrong: IfFactsAreWrong<'a>,
     vars: &'a KnownVars<'a>,
     problems: &'a mut Problems,
     budget: &'a mut Budget,
@@ -72,16 +81,73 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
+    /// Evaluates what says whether a resource is there, or for which items. If facts are wrong with it and
+    /// that is no problem, returns what is wrong; nothing if it was told.
+    fn tried<T>(
+        &mut self,
+        guard: &Guard,
+        evaluate: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Result<T, Option<Unsure>> {
+        self.expanded.used = std::mem::take(&mut self.expanded.used).and(guard.used.clone());
+        if guard.is_wrong || guard.used.uses_any(self.vars.wrong) || self.is_spent {
+            return Err(None);
+        }
+        let is_deferred = self.if_wrong.fact_problems() == FactProblems::Deferred;
+        if !is_deferred || !guard.used.follows_facts(self.vars.of_facts) {
+            return evaluate(self).ok_or(None);
+        }
+        let told = std::mem::take(self.problems);
+        let value = evaluate(self);
+        let deferred = std::mem::replace(self.problems, told);
+        match (value, deferred.first()) {
+            (Some(value), None) => Ok(value),
+            (_, Some(problem)) if !self.is_spent => {
+                let place = || guard.source.place(guard.node.span.start);
+                Err(Some(Unsure::of(problem, place)))
+            }
+            _ => {
+                self.problems.append(deferred);
+                Err(None)
+            }
+        }
+    }
+
     fn add(&mut self, mut draft: Draft) {
         let Some(for_each) = draft.for_each.take() else {
             self.add_one(draft);
             return;
         };
-        let (name, place) = (draft.name.clone(), for_each.node.span.start);
-        let Some(items) = self.items(&for_each) else {
-            self.expanded.unsure.insert(name);
-            return;
+        let unsure = match self.tried(&for_each, |it| it.items(&for_each)) {
+            Ok(items) => return self.add_items((draft, &for_each), items),
+            Err(unsure) => unsure,
         };
+        // If one stood for all before, nobody knows the items.
+        let before = self.if_wrong.before();
+        let before = before.filter(|it| it.resource(&draft.name, &draft.kind).is_none());
+        match (unsure, before) {
+            (None, _) => drop(self.expanded.unsure.insert(draft.name)),
+            // One stands for all that may be there.
+            (Some(why), None) => {
+                self.expanded.unsure.insert(draft.name.clone());
+                self.expanded.drafts.push(Draft { unsure: Some(Arc::new(why)), ..draft });
+            }
+            (Some(why), Some(before)) => {
+                let items = before.items(&draft.name);
+                if items.is_empty() {
+                    self.warn(&draft.name, &why);
+                }
+                draft.unsure = Some(Arc::new(why));
+                self.add_items((draft, &for_each), items);
+            }
+        }
+    }
+
+    fn warn(&mut self, name: &str, Unsure { place, message }: &Unsure) {
+        self.expanded.warnings.push(format!("{name}: {place}: {message}"));
+    }
+
+    fn add_items(&mut self, (draft, for_each): (Draft, &Guard), items: Vec<Item>) {
+        let (name, place) = (draft.name.clone(), for_each.node.span.start);
         let mut keys = Vec::with_capacity(items.len());
         let size = draft.size();
         for item in items {
@@ -112,15 +178,32 @@ impl Expansion<'_> {
     /// Adds a resource unless it is left out; returns whether it is there.
     fn add_one(&mut self, mut draft: Draft) -> bool {
         let is_there = match draft.when.take() {
-            None => Some(true),
-            Some(when) => self.condition(&draft, &when),
+            None => Ok(true),
+            Some(when) => self.tried(&when, |it| it.condition(&draft, &when)),
         };
-        match is_there {
-            Some(true) => self.expanded.drafts.push(draft),
-            Some(false) => drop(self.expanded.left_out.insert(draft.name)),
-            None => drop(self.expanded.unsure.insert(draft.name)),
+        let is_there = match (is_there, self.if_wrong.before()) {
+            (Ok(is_there), _) => is_there,
+            (Err(None), _) => {
+                self.expanded.unsure.insert(draft.name);
+                return false;
+            }
+            (Err(Some(why)), Some(before))
+                if before.resource(&draft.name, &draft.kind).is_none() =>
+            {
+                self.warn(&draft.name, &why);
+                false
+            }
+            (Err(Some(why)), _) => {
+                draft.unsure = Some(Arc::new(why));
+                true
+            }
+        };
+        if is_there {
+            self.expanded.drafts.push(draft);
+        } else {
+            self.expanded.left_out.insert(draft.name);
         }
-        is_there == Some(true)
+        is_there
     }
 
     fn condition(&mut self, draft: &Draft, when: &Guard) -> Option<bool> {
@@ -198,9 +281,6 @@ impl Expansion<'_> {
 
     /// Evaluates what has to be known at load.
     fn value(&mut self, item: Option<&Item>, guard: &Guard) -> Option<Value> {
-        if guard.is_wrong || guard.used.uses_any(self.vars.wrong) || self.is_spent {
-            return None;
-        }
         let item = item.map(|item| from_json(&item.value));
         let names = Names { item, ..self.globals.names() };
         let node = (&*guard.source, &guard.node);

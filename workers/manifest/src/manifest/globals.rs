@@ -1,6 +1,6 @@
 //! What all expressions of a manifest see, and what of it one config keeps.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use minijinja::Value;
@@ -8,10 +8,11 @@ use minijinja::value::ValueKind;
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
+use crate::facts::SeenFacts;
 use crate::manifest::expression::{Names, from_json};
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
-use crate::manifest::vars::Vars;
+use crate::manifest::vars::{Evaluated, RenewedVars, Vars, VarsOfFacts};
 
 /// The variables, the host and the facts, as expressions see them.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) struct Globals {
     pub(crate) host: Value,
     pub(crate) facts: Value,
     pub(crate) sensitive: Arc<Sensitive>,
+    /// The variables that are wrong because of facts, each with what is wrong.
+    pub(crate) wrong: Arc<BTreeMap<String, String>>,
     /// Whether there are no more facts than are used.
     is_part: bool,
 }
@@ -27,8 +30,16 @@ pub(crate) struct Globals {
 impl Globals {
     /// Returns them as names of expressions that see nothing else.
     pub(crate) fn names(&self) -> Names {
-        let Self { vars, host, facts, sensitive, is_part } = self.clone();
-        Names { vars, host, facts, has_part_of_facts: is_part, sensitive, ..Names::default() }
+        let Self { vars, host, facts, sensitive, wrong, is_part } = self.clone();
+        Names {
+            vars,
+            host,
+            facts,
+            has_part_of_facts: is_part,
+            sensitive,
+            wrong,
+            ..Names::default()
+        }
     }
 }
 
@@ -70,6 +81,7 @@ pub(crate) struct AllGlobals {
     pub(crate) seen: Globals,
     host: Fingerprint,
     vars: BTreeMap<String, Fingerprint>,
+    vars_of_facts: Arc<VarsOfFacts>,
     facts: Arc<serde_json::Value>,
     /// Those of the facts that were asked for.
     fingerprints: Mutex<HashMap<Vec<String>, Option<Fingerprint>>>,
@@ -77,16 +89,57 @@ pub(crate) struct AllGlobals {
 
 impl AllGlobals {
     pub(crate) fn new(
-        (vars, sensitive): (Vars, Arc<Sensitive>),
+        Evaluated { vars, deferred: wrong, sensitive, vars_of_facts, .. }: &Evaluated,
         host: &serde_json::Value,
         facts: Arc<serde_json::Value>,
     ) -> Self {
-        let of_var = |(name, value): (&String, &Value)| (name.clone(), fingerprint(value));
+        let (vars, wrong) = (Arc::clone(vars), Arc::clone(wrong));
+        let (sensitive, vars_of_facts) = (Arc::clone(sensitive), Arc::clone(vars_of_facts));
+        let of_var = |(name, value): (&String, &Value)| {
+            (name.clone(), fingerprint_of_var(value, wrong.get(name)))
+        };
         let of_vars = vars.iter().map(of_var).collect();
         let (host_seen, facts_seen, is_part) = (from_json(host), from_json(&facts), false);
-        let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, is_part };
+        let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, wrong, is_part };
         let (host, fingerprints) = (fingerprint(host), Mutex::default());
-        Self { seen, host, vars: of_vars, facts, fingerprints }
+        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints }
+    }
+
+    /// Returns the same with other facts, whose secrets are at the same places, and the names of the variables that
+    /// are other ones then. `changed` are the facts that differ. Returns none if a variable follows from them that
+    /// holds a secret.
+    pub(crate) fn with_facts(
+        &self,
+        facts: &SeenFacts,
+        changed: &BTreeSet<Vec<String>>,
+    ) -> Option<(Self, BTreeSet<String>)> {
+        self.seen.sensitive.note_facts(facts);
+        let seen = Globals { facts: from_json(&facts.value), ..self.seen.clone() };
+        let RenewedVars { vars, wrong, evaluated } =
+            self.vars_of_facts.renew((seen.names(), &seen.wrong), changed)?;
+        let (mut of_vars, mut others) = (self.vars.clone(), BTreeSet::new());
+        for name in evaluated {
+            let fingerprint = fingerprint_of_var(&vars[&name], wrong.get(&name));
+            if of_vars.insert(name.clone(), fingerprint) != Some(fingerprint) {
+                others.insert(name);
+            }
+        }
+        let all = Self {
+            seen: Globals { vars, wrong: Arc::new(wrong), ..seen },
+            host: self.host,
+            vars: of_vars,
+            vars_of_facts: Arc::clone(&self.vars_of_facts),
+            facts: Arc::clone(&facts.value),
+            fingerprints: Mutex::default(),
+        };
+        Some((all, others))
+    }
+
+    /// Returns the facts that differ from others: the longest names that lead to them.
+    pub(crate) fn changed_facts(&self, others: &serde_json::Value) -> BTreeSet<Vec<String>> {
+        let mut changed = BTreeSet::new();
+        differing((&self.facts, others), &mut Vec::new(), &mut changed);
+        changed
     }
 
     /// Returns what tells each variable from another value.
@@ -96,7 +149,7 @@ impl AllGlobals {
 
     /// Returns no more than what is used.
     pub(crate) fn used(&self, used: &Used) -> UsedValues {
-        let Globals { vars, host, facts, sensitive, .. } = &self.seen;
+        let Globals { vars, host, facts, sensitive, wrong, .. } = &self.seen;
         let vars = match used.all_vars {
             true => Arc::clone(vars),
             false => {
@@ -106,8 +159,8 @@ impl AllGlobals {
         };
         let host = if used.host { host.clone() } else { Value::from(()) };
         let facts = Part::of(used).taken_of(facts);
-        let sensitive = sensitive.used_by(used);
-        let globals = Globals { vars, host, facts, sensitive, is_part: true };
+        let (sensitive, wrong) = (sensitive.used_by(used), Arc::clone(wrong));
+        let globals = Globals { vars, host, facts, sensitive, wrong, is_part: true };
         UsedValues { globals, fingerprints: self.fingerprints(used) }
     }
 
@@ -134,6 +187,11 @@ fn fingerprint(value: &impl serde::Serialize) -> Fingerprint {
     Sha256::digest(serde_json::to_vec(value).expect("the value came of JSON")).into()
 }
 
+/// Returns what tells a variable from another value; what is wrong with it, if it is wrong.
+fn fingerprint_of_var(value: &Value, wrong: Option<&String>) -> Fingerprint {
+    wrong.map_or_else(|| fingerprint(value), |why| fingerprint(&("wrong", why)))
+}
+
 /// Returns the fact that some names lead to, as an expression would see it; none if nothing is there.
 fn fact<'a>(facts: &'a serde_json::Value, path: &[String]) -> Option<&'a serde_json::Value> {
     path.iter().try_fold(facts, |value, name| match value {
@@ -141,6 +199,29 @@ fn fact<'a>(facts: &'a serde_json::Value, path: &[String]) -> Option<&'a serde_j
         // What is taken of a value beyond its facts follows from the value.
         value => Some(value),
     })
+}
+
+/// Adds the facts that differ.
+fn differing(
+    (one, other): (&serde_json::Value, &serde_json::Value),
+    way: &mut Vec<String>,
+    changed: &mut BTreeSet<Vec<String>>,
+) {
+    let (serde_json::Value::Object(ones), serde_json::Value::Object(others)) = (one, other) else {
+        if one != other {
+            changed.insert(way.clone());
+        }
+        return;
+    };
+    let added = others.keys().filter(|name| !ones.contains_key(*name));
+    for name in ones.keys().chain(added) {
+        way.push(name.clone());
+        match (ones.get(name), others.get(name)) {
+            (Some(one), Some(other)) => differing((one, other), way, changed),
+            _ => drop(changed.insert(way.clone())),
+        }
+        way.pop();
+    }
 }
 
 /// Which part of the facts is used.

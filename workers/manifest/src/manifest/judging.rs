@@ -51,6 +51,35 @@ impl Judging for Kinds {
     }
 }
 
+/// Kinds that are known already: no others are made.
+pub(crate) struct KnownKinds(pub(crate) Kinds);
+
+impl Judging for KnownKinds {
+    fn names(&self) -> Vec<&str> {
+        self.0.names().collect()
+    }
+
+    fn source(&self) -> Option<&dyn KindSource> {
+        self.0.source()
+    }
+
+    fn make(&mut self, _: &Wishes) -> Vec<(Culprit, String)> {
+        Vec::new()
+    }
+
+    fn kind(&self, name: &str) -> Option<&dyn Kind> {
+        self.0.get(name).ok().map(|kind| &**kind)
+    }
+
+    fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets) {
+        Judging::hide(&self.0, declaration, config, secrets);
+    }
+
+    fn declare(&self, declaration: &mut Declaration, known: &KnownConfig<'_>) -> Declared {
+        self.0.declare(declaration, known)
+    }
+}
+
 /// Kinds of which only the names are known: nothing is judged.
 impl Judging for &[&str] {
     fn names(&self) -> Vec<&str> {

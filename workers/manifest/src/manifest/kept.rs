@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 
 use crankcase_resources::{Claim, Declaration, PATH, Role, already_kept, conflicts};
 
+use crate::manifest::before::IfFactsAreWrong;
 use crate::manifest::placed::Placed;
-use crate::manifest::problem::{Hint, Problems};
+use crate::manifest::problem::{FactProblems, Hint, Problems};
+use crate::manifest::resource::Unsure;
 
 /// The resources of a manifest, and where they were declared.
 type Site<'a> = (&'a [Declaration], &'a [Placed]);
@@ -25,17 +27,28 @@ type Id = (u64, u64);
 type Identity<'a> = (Id, &'a Path);
 
 /// Finds things that several resources keep, files that they keep under two paths, through symlinks, hard
-/// links or mounts, and what they would keep in the state folder of the agent.
-pub(crate) fn check_kept(site: Site<'_>, state: Option<&Path>, problems: &mut Problems) {
+/// links or mounts, and what they would keep in the state folder of the agent. Problems that are there
+/// because of facts may be deferred: then returns the resources that are wrong, each of which was right before.
+pub(crate) fn check_kept(
+    site: Site<'_>,
+    (state, if_wrong): (Option<&Path>, IfFactsAreWrong<'_>),
+    problems: &mut Problems,
+) -> Vec<(usize, Unsure)> {
+    let mut wrong = Wrong { site, if_wrong, deferred: Vec::new(), problems };
     for conflict in conflicts(site.0) {
         let second = (conflict.second, &conflict.claim);
-        let help = "make one resource of the two";
-        refuse(site, (conflict.first, conflict.how()), second, help, problems);
+        wrong.tell_kept((conflict.first, conflict.how()), second, "make one resource of the two");
     }
+    check_files(site.0, state, &mut wrong);
+    wrong.deferred
+}
+
+/// Finds files under two paths, and those in the state folder.
+fn check_files(declarations: &[Declaration], state: Option<&Path>, wrong: &mut Wrong<'_, '_>) {
     let mut files = Files::default();
     let state = state.map(|state| (state, files.state(state)));
     let mut kept: HashMap<Identity<'_>, Vec<Kept<'_>>> = HashMap::new();
-    for (node, declaration) in site.0.iter().enumerate() {
+    for (node, declaration) in declarations.iter().enumerate() {
         let paths = declaration.claims.iter().filter(|claim| claim.space == PATH);
         for claim in paths.filter(|claim| !matches!(claim.role, Role::Needs { .. })) {
             let path = Path::new(&claim.name);
@@ -44,15 +57,12 @@ pub(crate) fn check_kept(site: Site<'_>, state: Option<&Path>, problems: &mut Pr
             {
                 let message = format!("{claim} is in the agent's state folder {folder:?}");
                 let hint = Hint::of(&claim.name).or("only the agent keeps what is in there");
-                let Placed { template, offset, .. } = &site.1[node];
-                let offset = template.offset_of(PATH, *offset);
-                problems.with_hint(&template.source, offset, message, hint);
+                wrong.tell(&[node], PATH, message, hint);
             } else if matches!(claim.role, Role::Keeps { .. }) {
                 let identities = files.identities(path);
                 if let Some((first, other)) = keeper(&kept, &identities, (node, claim)) {
                     let how = format!("kept as {:?}", other.name);
-                    let help = "both paths lead to one file";
-                    refuse(site, (first, &how), (node, claim), help, problems);
+                    wrong.tell_kept((first, &how), (node, claim), "both paths lead to one file");
                 }
                 for identity in identities {
                     kept.entry(identity).or_default().push((node, claim));
@@ -75,22 +85,56 @@ fn keeper<'a>(
     others.find(is_other).copied()
 }
 
-/// Says that a resource keeps what another one has already.
-fn refuse(
-    (declarations, resources): Site<'_>,
-    (first, how): (usize, &str),
-    (second, claim): Kept<'_>,
-    help: &str,
-    problems: &mut Problems,
-) {
-    let offset =
-        |Placed { template, offset, .. }: &Placed| template.offset_of(&claim.space, *offset);
-    let (placed, name) = (&resources[first], &declarations[first].name);
-    let place = placed.template.source.place(offset(placed));
-    let message = already_kept((claim, how), name, &place);
-    let second = &resources[second];
-    let hint = Hint::of(&claim.name).or(help);
-    problems.with_hint(&second.template.source, offset(second), message, hint);
+/// What is wrong with what resources keep.
+struct Wrong<'a, 'b> {
+    site: Site<'a>,
+    if_wrong: IfFactsAreWrong<'a>,
+    /// The resources that are wrong because of facts, if that is deferred.
+    deferred: Vec<(usize, Unsure)>,
+    problems: &'b mut Problems,
+}
+
+impl Wrong<'_, '_> {
+    /// Tells that a resource keeps what another one has already.
+    fn tell_kept(&mut self, (first, how): (usize, &str), (second, claim): Kept<'_>, help: &str) {
+        let (declarations, resources) = self.site;
+        let Placed { template, offset, .. } = &resources[first];
+        let place = template.source.place(template.offset_of(&claim.space, *offset));
+        let message = already_kept((claim, how), &declarations[first].name, &place);
+        self.tell(&[second, first], &claim.space, message, Hint::of(&claim.name).or(help));
+    }
+
+    /// Tells what is wrong at an attribute of some resources: at the first of them, unless that of one of them is deferred.
+    fn tell(&mut self, nodes: &[usize], attribute: &str, message: String, hint: Hint) {
+        let (_, resources) = self.site;
+        let told = &resources[nodes[0]];
+        let offset = told.template.offset_of(attribute, told.offset);
+        match self.deferrable(nodes, attribute) {
+            Some(node) => {
+                let place = told.template.source.place(offset);
+                self.deferred.push((node, Unsure { place, message }));
+            }
+            None => self.problems.with_hint(&told.template.source, offset, message, hint),
+        }
+    }
+
+    /// Returns the resource that is wrong because an attribute follows from facts: rather one that claims something
+    /// else than before.
+    fn deferrable(&self, nodes: &[usize], attribute: &str) -> Option<usize> {
+        if self.if_wrong.fact_problems() == FactProblems::Told {
+            return None;
+        }
+        let (declarations, resources) = self.site;
+        let may_be = |node: &usize| {
+            let template = &resources[*node].template;
+            template.unsure.is_none() && template.of_facts.contains(attribute)
+        };
+        let is_as_before = |node: &usize| {
+            self.if_wrong.before().is_some_and(|before| before.has_claims_of(&declarations[*node]))
+        };
+        let wrong = nodes.iter().copied().filter(may_be);
+        wrong.min_by_key(is_as_before)
+    }
 }
 
 /// The state folder of the agent.

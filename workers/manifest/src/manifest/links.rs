@@ -167,7 +167,11 @@ impl<'a> Connecting<'a> {
         }
         let base = name.split_once('[').map_or(name, |(base, _)| base);
         if unsure.contains(name) || unsure.contains(base) {
-            return Meant::Unsure;
+            // One stands for all that may be there, if facts are wrong.
+            return self
+                .positions
+                .get(base)
+                .map_or(Meant::Unsure, |position| Meant::One(*position));
         }
         let names = self.positions.keys().copied().chain(groups.keys().map(String::as_str));
         let hint = self.problems.nearest(name, names);

@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +129,7 @@ impl Problem {
     /// Returns the problem on one line, without the line that it stands on.
     pub fn brief(&self) -> String {
         let help = self.help.as_ref().map_or_else(String::new, |help| format!("; {help}"));
-        format!("{}{help}", Placed(self))
+        format!("{}{help}", AtPlace(self))
     }
 }
 
@@ -143,9 +144,9 @@ impl Problem {
 }
 
 /// Writes the place and the message.
-struct Placed<'a>(&'a Problem);
+struct AtPlace<'a>(&'a Problem);
 
-impl fmt::Display for Placed<'_> {
+impl fmt::Display for AtPlace<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { file, place, message, .. } = self.0;
         match (place, file) {
@@ -160,7 +161,7 @@ impl fmt::Display for Placed<'_> {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Placed(self).fmt(f)?;
+        AtPlace(self).fmt(f)?;
         if let (Some(place), Some(line)) = (&self.place, &self.line) {
             let blank: String = line
                 .chars()
@@ -192,6 +193,74 @@ impl fmt::Display for Listing<'_> {
     }
 }
 
+/// What becomes of problems that are there because of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FactProblems {
+    /// They are told with all others: the manifest is refused.
+    Told,
+    /// They are noted, and found again when the resource is kept.
+    Deferred,
+}
+
+/// Where the problems of one config go.
+pub(crate) struct Found<'a> {
+    problems: &'a mut Problems,
+    /// The attributes whose problems are deferred.
+    deferred_attributes: &'a BTreeSet<String>,
+    deferred: Problems,
+}
+
+impl<'a> Found<'a> {
+    /// Tells all problems; those of the attributes that follow from facts may be deferred.
+    pub(crate) fn new(
+        problems: &'a mut Problems,
+        of_facts: &'a BTreeSet<String>,
+        fact_problems: FactProblems,
+    ) -> Self {
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        let deferred_attributes = match fact_problems {
+            FactProblems::Told => &NONE,
+            FactProblems::Deferred => of_facts,
+        };
+        Self { problems, deferred_attributes, deferred: Problems::default() }
+    }
+
+    /// Tells all problems.
+    pub(crate) fn all(problems: &'a mut Problems) -> Self {
+        static NONE: BTreeSet<String> = BTreeSet::new();
+        Self { problems, deferred_attributes: &NONE, deferred: Problems::default() }
+    }
+
+    /// Returns the problems that are deferred.
+    pub(crate) fn into_deferred(self) -> Vec<Problem> {
+        self.deferred.into_vec()
+    }
+
+    /// Returns whether the problems of any attribute are deferred.
+    pub(crate) fn defers_any(&self) -> bool {
+        !self.deferred_attributes.is_empty()
+    }
+
+    /// Returns where the problems go that are deferred.
+    pub(crate) fn deferred(&mut self) -> &mut Problems {
+        &mut self.deferred
+    }
+
+    /// Returns where all other problems go.
+    pub(crate) fn told(&mut self) -> &mut Problems {
+        self.problems
+    }
+
+    /// Returns where the problems of an attribute go.
+    pub(crate) fn of(&mut self, attribute: &str) -> &mut Problems {
+        if self.deferred_attributes.contains(attribute) {
+            &mut self.deferred
+        } else {
+            &mut *self.problems
+        }
+    }
+}
+
 /// Collects problems, so that all are reported at once.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
@@ -206,6 +275,11 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
+    /// Returns them in the order in which they were noted.
+    pub(crate) fn into_vec(self) -> Vec<Problem> {
+        self.problems
+    }
+
     /// Notes a problem without a place in a file.
     pub(crate) fn note(&mut self, message: impl fmt::Display) {
         self.push((None, None), message, Hint::default(), None);
@@ -353,6 +427,26 @@ impl Problems {
     pub(crate) fn only_counts(&mut self) -> bool {
         self.omitted += usize::from(self.is_full());
         self.is_full()
+    }
+
+    /// Adds those that were noted elsewhere.
+    pub(crate) fn append(&mut self, others: Self) {
+        self.omitted += others.omitted;
+        self.of_machine += others.of_machine;
+        for path in others.beside {
+            self.blame_file(path);
+        }
+        for problem in others.problems {
+            match self.is_full() {
+                true => self.omitted += 1,
+                false => self.problems.push(problem),
+            }
+        }
+    }
+
+    /// Returns the first one, if there is any.
+    pub(crate) fn first(&self) -> Option<&Problem> {
+        self.problems.first()
     }
 
     /// Returns how many problems were noted.

@@ -1,10 +1,14 @@
 //! What is wrong with configs, and what they claim, as far as that is known while a manifest is loaded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{Claimed, Declaration, Declared, KnownConfig, Order, Place, Secrets};
+use crankcase_resources::{
+    AttributeError, Claimed, Declaration, Declared, KnownConfig, Order, Place, Secrets,
+};
+use serde_json::Value;
 
+use crate::manifest::before::IfFactsAreWrong;
 use crate::manifest::bounds::{Bounds, Room, Share};
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, from_json};
@@ -12,7 +16,7 @@ use crate::manifest::globals::AllGlobals;
 use crate::manifest::judging::Judging;
 use crate::manifest::links::Links;
 use crate::manifest::placed::Placed;
-use crate::manifest::problem::Problems;
+use crate::manifest::problem::{Found, Problem, Problems};
 use crate::manifest::resource::Draft;
 
 /// How much work goes into evaluating configs at load. What is beyond is found when it is rendered;
@@ -27,6 +31,8 @@ pub(crate) struct Rehearsal<'a, K> {
     kinds: &'a K,
     secrets: &'a Secrets,
     pub(crate) problems: Problems,
+    /// What is wrong because of facts may be no problem: it is found again when it is rendered.
+    if_wrong: IfFactsAreWrong<'a>,
 }
 
 impl<'a, K: Judging> Rehearsal<'a, K> {
@@ -34,19 +40,20 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
     pub(crate) fn new(
         bounds: Bounds,
         (kinds, secrets): (&'a K, &'a Secrets),
-        problems: Problems,
+        (problems, if_wrong): (Problems, IfFactsAreWrong<'a>),
     ) -> Self {
-        Self { left: REHEARSAL, bounds, kinds, secrets, problems }
+        Self { left: REHEARSAL, bounds, kinds, secrets, problems, if_wrong }
     }
 
     /// Evaluates and judges the configs of all resources, and declares what they are made of: parts stand
-    /// before the resource that they are parts of.
+    /// before the resource that they are parts of. Returns what is known of the states of those that
+    /// others depend on, too.
     pub(crate) fn run(
         &mut self,
         drafts: Vec<Draft>,
         (links, order): (Vec<Links>, &Order),
         globals: &Arc<AllGlobals>,
-    ) -> (Vec<Declaration>, Vec<Placed>) {
+    ) -> (Vec<Declaration>, Vec<Placed>, HashMap<String, minijinja::Value>) {
         let room = Arc::default();
         let declare = |(draft, links)| declare(draft, links, globals, &room);
         let (mut declarations, mut placed): (Vec<_>, Vec<_>) =
@@ -64,14 +71,31 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
             if !draft.has_config || wrong.contains(&written) {
                 continue;
             }
+            let template = Arc::clone(&placed[*node].template);
+            if draft.unsure.is_some() {
+                template.keep(globals, true);
+                if let Some(before) = self.if_wrong.before() {
+                    before.keep_settings(declaration);
+                }
+                let kept = self.keep((declaration, &mut placed[*node]), &mut states);
+                parts.extend(kept.map(|kept| (*node, kept)));
+                continue;
+            }
             let before = self.problems.count();
-            let template = &placed[*node].template;
-            let Declared { judged, parts: made_of, .. } =
-                self.rehearse(draft, declaration, (template, globals), &states);
+            let (Declared { judged, parts: made_of, .. }, deferred) =
+                self.rehearse(draft, declaration, (&template, globals), &states);
             if self.problems.count() > before {
                 wrong.insert(written);
             }
-            placed[*node].claimed = judged.claimed;
+            let is_wrong = !deferred.is_empty();
+            (placed[*node].claimed, placed[*node].wrong) = (judged.claimed, deferred);
+            if is_wrong {
+                let kept = self.keep((declaration, &mut placed[*node]), &mut states);
+                // What an agent before this one has kept under its name is not known.
+                declarations[*node].is_unsure |= kept.is_none();
+                parts.insert(*node, kept.unwrap_or(made_of));
+                continue;
+            }
             if !made_of.is_empty() {
                 parts.insert(*node, made_of);
             }
@@ -80,7 +104,22 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
                 states.insert(draft.name.clone(), declared);
             }
         }
-        with_parts(declarations.into_iter().zip(placed), parts)
+        let (declarations, placed) = with_parts(declarations.into_iter().zip(placed), parts);
+        (declarations, placed, states)
+    }
+
+    /// Has a resource that is wrong claim and state what it did in the site before. Returns the parts that it had;
+    /// none if it was not there.
+    fn keep(
+        &self,
+        (declaration, placed): (&mut Declaration, &mut Placed),
+        states: &mut HashMap<String, minijinja::Value>,
+    ) -> Option<Vec<(Declaration, Claimed)>> {
+        let before = self.if_wrong.before()?;
+        before.keep(declaration, placed);
+        let state = before.state(&declaration.name);
+        states.extend(state.map(|state| (declaration.name.clone(), state.clone())));
+        before.parts(declaration)
     }
 
     fn rehearse(
@@ -89,7 +128,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         declaration: &mut Declaration,
         (template, globals): (&Template, &AllGlobals),
         states: &HashMap<String, minijinja::Value>,
-    ) -> Declared {
+    ) -> (Declared, Vec<Problem>) {
         let mut unknown = (*draft.wrong).clone();
         if self.bounds.is_spent() {
             unknown.extend(template.config.keys().cloned());
@@ -99,20 +138,45 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         }
         let mut budget = Budget::of_config(self.bounds.values());
         let known = (&unknown, &known_states(declaration, template, states));
-        let (config, unknown) = template.rehearse(known, &mut budget, &mut self.problems);
+        let mut found =
+            Found::new(&mut self.problems, &draft.of_facts, self.if_wrong.fact_problems());
+        let (config, unknown) = template.rehearse(known, &mut budget, &mut found);
         self.left = self.left.saturating_sub(budget.spent());
         self.bounds.made(budget.made(), budget.is_overdrawn());
         let known = KnownConfig { config: &config, unknown: &unknown };
         self.kinds.hide(declaration, known.config, self.secrets);
         let mut declared = self.kinds.declare(declaration, &known);
-        for error in std::mem::take(&mut declared.judged.errors) {
-            template.blame(draft.offset, error, &mut self.problems);
+        let errors = std::mem::take(&mut declared.judged.errors);
+        let mut told = Vec::new();
+        if !errors.is_empty() && found.defers_any() {
+            // A kind may blame one attribute for another one, so it is asked what is wrong whatever the facts are.
+            told = errors_without(&draft.of_facts, (self.kinds, declaration), &known);
+        }
+        for error in errors {
+            let is_deferred = found.defers_any() && !told.contains(&error);
+            let problems = if is_deferred { found.deferred() } else { found.told() };
+            template.blame(draft.offset, error, problems);
         }
         let parts = declared.parts.iter().map(|(_, claimed)| claimed);
         let renders_any = parts.chain([&declared.judged.claimed]).any(|it| it.renders_any);
         template.keep(globals, renders_any);
-        declared
+        (declared, found.into_deferred())
     }
+}
+
+/// Returns what a kind says of a config while some attributes of it are not known.
+fn errors_without(
+    attributes: &BTreeSet<String>,
+    (kinds, declaration): (&impl Judging, &Declaration),
+    known: &KnownConfig<'_>,
+) -> Vec<AttributeError> {
+    let (mut config, mut unknown) = (known.config.clone(), known.unknown.clone());
+    for name in attributes {
+        config.insert(name.clone(), Value::Null);
+        unknown.insert(name.clone());
+    }
+    let known = KnownConfig { config: &config, unknown: &unknown };
+    kinds.declare(&mut declaration.clone(), &known).judged.errors
 }
 
 /// Puts before each resource those that it is made of.
@@ -123,8 +187,9 @@ fn with_parts(
     let mut whole = (Vec::new(), Vec::new());
     for (node, (owner, placed)) in resources.enumerate() {
         for (part, claimed) in parts.remove(&node).unwrap_or_default() {
-            let template = Arc::clone(&placed.template);
-            whole.extend([(part, Placed { template, offset: placed.offset, claimed })]);
+            let (template, offset) = (Arc::clone(&placed.template), placed.offset);
+            let wrong = Vec::new();
+            whole.extend([(part, Placed { template, offset, claimed, is_part: true, wrong })]);
         }
         whole.extend([(owner, placed)]);
     }
@@ -132,7 +197,7 @@ fn with_parts(
 }
 
 /// Returns what is known of the states that a config uses, by alias.
-fn known_states<'a>(
+pub(crate) fn known_states<'a>(
     declaration: &'a Declaration,
     template: &Template,
     states: &HashMap<String, minijinja::Value>,
@@ -162,7 +227,9 @@ fn declare(
         aliases: links.aliases,
         source: Arc::clone(&draft.source),
         used: Arc::clone(&draft.used),
+        of_facts: Arc::clone(&draft.of_facts),
         share: Share::new(room),
+        unsure: draft.unsure.clone(),
     });
     let place: Place = draft.source.place(draft.offset);
     let config = Arc::clone(&template);
@@ -178,5 +245,7 @@ fn declare(
     declaration.timeout = draft.meta.timeout;
     declaration.has_automatic_edges = draft.meta.automatic_edges;
     declaration.hidden = (*draft.hidden).clone();
-    (declaration, Placed { template, offset: draft.offset, claimed: Claimed::unknown() })
+    declaration.is_unsure = draft.unsure.is_some();
+    let (offset, claimed, wrong) = (draft.offset, Claimed::unknown(), Vec::new());
+    (declaration, Placed { template, offset, claimed, is_part: false, wrong })
 }

@@ -1,13 +1,13 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, KindSource, Meta, OnChange};
+use crankcase_resources::{Dependency, KindSource, Meta, OnChange, Place};
 
 use crate::manifest::bounds::size_of;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
-use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::problem::{Hint, Problem, Problems, quoted};
 pub(crate) use crate::manifest::resource::decoder::Decoder;
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::used::Used;
@@ -39,6 +39,8 @@ pub(crate) struct Draft {
     /// What the expressions of the config use, and of each attribute.
     pub(crate) used: Arc<Used>,
     pub(crate) uses: Arc<[(String, Used)]>,
+    /// The attributes of the config that follow from facts.
+    pub(crate) of_facts: Arc<BTreeSet<String>>,
     /// The attributes of the config whose values come of secrets.
     pub(crate) hidden: Arc<BTreeSet<String>>,
     /// The secrets that may be on a command line, as expressions name them.
@@ -49,6 +51,8 @@ pub(crate) struct Draft {
     pub(crate) item: Option<Item>,
     /// What says whether the resource is there.
     pub(crate) when: Option<Arc<Guard>>,
+    /// What is wrong, because of facts, with what says whether it is there, for which items, or how it is kept.
+    pub(crate) unsure: Option<Arc<Unsure>>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
     pub(crate) tags: Vec<String>,
@@ -68,11 +72,13 @@ impl Draft {
             wrong: Arc::default(),
             used: Arc::default(),
             uses: Arc::default(),
+            of_facts: Arc::default(),
             hidden: Arc::default(),
             exposes: Vec::new(),
             for_each: None,
             item: None,
             when: None,
+            unsure: None,
             dependencies: Vec::new(),
             notify: Vec::new(),
             tags: Vec::new(),
@@ -103,6 +109,32 @@ pub(crate) struct Guard {
     pub(crate) is_wrong: bool,
 }
 
+/// Why it is not known whether a resource is there, for which items, or how it is kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Unsure {
+    pub(crate) place: Place,
+    pub(crate) message: String,
+}
+
+impl Unsure {
+    /// Returns what a problem says. It is at this place unless it has one itself.
+    pub(crate) fn of(problem: &Problem, place: impl FnOnce() -> Place) -> Self {
+        let message = problem.message.clone();
+        Self { place: problem.place.clone().unwrap_or_else(place), message }
+    }
+}
+
+/// What of a `meta` follows from facts.
+#[derive(Debug, Default)]
+pub(crate) struct MetaOfFacts {
+    /// Whether all of it does: it is written as one text.
+    pub(crate) is_whole: bool,
+    /// The keys of the entries that do.
+    pub(crate) keys: BTreeSet<String>,
+    /// What is wrong because of facts, and is deferred.
+    pub(crate) wrong: Option<Unsure>,
+}
+
 /// What a resource of a `for_each` is for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Item {
@@ -112,13 +144,15 @@ pub(crate) struct Item {
     pub(crate) value: serde_json::Value,
 }
 
-/// The types that resources may have.
+/// What is known of all resources before one is decoded: above all the types that they may have.
 #[derive(Clone, Copy)]
 pub(crate) struct Types<'a> {
     /// The names of those that are known.
     pub(crate) names: &'a [&'a str],
     /// What makes others.
     pub(crate) source: Option<&'a dyn KindSource>,
+    /// What of the `meta` of resources may be wrong because of facts.
+    pub(crate) metas: &'a BTreeMap<String, MetaOfFacts>,
 }
 
 /// Decodes one resource; says all that is wrong with it, and returns what is right.
@@ -152,7 +186,13 @@ pub(crate) fn decode(
                 let what = ("\"notify\" is a list of names", "the name of a resource");
                 draft.notify = decoder.names(entry.value, what);
             }
-            "meta" => (draft.meta, draft.exposes) = decoder.meta(entry.value),
+            "meta" => {
+                let none = MetaOfFacts::default();
+                let of_facts = types.metas.get(name).unwrap_or(&none);
+                let (settings, wrong) = meta::decode(&mut decoder, entry.value, of_facts);
+                (draft.meta, draft.exposes) = settings;
+                draft.unsure = wrong.map(Arc::new);
+            }
             "for_each" => draft.for_each = Some(guard(&source, entry.value)),
             "when" => draft.when = Some(guard(&source, entry.value)),
             "tags" => draft.tags = decoder.tags(entry.value),

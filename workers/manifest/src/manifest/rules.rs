@@ -1,7 +1,7 @@
 //! The rules of a manifest.
 
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,14 +41,14 @@ const EVENTS: [What; 5] =
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Decodes the rules, and checks their expressions. `resources` has the names of all resources. Also returns what the
-/// rules that may be in a loop wait for and change.
+/// rules that may be in a loop wait for and change, and the variables that rules use.
 pub(crate) fn decode(
     written: &IndexMap<String, Written>,
     resources: &HashSet<String>,
     (vars, globals): (&KnownVars<'_>, &AllGlobals),
     problems: &mut Problems,
-) -> (Vec<Rule>, Vec<Wired>) {
-    let (mut rules, mut wired) = (Vec::new(), Vec::new());
+) -> (Vec<Rule>, Vec<Wired>, Used) {
+    let (mut rules, mut wired, mut of_rules) = (Vec::new(), Vec::new(), Used::default());
     for (name, Written { source, key, node }) in written {
         if !is_name(name) {
             let message = bad_name("name of a rule", name);
@@ -95,6 +95,8 @@ pub(crate) fn decode(
         // Without a valid "on", a problem was noted above.
         if let Some(on) = on {
             let (source, kept) = (Arc::clone(source), globals.used(&used));
+            // The facts are those of the moment at which the rule acts.
+            of_rules = of_rules.and(Used { facts: BTreeSet::new(), ..used.clone() });
             let does = Does { source, kept, matches, steps: does, used };
             if does.matches.is_none() && parameters.is_enabled {
                 wired.push(does.wired(name, &on, key.start));
@@ -104,7 +106,7 @@ pub(crate) fn decode(
             rules.push(rule);
         }
     }
-    (rules, wired)
+    (rules, wired, of_rules)
 }
 
 struct Reading<'a, 'b> {

@@ -1,6 +1,7 @@
 //! What expressions use.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crankcase_resources::Wanted;
 
@@ -17,6 +18,8 @@ pub(crate) struct Used {
     pub(crate) states: BTreeMap<String, Wanted>,
     /// Whether anything of the host is used.
     pub(crate) host: bool,
+    /// Whether anything of the item is used.
+    pub(crate) item: bool,
     /// The facts that are used: the names that lead to each, none of them for all.
     pub(crate) facts: BTreeSet<Vec<String>>,
     /// The secrets of variables and facts that are used, as expressions name them.
@@ -30,6 +33,12 @@ impl Used {
         Self { all_vars: true, host: true, facts, ..Self::default() }
     }
 
+    /// Returns what uses the facts that some names lead to.
+    pub(crate) fn facts_at(names: [&str; 2]) -> Self {
+        let facts = BTreeSet::from([names.map(str::to_owned).to_vec()]);
+        Self { facts, ..Self::default() }
+    }
+
     /// Returns this and what is used elsewhere.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.vars.extend(other.vars);
@@ -40,6 +49,7 @@ impl Used {
         self.all_vars |= other.all_vars;
         self.all_states |= other.all_states;
         self.host |= other.host;
+        self.item |= other.item;
         self.facts.extend(other.facts);
         self
     }
@@ -62,13 +72,51 @@ impl Used {
         names
     }
 
+    /// Returns whether any of these facts is used, or what is in one of them or around it.
+    pub(crate) fn uses_facts(&self, facts: &BTreeSet<Vec<String>>) -> bool {
+        self.facts.iter().any(|used| is_any_on_the_way(facts, used))
+    }
+
+    /// Returns whether it follows from facts: it uses some, or one of these variables, which do.
+    pub(crate) fn follows_facts(&self, vars: &BTreeSet<String>) -> bool {
+        !self.facts.is_empty() || self.uses_any(vars)
+    }
+
     /// Returns whether any of these variables is used.
     pub(crate) fn uses_any(&self, vars: &BTreeSet<String>) -> bool {
         (self.all_vars && !vars.is_empty()) || self.vars.iter().any(|var| vars.contains(var))
     }
 }
 
+/// Returns whether another way leads to one of these, or one of these to it. There may be many of these.
+fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
+    let from_other = (Bound::Included(other), Bound::Unbounded);
+    // Those that begin with the other one follow it in the set.
+    let next = ways.range::<[String], _>(from_other).next();
+    next.is_some_and(|way| way.starts_with(other))
+        || (0..other.len()).any(|length| ways.contains(&other[..length]))
+}
+
 /// Returns whether one of two ways to a value, of the names that lead there, leads to the other.
 pub(crate) fn is_on_the_way(one: &[String], other: &[String]) -> bool {
     one.iter().zip(other).all(|(one, other)| one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_set, vec};
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::{is_any_on_the_way, is_on_the_way};
+
+    proptest! {
+        #[test]
+        fn one_of_many_ways_is_found_as_if_each_was_looked_at(
+            ways in btree_set(vec("[ab]{1,2}", 0..4), 0..6),
+            other in vec("[ab]{1,2}", 0..4),
+        ) {
+            let is_any = ways.iter().any(|way| is_on_the_way(way, &other));
+            prop_assert_eq!(is_any_on_the_way(&ways, &other), is_any);
+        }
+    }
 }

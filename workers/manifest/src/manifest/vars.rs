@@ -14,7 +14,7 @@ use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::lines::Source;
 use crate::manifest::node::Data;
-use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::problem::{FactProblems, Hint, Problem, Problems, quoted};
 use crate::manifest::secrets::Filling;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::source::{bad_name, is_name};
@@ -43,6 +43,8 @@ pub(crate) struct Outside<'a> {
     pub(crate) host: Value,
     pub(crate) facts: &'a SeenFacts,
     pub(crate) secrets: &'a Secrets,
+    /// What becomes of variables that are wrong because of facts. Deferred, each is no problem until it is used.
+    pub(crate) fact_problems: FactProblems,
     /// The files that the manifest was read from.
     pub(crate) sources: &'a [Arc<Source>],
 }
@@ -64,6 +66,7 @@ impl Outside<'_> {
 /// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
+#[derive(Debug)]
 enum Var {
     /// A value whose expressions are evaluated.
     Written(Written),
@@ -76,18 +79,79 @@ pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
     /// Those that are wrong or use one that is; they are null.
     pub(crate) wrong: BTreeSet<String>,
+    /// Others that are wrong, and no problem until they are used, each with what is wrong.
+    pub(crate) deferred: Arc<BTreeMap<String, String>>,
     pub(crate) sensitive: Arc<Sensitive>,
     /// The files that secrets were read from, by the variable that they are in.
     pub(crate) files: BTreeMap<String, Vec<PathBuf>>,
     /// What the expressions of each use.
     pub(crate) uses: BTreeMap<String, Used>,
+    /// Those that follow from facts.
+    pub(crate) of_facts: BTreeSet<String>,
+    /// The same, to be evaluated again.
+    pub(crate) vars_of_facts: Arc<VarsOfFacts>,
+}
+
+/// The variables that follow from facts, each after those that it uses.
+#[derive(Debug, Default)]
+pub(crate) struct VarsOfFacts(Vec<((String, Var), Checked)>);
+
+/// What came of the variables after facts have changed.
+pub(crate) struct RenewedVars {
+    pub(crate) vars: Vars,
+    /// Those that are wrong, each with what is wrong.
+    pub(crate) wrong: BTreeMap<String, String>,
+    /// Those that were evaluated again.
+    pub(crate) evaluated: BTreeSet<String>,
+}
+
+impl VarsOfFacts {
+    /// Evaluates those again that use facts which have changed, or another one of them. `names` are what they see,
+    /// with the facts after the change, and `wrong` those that were wrong before. Returns none if one of them holds a
+    /// secret: only a load finds what becomes of that.
+    pub(crate) fn renew(
+        &self,
+        (names, wrong): (Names, &BTreeMap<String, String>),
+        changed: &BTreeSet<Vec<String>>,
+    ) -> Option<RenewedVars> {
+        let mut evaluation = Evaluation {
+            names,
+            fact_problems: FactProblems::Deferred,
+            budget: Budget::new(),
+            wrong: wrong.keys().cloned().collect(),
+            deferred: wrong.clone(),
+            files: BTreeMap::new(),
+            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
+        };
+        let mut evaluated = BTreeSet::new();
+        for ((name, var), checked) in &self.0 {
+            if !checked.used.uses_facts(changed) && !checked.used.uses_any(&evaluated) {
+                continue;
+            }
+            if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
+                return None;
+            }
+            evaluation.wrong.remove(name);
+            evaluation.deferred.remove(name);
+            evaluation.add((name, var), checked, &mut Problems::default());
+            evaluated.insert(name.clone());
+        }
+        let Evaluation { names, deferred, .. } = evaluation;
+        Some(RenewedVars { vars: names.vars, wrong: deferred, evaluated })
+    }
 }
 
 impl Evaluated {
     /// Returns what is known of them, beside the names of the resources.
     pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
         let names = self.vars.keys().map(String::as_str).collect();
-        KnownVars { names, wrong: &self.wrong, sensitive: &self.sensitive, resources }
+        KnownVars {
+            names,
+            wrong: &self.wrong,
+            of_facts: &self.of_facts,
+            sensitive: &self.sensitive,
+            resources,
+        }
     }
 }
 
@@ -96,6 +160,8 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
     pub(crate) wrong: &'a BTreeSet<String>,
+    /// Those that follow from facts.
+    pub(crate) of_facts: &'a BTreeSet<String>,
     /// Which of their values are secrets.
     pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
@@ -140,10 +206,15 @@ pub(crate) fn evaluate(
     }
     match Order::from_edges(edges) {
         Ok(order) => {
-            let order = order.nodes().iter();
+            let ordered = order.nodes().iter();
             let ordered =
-                order.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
-            in_order(ordered, (outside, sensitive), bounds, problems)
+                ordered.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
+            let evaluated = in_order(ordered, (outside, sensitive), bounds, problems);
+            let mut all: Vec<_> = vars.into_iter().zip(checked).map(Some).collect();
+            let ordered = order.nodes().iter().filter_map(|index| all[*index].take());
+            let of_facts = ordered.filter(|((name, _), _)| evaluated.of_facts.contains(name));
+            let vars_of_facts = Arc::new(VarsOfFacts(of_facts.collect()));
+            Evaluated { vars_of_facts, ..evaluated }
         }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
@@ -151,13 +222,16 @@ pub(crate) fn evaluate(
             let null = |name: &String| (name.clone(), Value::from(()));
             let values = Arc::new(vars.keys().map(null).collect());
             let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
-            let (files, uses) = (BTreeMap::new(), BTreeMap::new());
-            Evaluated { vars: values, wrong, sensitive, files, uses }
+            let (files, uses, of_facts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+            let (deferred, vars_of_facts) = (Arc::default(), Arc::default());
+            let vars = values;
+            Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, vars_of_facts }
         }
     }
 }
 
 /// What the expressions of a variable were found to be.
+#[derive(Debug)]
 struct Checked {
     used: Used,
     is_wrong: bool,
@@ -237,27 +311,36 @@ fn in_order<'a>(
     let names = Names { host, facts, sensitive: Arc::new(sensitive), ..Names::default() };
     let mut evaluation = Evaluation {
         names,
+        fact_problems: outside.fact_problems,
         budget: Budget::of_values(bounds.values()),
         wrong: BTreeSet::new(),
+        deferred: BTreeMap::new(),
         files: BTreeMap::new(),
+        of_facts: BTreeSet::new(),
     };
     let mut uses = BTreeMap::new();
     for (var, checked) in ordered {
         evaluation.add(var, checked, problems);
         uses.insert(var.0.clone(), checked.used.clone());
     }
-    let Evaluation { names, budget, wrong, files } = evaluation;
+    let Evaluation { names, budget, mut wrong, deferred, files, of_facts, .. } = evaluation;
+    wrong.retain(|name| !deferred.contains_key(name));
     bounds.made(budget.made(), budget.is_overdrawn());
-    Evaluated { vars: names.vars, wrong, sensitive: names.sensitive, files, uses }
+    let (vars, sensitive, deferred) = (names.vars, names.sensitive, Arc::new(deferred));
+    let vars_of_facts = Arc::default();
+    Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, vars_of_facts }
 }
 
 /// The variables that are evaluated so far.
 struct Evaluation {
     names: Names,
+    fact_problems: FactProblems,
     budget: Budget,
     wrong: BTreeSet<String>,
+    deferred: BTreeMap<String, String>,
     /// The files that secrets were read from, by the variable that they are in.
     files: BTreeMap<String, Vec<PathBuf>>,
+    of_facts: BTreeSet<String>,
 }
 
 impl Evaluation {
@@ -267,8 +350,15 @@ impl Evaluation {
         Checked { used, is_wrong }: &Checked,
         problems: &mut Problems,
     ) {
+        let follows_facts = used.follows_facts(&self.of_facts);
+        if follows_facts {
+            self.of_facts.insert(name.clone());
+        }
+        let mut deferred = Problems::default();
+        let is_deferred = self.fact_problems == FactProblems::Deferred && follows_facts;
+        let found = if is_deferred { &mut deferred } else { problems };
         let mut is_wrong = *is_wrong || used.uses_any(&self.wrong) || self.budget.is_overdrawn();
-        let before = problems.count();
+        let before = found.count();
         let value = match var {
             Var::Set(value) => {
                 let text = value.as_str().unwrap_or_default();
@@ -276,11 +366,20 @@ impl Evaluation {
                 value.clone()
             }
             Var::Written(_) if is_wrong => Value::from(()),
-            Var::Written(written) => self.value(name, written, problems),
+            Var::Written(written) => self.value(name, written, found),
         };
-        is_wrong |= problems.count() > before;
+        is_wrong |= found.count() > before;
         if is_wrong {
             self.wrong.insert(name.clone());
+        }
+        if is_wrong && is_deferred {
+            let of_used = used.vars.iter().find_map(|name| {
+                let why = self.deferred.get(name)?;
+                Some(format!("variable {} is wrong: {why}", quoted(name)))
+            });
+            let why = deferred.first().map(Problem::brief).or(of_used);
+            let why = why.unwrap_or_else(|| "it cannot be evaluated".to_owned());
+            self.deferred.insert(name.clone(), why);
         }
         Arc::make_mut(&mut self.names.vars).insert(name.clone(), value);
     }

@@ -12,3 +12,4 @@ mod secrets;
 mod site;
 mod states;
 mod wanted;
+mod wrong_facts;

@@ -36,6 +36,8 @@ pub(crate) struct Names {
     pub(crate) item: Option<Value>,
     /// Which of them are secrets.
     pub(crate) sensitive: Arc<Sensitive>,
+    /// The variables that are wrong, each with what is wrong.
+    pub(crate) wrong: Arc<BTreeMap<String, String>>,
 }
 
 /// Why an evaluation has no result.

@@ -46,6 +46,9 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         match name {
             "vars" => {
+                if let Some(name) = self.names.wrong.keys().next() {
+                    return self.variable(name);
+                }
                 self.budget.steps(self.names.vars.len()).map_err(|why| failed(0, why))?;
                 Ok(BTreeMap::clone(&self.names.vars).into())
             }
@@ -61,11 +64,16 @@ impl<'a> Eval<'_, '_, 'a> {
             "facts" => Ok(self.names.facts.clone()),
             "host" => Ok(self.names.host.clone()),
             "item" => Ok(self.names.item.clone().unwrap_or(Value::UNDEFINED)),
-            _ => match self.names.vars.get(name) {
-                Some(value) => Ok(value.clone()),
-                None => self.dependency(name),
-            },
+            _ if self.names.vars.contains_key(name) => self.variable(name),
+            _ => self.dependency(name),
         }
+    }
+
+    fn variable(&self, name: &str) -> Result<Value, Stop> {
+        if let Some(why) = self.names.wrong.get(name) {
+            return Err(failed(0, format!("variable \"{name}\" is wrong: {why}")));
+        }
+        Ok(self.names.vars.get(name).cloned().unwrap_or(Value::UNDEFINED))
     }
 
     fn dependency(&self, alias: &str) -> Result<Value, Stop> {
@@ -118,9 +126,7 @@ impl<'a> Eval<'_, '_, 'a> {
         if let (Expr::Var(var), Some(name)) = (of, key.as_str()) {
             match var.id {
                 "deps" if !self.is_local(var.id) => return self.dependency(name),
-                "vars" if !self.is_local(var.id) => {
-                    return Ok(self.names.vars.get(name).cloned().unwrap_or(Value::UNDEFINED));
-                }
+                "vars" if !self.is_local(var.id) => return self.variable(name),
                 _ => {}
             }
         }

@@ -1,0 +1,257 @@
+//! What other facts would do to the site that an agent keeps.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crankcase_resources::{Site, Value};
+use parking_lot::Mutex;
+
+use crate::facts::SeenFacts;
+use crate::manifest::{IfFactsAreWrong, ManifestError, SiteInputs, WrongFacts};
+use crate::site_files::SiteFiles;
+
+/// Judges facts for the site that an agent keeps: the one that was loaded last, here or by a
+/// [`SiteSource`](crate::SiteSource). Cheap to clone; clones judge for the same site.
+#[derive(Debug, Clone, Default)]
+pub struct SiteJudge(Arc<Mutex<Option<Arc<Judged>>>>);
+
+/// A site as it was loaded, and what from.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) files: SiteFiles,
+    pub(crate) host: Arc<Value>,
+    pub(crate) inputs: SiteInputs,
+    pub(crate) site: Arc<Site>,
+}
+
+impl SiteJudge {
+    /// Loads a site to keep it, and judges facts for it from then on. A resource whose config is wrong because of
+    /// facts that it uses stays in the site: that is found again when the resource is kept, which is degraded until
+    /// the facts are right. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When anything else is wrong, as [`SiteFiles::load`].
+    pub fn load(&self, files: &SiteFiles) -> Result<Arc<Site>, ManifestError> {
+        self.load_if(IfFactsAreWrong::Keep(None), files)
+    }
+
+    /// Loads a site like [`load`](Self::load), unless the facts are wrong for a resource. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// When anything is wrong, as [`SiteFiles::load`].
+    pub fn load_strictly(&self, files: &SiteFiles) -> Result<Arc<Site>, ManifestError> {
+        self.load_if(IfFactsAreWrong::Refuse, files)
+    }
+
+    fn load_if(
+        &self,
+        if_wrong: IfFactsAreWrong<'_>,
+        files: &SiteFiles,
+    ) -> Result<Arc<Site>, ManifestError> {
+        let (host, facts) = (files.host.read(), files.facts.current());
+        let (site, inputs, _) = files.load_on(Arc::clone(&host), &facts, if_wrong)?;
+        let site = Arc::new(site);
+        self.take(Judged { files: files.clone(), host, inputs, site: Arc::clone(&site) });
+        Ok(site)
+    }
+
+    /// Returns what is wrong with facts after a change, and was not wrong with those before; nothing as long as no site
+    /// was loaded. Reads the manifest again if the facts say which resources there are, unless it came from a pipe.
+    /// Asks for the facts before only if something is wrong. Blocks.
+    pub fn wrong_after(
+        &self,
+        before: impl FnOnce() -> SeenFacts,
+        after: &SeenFacts,
+    ) -> Vec<WrongFacts> {
+        let Some(judged) = self.0.lock().clone() else { return Vec::new() };
+        let renewed = judged.wrong_if_renewed(after);
+        let is_loaded = renewed.is_none();
+        let mut wrong = renewed.unwrap_or_else(|| judged.wrong_if_loaded(after));
+        if !wrong.is_empty() {
+            let before = before();
+            // What is wrong with the files by now is said by a load alone, whatever the facts are.
+            let renewed = if is_loaded { None } else { judged.wrong_if_renewed(&before) };
+            let before = renewed.unwrap_or_else(|| judged.wrong_if_loaded(&before));
+            let before: HashSet<WrongFacts> = before.into_iter().collect();
+            wrong.retain(|it| !before.contains(it));
+        }
+        wrong
+    }
+
+    /// Declares the resources again that use what has changed. If the manifest was refused with these facts, what needs
+    /// a load stays what it is.
+    pub(crate) fn renew(&self, facts: &SeenFacts, is_refused: bool) -> Renewed {
+        let Some(judged) = self.0.lock().clone() else { return Renewed::Otherwise };
+        let Judged { files, host, inputs, site } = &*judged;
+        let Some(renewal) = inputs.renew(site, facts, is_refused) else {
+            return Renewed::Otherwise;
+        };
+        let (renewed, inputs) = inputs.with(site, renewal);
+        let renewed = renewed.map(Arc::new);
+        let site = Arc::clone(renewed.as_ref().unwrap_or(site));
+        let (files, host) = (files.clone(), Arc::clone(host));
+        self.take(Judged { files, host, inputs, site });
+        renewed.map_or(Renewed::Same, Renewed::Other)
+    }
+
+    /// Loads a site again. What is wrong because of facts stays what it was.
+    pub(crate) fn load_again(
+        &self,
+        files: &SiteFiles,
+        host: Arc<Value>,
+        facts: &SeenFacts,
+    ) -> Result<(Site, SiteInputs, Vec<PathBuf>), ManifestError> {
+        let judged = self.0.lock().clone();
+        let before = judged.as_deref().map(|judged| judged.inputs.before(&judged.site));
+        files.load_on(host, facts, IfFactsAreWrong::Keep(before.as_ref()))
+    }
+
+    /// Judges no more facts: the site does not follow them.
+    pub(crate) fn forget(&self) {
+        *self.0.lock() = None;
+    }
+
+    pub(crate) fn take(&self, judged: Judged) {
+        *self.0.lock() = Some(Arc::new(judged));
+    }
+}
+
+/// What has become of a site.
+pub(crate) enum Renewed {
+    Same,
+    Other(Arc<Site>),
+    /// It has to be loaded again.
+    Otherwise,
+}
+
+impl Judged {
+    /// Returns all that is wrong with some facts; none if the manifest has to be loaded to know that.
+    fn wrong_if_renewed(&self, facts: &SeenFacts) -> Option<Vec<WrongFacts>> {
+        let Self { inputs, site, .. } = self;
+        let renewal = inputs.renew(site, facts, false)?;
+        Some(inputs.wrong(site, Some(&renewal)))
+    }
+
+    /// Returns all that is wrong with some facts, from a load; nothing if that is not possible.
+    fn wrong_if_loaded(&self, facts: &SeenFacts) -> Vec<WrongFacts> {
+        let Self { files, host, inputs, site } = self;
+        if site.is_piped() {
+            return Vec::new();
+        }
+        let before = inputs.before(site);
+        let if_wrong = IfFactsAreWrong::Keep(Some(&before));
+        match files.load_of(site.kinds(), (host, facts), if_wrong) {
+            Ok((site, inputs)) => inputs.wrong(&site, None),
+            Err(error) => refused(&error),
+        }
+    }
+}
+
+/// Returns why a site cannot be loaded. The problems do not tell their resources.
+fn refused(error: &ManifestError) -> Vec<WrongFacts> {
+    let problems = error.problems().iter();
+    problems.map(|it| WrongFacts { resource: None, problem: it.brief() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+    use std::sync::Arc;
+
+    use crankcase_resources::Site;
+    use serde_json::json;
+
+    use super::{Judged, Renewed, SiteJudge};
+    use crate::facts::SeenFacts;
+    use crate::manifest::ManifestError;
+    use crate::site_files::SiteFiles;
+
+    fn seen(mode: &str) -> SeenFacts {
+        SeenFacts { value: Arc::new(json!({"mode": mode})), ..SeenFacts::default() }
+    }
+
+    /// Loads a site again, and keeps it.
+    fn load(
+        judge: &SiteJudge,
+        files: &SiteFiles,
+        facts: &SeenFacts,
+    ) -> Result<Arc<Site>, ManifestError> {
+        let host = Arc::default();
+        let (site, inputs, _) = judge.load_again(files, Arc::clone(&host), facts)?;
+        let site = Arc::new(site);
+        judge.take(Judged { files: files.clone(), host, inputs, site: Arc::clone(&site) });
+        Ok(site)
+    }
+
+    #[test]
+    fn what_stays_as_it_was_claims_the_same_however_often_it_is_loaded()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("key"), "s3cret")?;
+        let manifest = folder.path().join("site.yaml");
+        let text = "vars: {key: {secret: {file: key}}}\nresources:\n  r: {type: file, config: {path: \
+                    /tmp/f, content: '{{ key }}', mode: '{{ facts.mode }}'}}\n";
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+
+        let right = load(&judge, &files, &seen("0600"))?;
+
+        let claims = &right.declarations()[0].claims;
+        assert!(claims.iter().any(|claim| claim.name.ends_with("/key")), "{claims:?}");
+        for _ in 0..2 {
+            let wrong = load(&judge, &files, &seen("banana"))?;
+            assert_eq!(&wrong.declarations()[0].claims, claims);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_was_never_right_is_unsure_until_a_load_finds_it_right() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let manifest = folder.path().join("site.yaml");
+        let text = "resources:\n  r: {type: file, config: {path: /tmp/f, content: x, mode: \
+                    '{{ facts.mode }}'}}\n";
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+
+        for _ in 0..2 {
+            assert!(load(&judge, &files, &seen("banana"))?.declarations()[0].is_unsure);
+        }
+        assert!(matches!(judge.renew(&seen("0600"), false), Renewed::Otherwise));
+        for mode in ["0600", "banana"] {
+            assert!(!load(&judge, &files, &seen(mode))?.declarations()[0].is_unsure, "{mode}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_warning_shows_no_secret() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let manifest = folder.path().join("site.yaml");
+        let text = "resources:\n  r: {type: print, for_each: '{{ facts.users }}', config: {message: \
+                    x}}\n";
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+        let pin = "hunter2hunter2";
+        let facts = |users: &[&str]| SeenFacts {
+            value: Arc::new(json!({"pin": pin, "users": users})),
+            secrets: vec![vec!["pin".to_owned()]],
+            ..SeenFacts::default()
+        };
+        load(&judge, &files, &facts(&[]))?;
+
+        let site = load(&judge, &files, &facts(&[pin, pin]))?;
+
+        let warnings = site.warnings().join("; ");
+        assert!(warnings.contains("is there twice"), "{warnings}");
+        assert!(!warnings.contains(pin), "{warnings}");
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! What becomes of a site when nothing but facts has changed: the resources that use them are
+//! declared again, and no others are looked at.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crankcase_resources::{Claimed, Declaration, KnownConfig, Secrets, Site, is_part_alias};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+
+use crate::facts::SeenFacts;
+use crate::manifest::before::SiteBefore;
+use crate::manifest::config::Template;
+use crate::manifest::expression::{Budget, is_template};
+use crate::manifest::globals::AllGlobals;
+use crate::manifest::placed::Placed;
+use crate::manifest::problem::{Found, Problem, Problems};
+use crate::manifest::rehearsal::known_states;
+use crate::manifest::source;
+use crate::manifest::used::Used;
+
+/// What a site was made of. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct SiteInputs {
+    pub(crate) placed: Vec<Arc<Placed>>,
+    pub(crate) globals: Arc<AllGlobals>,
+    /// What says which resources there are and how they hang together: another value of it may make
+    /// another site.
+    pub(crate) structure: Arc<Used>,
+    /// What is known of the states that configs use, by the names of the resources.
+    pub(crate) states: Arc<HashMap<String, minijinja::Value>>,
+    /// Where the secrets are in the facts.
+    pub(crate) secrets: Vec<Vec<String>>,
+}
+
+/// What becomes of a site.
+pub(crate) struct Renewal {
+    globals: Arc<AllGlobals>,
+    declared: Vec<Redeclared>,
+}
+
+/// A resource that is declared again.
+struct Redeclared {
+    node: usize,
+    declaration: Declaration,
+    template: Arc<Template>,
+    wrong: Vec<Problem>,
+}
+
+/// Something that is wrong with a site because of facts.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WrongFacts {
+    /// The resource that is wrong; none if it is not known which.
+    pub resource: Option<String>,
+    /// What is wrong, on one line and without secrets, with its place in the manifest.
+    pub problem: String,
+}
+
+/// Returns what is wrong with a resource because of facts. Reads the files that are rendered.
+fn wrong(
+    declaration: &Declaration,
+    (template, claimed): (&Template, &Claimed),
+    problems: &[Problem],
+    secrets: &Secrets,
+) -> Vec<WrongFacts> {
+    let unsure = template.unsure.iter();
+    let unsure = unsure.map(|unsure| format!("{}: {}", unsure.place, unsure.message));
+    let of_files = wrong_files(declaration, (template, claimed));
+    // A load has read the files as well.
+    let of_files = of_files.iter().filter(|problem| !problems.contains(problem));
+    let texts = unsure.chain(problems.iter().chain(of_files).map(Problem::brief));
+    let wrong = |text: String| WrongFacts {
+        resource: Some(declaration.name.clone()),
+        problem: secrets.redact(&text).into_owned(),
+    };
+    texts.map(wrong).collect()
+}
+
+/// Returns what is wrong with the template files of a resource. One that cannot be read is wrong whatever the facts are.
+fn wrong_files(
+    declaration: &Declaration,
+    (template, claimed): (&Template, &Claimed),
+) -> Vec<Problem> {
+    let mut problems = Problems::default();
+    if template.unsure.is_some() {
+        return Vec::new();
+    }
+    for read in claimed.reads.iter().filter(|read| read.is_template) {
+        let path = declaration.folder.join(&read.path);
+        let Ok(bytes) = source::read_bytes(&path) else { continue };
+        let file = source::decode(&path, bytes, &mut Problems::default());
+        if let Some(file) = file.filter(|file| is_template(file.text())) {
+            template.try_file(&file, &mut Budget::new(), &mut problems);
+        }
+    }
+    problems.into_vec()
+}
+
+/// A SHA-256 of several texts.
+#[derive(Default)]
+struct Hasher(Sha256);
+
+impl Hasher {
+    fn add(&mut self, bytes: &[u8]) {
+        // With its length, so that no text runs into the next.
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    fn finish(self) -> String {
+        base16ct::lower::encode_string(&self.0.finalize())
+    }
+}
+
+impl SiteInputs {
+    pub(crate) fn new(
+        placed: Vec<Placed>,
+        globals: Arc<AllGlobals>,
+        (structure, states): (Used, HashMap<String, minijinja::Value>),
+        secrets: Vec<Vec<String>>,
+    ) -> Self {
+        let placed = placed.into_iter().map(Arc::new).collect();
+        let (structure, states) = (Arc::new(structure), Arc::new(states));
+        Self { placed, globals, structure, states, secrets }
+    }
+
+    /// Returns the resources of the site, for the load of the next one.
+    pub(crate) fn before<'a>(&'a self, site: &'a Site) -> SiteBefore<'a> {
+        SiteBefore::new((site.declarations(), &self.placed), &self.states)
+    }
+
+    /// Returns what tells the site from one that is declared otherwise.
+    pub(crate) fn digest(&self) -> String {
+        let mut hasher = Hasher::default();
+        for template in self.placed.iter().map(|placed| &placed.template) {
+            let fingerprints = self.globals.fingerprints(&template.used);
+            fingerprints.of_facts().for_each(|fact| hasher.add(&fact));
+        }
+        for (name, fingerprint) in self.globals.var_fingerprints() {
+            hasher.add(name.as_bytes());
+            hasher.add(&fingerprint);
+        }
+        let mut before = None;
+        for source in self.placed.iter().map(|placed| &placed.template.source) {
+            // All resources of a file come one after another.
+            if before.replace(source).is_none_or(|last| !Arc::ptr_eq(last, source)) {
+                hasher.add(source.text().as_bytes());
+            }
+        }
+        hasher.finish()
+    }
+
+    /// Returns what is wrong with the site because of facts, or would be after a renewal. Reads the files that are
+    /// rendered.
+    pub(crate) fn wrong(&self, site: &Site, renewal: Option<&Renewal>) -> Vec<WrongFacts> {
+        let declared = renewal.map_or(&[][..], |renewal| &renewal.declared);
+        let declared: HashMap<usize, &Redeclared> =
+            declared.iter().map(|declared| (declared.node, declared)).collect();
+        let placed = site.declarations().iter().zip(&self.placed).enumerate();
+        let wrong = placed.flat_map(|(node, (declaration, placed))| {
+            let (template, problems) = match declared.get(&node) {
+                Some(declared) => (&declared.template, &declared.wrong),
+                None => (&placed.template, &placed.wrong),
+            };
+            wrong(declaration, (template, &placed.claimed), problems, site.secrets())
+        });
+        wrong.collect()
+    }
+
+    /// Returns what becomes of the site with other facts; none if the manifest has to be loaded for that. If it was
+    /// refused with these facts, what needs a load stays what it is.
+    pub(crate) fn renew(
+        &self,
+        site: &Site,
+        facts: &SeenFacts,
+        is_refused: bool,
+    ) -> Option<Renewal> {
+        let changed = self.globals.changed_facts(&facts.value);
+        let may_differ = !is_refused && self.structure.uses_facts(&changed);
+        if facts.secrets != self.secrets || may_differ {
+            return None;
+        }
+        let (globals, vars) = self.globals.with_facts(facts, &changed)?;
+        if !is_refused && self.structure.uses_any(&vars) {
+            return None;
+        }
+        let mut renewal = Renewal { globals: Arc::new(globals), declared: Vec::new() };
+        for (node, placed) in self.placed.iter().enumerate() {
+            let Placed { template, claimed, .. } = &**placed;
+            let is_other = template.used.uses_facts(&changed) || template.used.uses_any(&vars);
+            let is_unsure = template.unsure.is_some() || site.declarations()[node].is_unsure;
+            let declared = match is_unsure {
+                // Only a load knows whether it is sure now.
+                true => (!is_other).then_some(()),
+                false if is_other || claimed.renders_any && !changed.is_empty() => {
+                    self.declare(node, site, &mut renewal)
+                }
+                false => Some(()),
+            };
+            if declared.is_none() && !is_refused {
+                return None;
+            }
+        }
+        Some(renewal)
+    }
+
+    fn declare(&self, node: usize, site: &Site, renewal: &mut Renewal) -> Option<()> {
+        let (placed, old) = (&self.placed[node], &site.declarations()[node]);
+        if placed.is_part {
+            return None;
+        }
+        let template = Arc::new(placed.template.seeing(&renewal.globals));
+        let mut problems = Problems::default();
+        let states = known_states(old, &template, &self.states);
+        let known = (&BTreeSet::new(), &states);
+        let mut found = Found::all(&mut problems);
+        let (config, unknown) = template.rehearse(known, &mut Budget::new(), &mut found);
+        let mut declaration = old.clone();
+        declaration.config = template.clone();
+        let mut scratch = declaration.clone();
+        let known = KnownConfig { config: &config, unknown: &unknown };
+        site.kinds().hide((&scratch.kind, &scratch.name), &config, site.secrets());
+        let mut declared = site.kinds().declare(&mut scratch, &known);
+        for error in std::mem::take(&mut declared.judged.errors) {
+            template.blame(placed.offset, error, &mut problems);
+        }
+        let has_parts = !declared.parts.is_empty()
+            || old.dependencies.iter().any(|used| is_part_alias(&used.alias));
+        let is_alike = declared.judged.claimed == placed.claimed
+            && !self.is_seen_changed(old, &declared.judged.declared);
+        // What is wrong keeps what it has claimed until it is right.
+        if has_parts || !is_alike && problems.count() == 0 {
+            return None;
+        }
+        template.keep(&renewal.globals, placed.claimed.renders_any);
+        let wrong = problems.into_vec();
+        renewal.declared.push(Redeclared { node, declaration, template, wrong });
+        Some(())
+    }
+
+    /// Returns whether what the dependents of a resource may know of its state has changed.
+    fn is_seen_changed(&self, declaration: &Declaration, declared: &Map<String, Value>) -> bool {
+        let before = self.states.get(&declaration.name);
+        let before =
+            before.and_then(|before| serde_json::to_value(before).ok()).unwrap_or_default();
+        let names = before.as_object().into_iter().flat_map(Map::keys).chain(declared.keys());
+        let mut used = names.filter(|name| declaration.wanted.has(name));
+        used.any(|name| before.get(name) != declared.get(name))
+    }
+
+    /// Returns the site that a renewal makes of the one before, and what it is made of. Returns no site if no resource
+    /// uses what has changed.
+    pub(crate) fn with(&self, site: &Site, renewal: Renewal) -> (Option<Site>, Self) {
+        let mut inputs = Self { globals: renewal.globals, ..self.clone() };
+        let mut declarations = Vec::with_capacity(renewal.declared.len());
+        let mut hasher = Hasher::default();
+        hasher.add(site.digest().as_bytes());
+        for Redeclared { node, declaration, template, wrong } in renewal.declared {
+            let fingerprints = inputs.globals.fingerprints(&template.used);
+            fingerprints.of_facts().for_each(|fact| hasher.add(&fact));
+            let Placed { offset, claimed, is_part, .. } = &*inputs.placed[node];
+            let (offset, claimed, is_part) = (*offset, claimed.clone(), *is_part);
+            inputs.placed[node] = Arc::new(Placed { template, offset, claimed, is_part, wrong });
+            declarations.push((node, declaration));
+        }
+        let is_other = !declarations.is_empty();
+        (is_other.then(|| site.renewed(declarations, hasher.finish())), inputs)
+    }
+}

@@ -1,0 +1,254 @@
+//! Facts that are wrong for some resources of a site that is to be kept.
+
+use std::error::Error;
+use std::fs;
+use std::future::pending;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crankcase_engine::Stop;
+use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles, SiteJudge, WrongFacts};
+use crankcase_resources::{ApplyOptions, Facilities, Site};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Facts that never change.
+#[derive(Debug)]
+struct Said(Value);
+
+impl Said {
+    fn seen(&self) -> SeenFacts {
+        SeenFacts { revision: 1, value: Arc::new(self.0.clone()), secrets: Vec::new() }
+    }
+}
+
+#[async_trait]
+impl SiteFacts for Said {
+    fn current(&self) -> SeenFacts {
+        self.seen()
+    }
+
+    async fn changed(&self, _revision: u64) {
+        pending::<()>().await;
+    }
+}
+
+fn right() -> Value {
+    json!({"mode": "0600", "poll": "1h", "port": 80, "users": ["ada", "brian"], "on": true, "path": "/tmp/p", "other": "/tmp/o", "motd": "hi"})
+}
+
+/// Returns the right facts with another one.
+fn but(name: &str, value: Value) -> Value {
+    let mut facts = right();
+    facts[name] = value;
+    facts
+}
+
+fn files(folder: &TempDir, manifest: &str, facts: Value) -> Result<SiteFiles, Box<dyn Error>> {
+    let path = folder.path().join("site.yaml");
+    fs::write(&path, manifest)?;
+    let mut files = SiteFiles::new(vec![path], crankcase_kinds::builtin());
+    files.facts = Arc::new(Said(facts));
+    Ok(files)
+}
+
+/// What is wrong with a fact, for whom: a manifest, the fact, the resource, and what is said.
+fn cases() -> [(&'static str, Value, &'static str, &'static str); 9] {
+    let file = "type: file, config: {path: /tmp/f, content: x";
+    let of_mode = "resources:\n  r: {type: file, config: {path: /tmp/f, content: x, mode: '{{ facts.mode }}'}}\n";
+    assert!(of_mode.contains(file));
+    [
+        (of_mode, but("mode", json!("banana")), "r", "site.yaml:2:"),
+        (
+            "resources:\n  r: {type: print, meta: {noop: true, poll: '{{ facts.poll }}'}, config: {message: x}}\n",
+            but("poll", json!("banana")),
+            "r",
+            "is not a duration",
+        ),
+        (
+            "vars: {port: '{{ facts.port + 1 }}'}\nresources:\n  r: {type: print, config: {message: 'at {{ port }}'}}\n",
+            but("port", json!([])),
+            "r",
+            "variable \"port\" is wrong",
+        ),
+        (
+            "resources:\n  r: {type: print, for_each: '{{ facts.users }}', config: {message: '{{ item }}'}}\n",
+            but("users", json!(5)),
+            "r[\"ada\"]",
+            "is a list of texts or a map, not a number",
+        ),
+        (
+            "resources:\n  r: {type: print, when: '{{ facts.on }}', config: {message: x}}\n",
+            but("on", json!(5)),
+            "r",
+            "is true or false, not a number",
+        ),
+        (
+            "resources:\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n",
+            but("path", json!("/tmp/p/")),
+            "r",
+            "site.yaml:2:",
+        ),
+        (
+            "resources:\n  a: {type: file, config: {path: /tmp/a, content: x}}\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n",
+            but("path", json!("/tmp/a")),
+            "r",
+            "/tmp/a",
+        ),
+        (
+            // The one that has moved is wrong, and not the one that was there.
+            "resources:\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n  s: {type: file, config: {path: '{{ facts.other }}', content: x}}\n",
+            but("path", json!("/tmp/o")),
+            "r",
+            "/tmp/o",
+        ),
+        (
+            "resources:\n  r: {type: file, config: {path: /tmp/f, source: '{{ facts.path }}'}}\n  s: {type: file, config: {path: /tmp/p, content: x}}\n",
+            but("path", json!("/no/such/file")),
+            "r",
+            "/no/such/file",
+        ),
+    ]
+}
+
+#[test]
+fn a_change_is_told_for_each_resource_that_it_makes_wrong() -> Result<(), Box<dyn Error>> {
+    for (manifest, wrong, resource, said) in cases() {
+        let folder = tempfile::tempdir()?;
+        let judge = SiteJudge::default();
+        judge.load_strictly(&files(&folder, manifest, right())?)?;
+
+        let wrong = Said(wrong).seen();
+        let found = judge.wrong_after(|| Said(right()).seen(), &wrong);
+        let again = judge.wrong_after(|| wrong.clone(), &wrong);
+
+        let is_told =
+            |it: &WrongFacts| it.resource.as_deref() == Some(resource) && it.problem.contains(said);
+        assert!(found.iter().any(is_told), "{manifest}: {found:?}");
+        assert_eq!(again, []);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_site_with_wrong_facts_is_loaded_to_be_kept_and_not_otherwise() -> Result<(), Box<dyn Error>> {
+    for (manifest, wrong, ..) in cases() {
+        let folder = tempfile::tempdir()?;
+        let files = files(&folder, manifest, wrong)?;
+
+        SiteJudge::default().load(&files)?;
+        assert!(files.load().is_err(), "{manifest}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_whatever_the_facts_are_is_refused() -> Result<(), Box<dyn Error>> {
+    let cases = [
+        ("print, for_each: '{{ facts.users | frist }}', config: {message: x}", "unknown filter"),
+        ("print, when: '{{ facts.on and nobody }}', config: {message: x}", "unknown name"),
+        ("print, config: {mesage: '{{ facts.motd }}'}", "there is no such attribute"),
+        (
+            "print, meta: {nop: true, poll: '{{ facts.poll }}'}, config: {message: x}",
+            "unknown key \"nop\"",
+        ),
+        (
+            "print, meta: {poll: '{{ facts.poll }}', timeout: soon}, config: {message: x}",
+            "is not a duration",
+        ),
+        (
+            "file, config: {path: /tmp/f, content: '{{ facts.motd }}', mode: banana}",
+            "is not a mode",
+        ),
+    ];
+    for (rest, said) in cases {
+        let folder = tempfile::tempdir()?;
+        let manifest = format!("resources:\n  r: {{type: {rest}}}\n");
+
+        let loaded = SiteJudge::default().load(&files(&folder, &manifest, right())?);
+
+        let error = loaded.err().ok_or("it was loaded")?.to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_variable_is_used_by_what_facts_make_wrong() -> Result<(), Box<dyn Error>> {
+    let manifest =
+        "resources:\n  r: {type: print, when: '{{ facts.on == env }}', config: {message: x}}\n";
+    let folder = tempfile::tempdir()?;
+    let mut files = files(&folder, manifest, json!({}))?;
+    files.overrides.vars.push(("env".to_owned(), "web".to_owned()));
+
+    SiteJudge::default().load(&files)?;
+    Ok(())
+}
+
+#[test]
+fn a_manifest_that_is_wrong_by_now_is_not_told_of_facts() -> Result<(), Box<dyn Error>> {
+    let manifest =
+        "resources:\n  r: {type: print, for_each: '{{ facts.users }}', config: {message: x}}\n";
+    let folder = tempfile::tempdir()?;
+    let judge = SiteJudge::default();
+    judge.load(&files(&folder, manifest, right())?)?;
+    files(&folder, &manifest.replace("message", "mesage"), right())?;
+
+    let other = Said(but("users", json!(["cyd"]))).seen();
+    let found = judge.wrong_after(|| Said(right()).seen(), &other);
+
+    assert_eq!(found, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_facts_put_in_conflict_is_neither_put_back_nor_released() -> Result<(), Box<dyn Error>>
+{
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let taken = format!(
+        "resources:\n  taken: {{type: file, config: {{path: {}, content: x}}}}\n",
+        path("taken")
+    );
+    let back = "  back: {type: file, meta: {reverse: true}, config: {path: '{{ facts.path }}', content: x}}\n";
+    let site = |manifest: &str, name: &str| -> Result<Arc<Site>, Box<dyn Error>> {
+        let files = files(&folder, manifest, but("path", path(name).into()))?;
+        Ok(SiteJudge::default().load(&files)?)
+    };
+    let both = format!("{taken}{back}");
+    let facilities = Facilities::open(&folder.path().join("state"))?;
+    let options = ApplyOptions { facilities: facilities.clone(), ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+    let account = site(&both, "back")?.apply(&options, stop).await;
+    assert_eq!((account.changes(), account.failures()), (2, 0), "{account}");
+
+    let wrong = site(&both, "taken")?;
+
+    assert!(wrong.with_departed(&facilities).await.is_none());
+    assert!(wrong.leaving(&facilities).await.released().is_empty());
+    let gone = site(&taken, "back")?;
+    assert!(gone.with_departed(&facilities).await.is_some());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_kept_before_a_fact_is_wrong_at_the_start_is_not_put_back()
+-> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let manifest = "resources:\n  back: {type: file, meta: {reverse: true}, config: {path: '{{ facts.path }}', content: x}}\n";
+    let site = |path: Value| -> Result<Arc<Site>, Box<dyn Error>> {
+        Ok(SiteJudge::default().load(&files(&folder, manifest, but("path", path))?)?)
+    };
+    let path = folder.path().join("back").display().to_string();
+    let facilities = Facilities::open(&folder.path().join("state"))?;
+    let options = ApplyOptions { facilities: facilities.clone(), ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+    let account = site(path.into())?.apply(&options, stop).await;
+    assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+
+    let wrong = site(json!(5))?;
+
+    assert!(wrong.with_departed(&facilities).await.is_none());
+    assert!(wrong.leaving(&facilities).await.released().is_empty());
+    Ok(())
+}
