@@ -81,9 +81,16 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Err(error) => return Exit::failed(error),
         }
         why = "the site has changed";
-        next = match site.changed().await {
-            Ok(next) => next,
-            Err(EngineGone) => return pending().await,
-        };
+        let mut last = next;
+        loop {
+            next = match site.changed().await {
+                Ok(next) => next,
+                Err(EngineGone) => return pending().await,
+            };
+            let Some(renewed) = next.renewed_since(&last) else { break };
+            wiring.renew(renewed).log(&[], "facts have changed");
+            wiring.hand_over();
+            last = Arc::clone(&next);
+        }
     }
 }

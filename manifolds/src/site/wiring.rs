@@ -106,19 +106,18 @@ impl Wiring {
         let (mut change, mut fresh) = (Change::new(), Vec::new());
         let mut before = std::mem::take(&mut self.installed);
         for declaration in site.declarations() {
-            let declaration = Arc::new(declaration.clone());
             let name = declaration.name.clone();
             let kept =
-                before.remove(&name).filter(|old| is_same(&old.declaration.borrow(), &declaration));
+                before.remove(&name).filter(|old| is_same(&old.declaration.borrow(), declaration));
             let installed = match kept {
                 Some(old) => {
-                    let is_equal = old.declaration.borrow().is_equal(&declaration);
-                    Installed { next: (!is_equal).then_some(declaration), ..old }
+                    let is_equal = old.declaration.borrow().is_equal(declaration);
+                    Installed { next: (!is_equal).then(|| Arc::new(declaration.clone())), ..old }
                 }
                 None => {
                     fresh.push(declaration.name.clone());
                     let name = Name::parse(&worker_name(&declaration.name))?;
-                    let (sender, receiver) = watch::channel(Arc::clone(&declaration));
+                    let (sender, receiver) = watch::channel(Arc::new(declaration.clone()));
                     let resource = Resource {
                         declaration: receiver,
                         setting: self.config.reconcile(site.kinds(), &facilities),
@@ -140,6 +139,22 @@ impl Wiring {
         let change =
             before.values().fold(change, |change, gone| change.uninstall(gone.name.clone()));
         Ok((change, moved))
+    }
+
+    /// Notes the new declarations of a site that was renewed: the same resources hang together in the
+    /// same way.
+    pub(super) fn renew<'a>(
+        &mut self,
+        declarations: impl Iterator<Item = &'a Declaration>,
+    ) -> Moved {
+        let mut renewed = 0;
+        for declaration in declarations {
+            if let Some(installed) = self.installed.get_mut(&declaration.name) {
+                installed.next = Some(Arc::new(declaration.clone()));
+                renewed += 1;
+            }
+        }
+        Moved { total: self.installed.len(), new: 0, renewed }
     }
 
     /// Hands their new declarations to the resources that were left in place. None of them makes use
