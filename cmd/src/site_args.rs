@@ -1,19 +1,24 @@
 //! Which manifests a command reads, and what is set over their variables.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::bail;
 use crankcase_kinds::with_facts;
-use crankcase_manifest::{Overrides, SiteFacts, SiteFiles};
+use crankcase_manifest::{
+    ManifestError, Overrides, SeenFacts, SiteFacts, SiteFiles, SiteJudge, WrongFacts,
+};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
 use crankcase_workers::read_file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::exit::{self, ExitError};
 use crate::external_args::{ExternalArgs, Purpose};
 use crate::facts_store;
 use crate::global::Global;
@@ -157,27 +162,62 @@ impl SiteArgs {
 
     /// Loads the site. Nothing is executed but external types, which are asked how they work.
     pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        Self::loaded(&seeing(self.files(global), facts_store::seen(global)?))
+        Self::told(seeing(self.files(global), facts_store::seen(global)?).load())
     }
 
     /// Loads the site to apply it.
     pub(crate) fn load_to_apply(&self, global: &Global) -> anyhow::Result<Site> {
         let files = self.files_for(global, Purpose::Apply);
-        Self::loaded(&seeing(files, facts_store::seen(global)?))
+        Self::told(seeing(files, facts_store::seen(global)?).load())
     }
 
-    /// Loads a site.
-    pub(crate) fn loaded(files: &SiteFiles) -> anyhow::Result<Site> {
-        let loaded = files.load().map_err(|error| match IsSavedPlan::among(error.problems()) {
+    /// Tells the warnings of a site that was loaded, and whether a saved plan was meant.
+    pub(crate) fn told<S: Borrow<Site>>(loaded: Result<S, ManifestError>) -> anyhow::Result<S> {
+        let loaded = loaded.map_err(|error| match IsSavedPlan::among(error.problems()) {
             // Its keys are those of no manifest, and to say so of each would hide what it is.
             Some(plan) => plan.into(),
             None => anyhow::Error::from(error),
         });
         if let Ok(site) = &loaded {
-            site.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            site.borrow().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
         loaded
     }
+}
+
+/// What is asked of the facts with which an agent begins.
+#[derive(Debug, Clone)]
+pub(crate) enum FirstFacts {
+    /// They may be wrong for resources.
+    Any,
+    /// They are wrong for no resource for which these ones are right.
+    NoWorseThan(SeenFacts),
+    /// They are right for all resources.
+    Right,
+}
+
+/// Loads the site that an agent is to keep.
+pub(crate) fn load_to_keep(
+    files: &SiteFiles,
+    judge: &SiteJudge,
+    asked: &FirstFacts,
+) -> anyhow::Result<Arc<Site>> {
+    let loaded = match asked {
+        FirstFacts::Any | FirstFacts::NoWorseThan(_) => judge.load(files),
+        FirstFacts::Right => judge.load_strictly(files),
+    };
+    let site = SiteArgs::told(loaded)?;
+    let FirstFacts::NoWorseThan(before) = asked else { return Ok(site) };
+    let wrong = judge.wrong_after(|| before.clone(), &files.facts.current());
+    if wrong.is_empty() {
+        return Ok(site);
+    }
+    let wrong = wrong.into_iter().map(|WrongFacts { resource, problem }| match resource {
+        Some(resource) => format!("{resource}: {problem}"),
+        None => problem,
+    });
+    let wrong = wrong.collect::<Vec<_>>().join("; ");
+    bail!(ExitError::new(exit::INVALID, format!("the facts are wrong for resources: {wrong}")))
 }
 
 /// Sets the facts that the expressions of the files see, if any are given.

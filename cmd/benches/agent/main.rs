@@ -11,6 +11,7 @@
 mod bare;
 mod cfengine;
 mod external;
+mod facts;
 mod files;
 mod keeping;
 mod once;
@@ -49,6 +50,7 @@ fn main() {
         repair::measure(&table, count);
     }
     trees::measure(&table);
+    facts::measure(&table);
     external::measure(&table);
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use crankcase_facts::wire::Refusal;
 use crankcase_facts::{Change, Document, Facts, FactsError, Load, Pointer, Submission, difference};
+use crankcase_manifest::SiteJudge;
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
@@ -16,7 +17,7 @@ use crate::facts_given::Given;
 use crate::facts_store;
 use crate::global::Global;
 use crate::observing::now;
-use crate::site_args::SiteArgs;
+use crate::site_args::{FirstFacts, load_to_keep};
 
 /// The most facts of a document that is left alone that are named.
 const NAMED: usize = 20;
@@ -46,12 +47,18 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let trial = found.trial()?;
     facts_store::register(&trial)?;
     let bootstrap = Bootstrap { given, load, expects: found.current().version() };
-    bootstrap.load(&trial)?;
+    let is_first = found.current().version() == 0;
+    let asked = match bootstrap.load(&trial)? {
+        Loaded::Now { .. } if is_first => FirstFacts::Right,
+        // What is stored already may be wrong.
+        _ => FirstFacts::NoWorseThan(facts_store::seen_of(&found).current()),
+    };
     if runtime::ask(is_running(global))? == exit::DONE {
         let seen = facts_store::seen_of(&trial);
         let files = args.run.site.files_of_agent(global, Some(seen));
+        let asked = asked.clone();
         let tried = runtime::work(async {
-            let load = move || SiteArgs::loaded(&files);
+            let load = move || load_to_keep(&files, &SiteJudge::default(), &asked);
             let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
             Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
         })?;
@@ -71,7 +78,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         bootstrap.load(&facts)?.tell();
         Ok(facts)
     };
-    run::run_with(global, &args.run, (Some(&trial), open))
+    run::run_with(global, &args.run, (Some((&trial, asked)), open))
 }
 
 fn is_stdin(path: &Path) -> bool {

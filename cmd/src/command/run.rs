@@ -28,7 +28,7 @@ use crate::exit::ExitError;
 use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
 use crate::global::{Format, Global};
 use crate::observing::{Observing, RUN};
-use crate::site_args::SiteArgs;
+use crate::site_args::{FirstFacts, SiteArgs, load_to_keep};
 use crate::{exit, paths, print};
 
 const WATCHES: Name<Watches> = Name::new("watches");
@@ -82,18 +82,22 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 pub(crate) fn run_with(
     global: &Global,
     args: &Args,
-    (first, open): (Option<&Facts>, impl FnOnce() -> anyhow::Result<Facts>),
+    (first, open): (Option<(&Facts, FirstFacts)>, impl FnOnce() -> anyhow::Result<Facts>),
 ) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let seen = first.map(seen_of).map_or_else(|| seen(global), |it| Ok(Some(it)))?;
+        let (seen, asked) = match first {
+            Some((facts, asked)) => (Some(seen_of(facts)), asked),
+            None => (seen(global)?, FirstFacts::Any),
+        };
         let files = args.site.files_of_agent(global, seen);
-        let loading = waited_for(global, load(files, signals.clone()));
-        let loaded = runtime.block_on(loading).transpose()?;
+        let judge = SiteJudge::default();
+        let loading = load((files, asked), judge.clone(), signals.clone());
+        let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
-        keep(global, args, (site, &open()?), signals)
+        keep(global, args, (site, judge, &open()?), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -118,9 +122,13 @@ fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
 }
 
 /// Loads the site; `None` if a signal asks the process to end before that is done.
-async fn load(files: SiteFiles, signals: SignalHandle) -> Option<anyhow::Result<Site>> {
+async fn load(
+    (files, asked): (SiteFiles, FirstFacts),
+    judge: SiteJudge,
+    signals: SignalHandle,
+) -> Option<anyhow::Result<Arc<Site>>> {
     let mut counts = signals.subscribe();
-    let loading = spawn_blocking(move || SiteArgs::loaded(&files));
+    let loading = spawn_blocking(move || load_to_keep(&files, &judge, &asked));
     tokio::select! {
         biased;
         Ok(_) = counts.wait_for(|counts| counts.ends() > 0) => None,
@@ -134,10 +142,10 @@ async fn load(files: SiteFiles, signals: SignalHandle) -> Option<anyhow::Result<
 fn keep(
     global: &Global,
     args: &Args,
-    (site, facts): (Site, &Facts),
+    (site, judge, facts): (Arc<Site>, SiteJudge, &Facts),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
-    let (files, site) = (args.site.files_of_agent(global, Some(seen_of(facts))), Arc::new(site));
+    let files = args.site.files_of_agent(global, Some(seen_of(facts)));
     let state_dir = global.state_dir()?;
     let state = state_dir.path().to_owned();
     let state_dir_path = state.clone();
@@ -165,7 +173,6 @@ fn keep(
         }
         None => agent,
     };
-    let judge = SiteJudge::default();
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES, judge };
     let agent = install(agent, keeping, source)?;
     let settled = watch::Sender::new(None);

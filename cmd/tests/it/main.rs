@@ -44,3 +44,4 @@ mod top;
 mod types;
 mod world;
 mod write_a_type;
+mod wrong_facts;

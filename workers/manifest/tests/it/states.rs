@@ -260,7 +260,7 @@ async fn a_secret_elsewhere_takes_nothing_from_what_is_foreseen() -> Result<(), 
     let text = r#"vars: {pin: {sensitive: hunter2hunter2}}
 resources:
   home: {type: file, for_each: [ada, brian], config: {path: "@/{{ item }}/", mode: "0700"}}
-  index: {type: file, dependencies: {all: home}, config: {path: "@/index", content: "{{ all | length }}"}}
+  index: {type: file, dependencies: {all: home}, config: {path: "@/index", content: "{{ all | length }} homes"}}
 "#;
     site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
     let loaded = load(&site)?;
