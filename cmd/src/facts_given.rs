@@ -20,6 +20,7 @@ impl fmt::Display for Refused {
         if !self.0.owned.is_empty() {
             f.write_str("; name what is to be overwritten with --overwrite PATH")?;
         }
+        self.0.degraded.iter().try_for_each(|it| write!(f, "; {}", one_line(&it.to_string())))?;
         if !self.0.conflicts.is_empty() {
             self.0.conflicts.iter().try_for_each(|it| write!(f, "{}", Shown(it)))?;
             f.write_str("; take over in the document what is to stay, or put it in the place of all with \"facts load\"")?;
@@ -80,7 +81,7 @@ impl Given {
 
     /// Returns the error for a refused change. If the input is wrong, the error has the places in its files.
     pub(crate) fn refuse(&self, refusal: Refusal) -> anyhow::Error {
-        if refusal.code != RefusalCode::Invalid {
+        if refusal.code != RefusalCode::Invalid || !refusal.degraded.is_empty() {
             return Refused(refusal).into();
         }
         let errors: Vec<_> = refusal.violations.iter().map(|wrong| self.error(wrong)).collect();

@@ -14,6 +14,7 @@ use crankcase_manifolds::facts as manifolds;
 use crankcase_status::{Client, ClientError, StateDir, StateError};
 use tokio::time::{Instant, sleep};
 
+use crate::exit::{self, ExitError};
 use crate::facts_given::Refused;
 use crate::global::Global;
 use crate::observing::now;
@@ -99,7 +100,7 @@ pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
 /// The result of a change: its revision in the history, or the refusal.
 pub(crate) type Changed = Result<Committed, Refusal>;
 
-/// Sends a change to the agent. Returns none if no agent runs.
+/// Sends a change, or a trial of it, to the agent. Returns none if no agent runs.
 pub(crate) async fn by_agent(
     global: &Global,
     submission: &Submission,
@@ -141,12 +142,22 @@ pub(crate) async fn submit(
             lock => break lock?,
         }
     };
+    if submission.is_strict {
+        return Err(not_judged());
+    }
     let facts = open(&state_dir)?;
     let outcome = facts.submit(&submission, now());
     drop(lock);
     Ok(outcome
         .map(|outcome| Made::Here(outcome, facts.current()))
         .map_err(|error| refusal(&error, &facts.current())))
+}
+
+/// Returns the error for a strict change without an agent.
+pub(crate) fn not_judged() -> anyhow::Error {
+    let text =
+        "no agent runs, and only an agent knows which resources facts degrade; leave --strict out";
+    ExitError::new(exit::NO_AGENT, text).into()
 }
 
 /// Returns the refusal for an error of a change.

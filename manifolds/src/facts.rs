@@ -7,14 +7,14 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
-pub use self::answering::{TARGET, answering};
+pub use self::answering::{Judge, TARGET, answering};
 #[cfg(feature = "manifest")]
 pub use self::host_matches::host_matches;
 pub use self::last_good::{LastGood, last_good};
 #[cfg(feature = "resources")]
 pub use self::register::register;
 #[cfg(feature = "manifest")]
-pub use self::seen::seen;
+pub use self::seen::{judge, seen};
 #[cfg(feature = "resources")]
 pub use self::world::world;
 

@@ -161,7 +161,8 @@ fn keep(
     let keeping = site::Config::new(SITE, WATCHES, state)
         .observer(Arc::new(telling))
         .world(world(facts.clone()));
-    let control = ControlConfig::default().extensions(vec![facts::answering(facts.clone())]);
+    let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
+    let control = ControlConfig::default().extensions(vec![answering]);
     let agent = Agent::builder().state_dir(state_dir).signals(signals).control(control);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =

@@ -180,6 +180,40 @@ async fn an_agent_starts_with_wrong_facts_and_keeps_all_else() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_change_says_whom_it_degrades() -> TestResult {
+    let machine = machine().await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    for (fact, value, resource, said) in WRONG {
+        let before = facts(&machine, &["version"]).await?;
+        let trial = facts(&machine, &["set", fact, value, "--dry-run"]).await?;
+        let strict = facts(&machine, &["set", fact, value, "--strict"]).await?;
+        let strict_trial = facts(&machine, &["set", fact, value, "--strict", "--dry-run"]).await?;
+        let after = facts(&machine, &["version"]).await?;
+        let made = facts(&machine, &["set", fact, value]).await?;
+
+        for (ran, code) in [(&trial, 0), (&made, 0), (&strict, 65), (&strict_trial, 65)] {
+            let told = format!("{}{}", ran.stdout, ran.stderr);
+            let is_told = |line: &str| line.contains(resource) && line.contains(said);
+            assert_eq!(ran.code, Some(code), "{told}");
+            assert!(told.lines().any(is_told), "{told}");
+        }
+        assert!(trial.stdout.contains("would degrade"), "{}", trial.stdout);
+        assert!(made.stdout.contains("  degrades"), "{}", made.stdout);
+        assert_eq!(after.stdout, before.stdout);
+        facts(&machine, &["restore", "1"]).await?;
+    }
+
+    let right = facts(&machine, &["set", "/motd", "new", "--strict"]).await?;
+    agent.clean_kill(&machine).await?;
+    let alone = facts(&machine, &["set", "/motd", "newer", "--strict"]).await?;
+    assert_eq!((right.code, alone.code), (Some(0), Some(69)), "{right:?} {alone:?}");
+    assert!(!right.stdout.contains("degrades"), "{}", right.stdout);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_fact_for_which_the_manifest_is_refused_holds_up_no_other() -> TestResult {
     let site = r#"resources:
   door: {type: "{{ facts.kind }}", config: {path: "@/door", content: "open\n"}}

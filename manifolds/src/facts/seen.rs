@@ -2,12 +2,35 @@ use std::future::pending;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_facts::{Facts, Pointer, effective};
-use crankcase_manifest::{SeenFacts, SiteFacts};
+use crankcase_facts::{Degraded, Facts, Pointer, Snapshot, effective};
+use crankcase_manifest::{SeenFacts, SiteFacts, SiteJudge};
+
+use crate::facts::answering::Judge;
 
 /// Returns the `facts` of the expressions of a site: the facts that a host sees, with its layers.
 pub fn seen(facts: Facts, host: Option<String>) -> Arc<dyn SiteFacts> {
     Arc::new(OfHost { facts, host })
+}
+
+/// Returns what says which resources of a site facts degrade, on a host.
+pub fn judge(site: SiteJudge, host: Option<String>) -> Judge {
+    Arc::new(move |before, after| {
+        let seen = |facts: &Snapshot| seen_in(facts, host.as_deref());
+        let wrong = site.wrong_after(|| seen(before), &seen(after));
+        wrong.into_iter().map(|it| Degraded { name: it.resource, message: it.problem }).collect()
+    })
+}
+
+/// Returns what expressions see of facts on a host.
+fn seen_in(snapshot: &Snapshot, host: Option<&str>) -> SeenFacts {
+    let facts = effective(snapshot.facts(), host);
+    let secrets = snapshot.schemas().secret_paths(&facts);
+    let names = |path: Pointer| path.segments().map(str::to_owned).collect();
+    SeenFacts {
+        revision: snapshot.revision(),
+        value: Arc::new(facts.to_value()),
+        secrets: secrets.into_iter().map(names).collect(),
+    }
 }
 
 #[derive(Debug)]
@@ -19,15 +42,7 @@ struct OfHost {
 #[async_trait]
 impl SiteFacts for OfHost {
     fn current(&self) -> SeenFacts {
-        let current = self.facts.current();
-        let facts = effective(current.facts(), self.host.as_deref());
-        let secrets = current.schemas().secret_paths(&facts);
-        let names = |path: Pointer| path.segments().map(str::to_owned).collect();
-        SeenFacts {
-            revision: current.revision(),
-            value: Arc::new(facts.to_value()),
-            secrets: secrets.into_iter().map(names).collect(),
-        }
+        seen_in(&self.facts.current(), self.host.as_deref())
     }
 
     async fn changed(&self, revision: u64) {

@@ -3,7 +3,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
-use crankcase_facts::{Change, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update};
+use crankcase_facts::{
+    Change, Degraded, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update,
+};
 use crankcase_manifest::DataFiles;
 use crankcase_workers::printable_yaml;
 use serde::Serialize;
@@ -28,6 +30,9 @@ pub(crate) struct ChangeArgs {
     /// Show what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Change nothing if a resource of the running agent would be wrong with the new facts
+    #[arg(long)]
+    strict: bool,
     /// Change nothing unless the facts have this version
     #[arg(long, value_name = "VERSION")]
     expect_version: Option<u64>,
@@ -111,6 +116,8 @@ struct Done {
     revision: u64,
     differences: Vec<Difference>,
     overwritten: Vec<Owned>,
+    /// What the change degrades, as far as a running agent knows.
+    degraded: Vec<Degraded>,
     /// The schema that the change has set or removed, if it is a change of a schema.
     #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<SchemaDone>,
@@ -126,12 +133,12 @@ impl Done {
     fn new(
         dry_run: bool,
         (version, revision, differences): (u64, u64, &[crankcase_facts::Difference]),
-        overwritten: Vec<Owned>,
+        (overwritten, degraded): (Vec<Owned>, Vec<Degraded>),
         current: &Snapshot,
     ) -> Self {
         let differences = differences.iter().map(|it| Difference::of(it, current.schemas()));
         let differences = differences.collect();
-        Self { dry_run, version, revision, differences, overwritten, schema: None }
+        Self { dry_run, version, revision, differences, overwritten, degraded, schema: None }
     }
 }
 
@@ -210,11 +217,12 @@ pub(super) async fn submit(
     args: ChangeArgs,
     given: Option<Given>,
 ) -> anyhow::Result<u8> {
-    let ChangeArgs { dry_run, expect_version, reason, overwrite } = args;
+    let ChangeArgs { dry_run, strict, expect_version, reason, overwrite } = args;
     reason.as_deref().map_or(Ok(()), check)?;
     let mut submission = Submission::new(change, &user());
     (submission.why, submission.expect_version) = (reason, expect_version);
     (submission.overwrites, submission.is_trial) = (overwrite, dry_run);
+    submission.is_strict = strict;
     let before = store::current(global)?;
     if let Some(given) = &given {
         given.note_secrets(&submission.change, &before);
@@ -226,7 +234,7 @@ pub(super) async fn submit(
         _ => None,
     };
     let done = match dry_run {
-        true => tried(global, &submission)?,
+        true => tried(global, &submission).await?,
         false => made(global, submission).await?,
     };
     match done {
@@ -246,31 +254,42 @@ pub(super) async fn submit(
 
 /// Makes a change. The differences that an agent has made are read from the history.
 async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<Done, Refusal>> {
-    let Committed { revision, overwritten, .. } = match store::submit(global, submission).await? {
+    let committed = match store::submit(global, submission).await? {
         Ok(Made::ByAgent(committed)) => committed,
-        Ok(Made::Here(outcome, current)) => return Ok(Ok(done(false, &outcome, &current))),
+        Ok(Made::Here(outcome, current)) => {
+            return Ok(Ok(done(false, &outcome, Vec::new(), &current)));
+        }
         Err(refusal) => return Ok(Err(refusal)),
     };
+    let Committed { revision, overwritten, degraded, .. } = committed;
     let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
     let Some(entry) = facts.entry(revision)? else {
         anyhow::bail!("the change is not in the history any more")
     };
     let of = (entry.version, revision, &entry.differences[..]);
-    Ok(Ok(Done::new(false, of, overwritten, &facts.current())))
+    Ok(Ok(Done::new(false, of, (overwritten, degraded), &facts.current())))
 }
 
-fn done(dry_run: bool, outcome: &Outcome, current: &Snapshot) -> Done {
+fn done(dry_run: bool, outcome: &Outcome, degraded: Vec<Degraded>, current: &Snapshot) -> Done {
     let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
     let of = (outcome.version, outcome.revision, &outcome.differences[..]);
-    Done::new(dry_run, of, overwritten, current)
+    Done::new(dry_run, of, (overwritten, degraded), current)
 }
 
 /// Returns the result that a change would have, and changes nothing.
-fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
+async fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
+    let has_state = global.state_dir().is_ok();
+    let answer = if has_state { store::by_agent(global, submission).await? } else { None };
+    let degraded = match answer {
+        Some(Ok(committed)) => committed.degraded,
+        Some(Err(refusal)) => return Ok(Err(refusal)),
+        None if submission.is_strict => return Err(store::not_judged()),
+        None => Vec::new(),
+    };
     let facts = store::find_or_none(global)?;
     let current = facts.current();
     Ok(match facts.submit(submission, now()) {
-        Ok(outcome) => Ok(done(true, &outcome, &current)),
+        Ok(outcome) => Ok(done(true, &outcome, degraded, &current)),
         Err(error) => Err(store::refusal(&error, &facts.current())),
     })
 }
@@ -283,7 +302,7 @@ fn write_done(
     if is_quiet {
         return Ok(());
     }
-    let Done { dry_run, version, differences, overwritten, schema, .. } = done;
+    let Done { dry_run, version, differences, overwritten, degraded, schema, .. } = done;
     let count = match (schema, differences.len()) {
         (Some(SchemaDone { path, is_set }), _) => {
             let done = if *is_set { "set" } else { "removed" };
@@ -299,5 +318,9 @@ fn write_done(
     overwritten.iter().try_for_each(|it| {
         let (path, owner) = (print::one_line(&it.path), print::one_line(&it.owner));
         writeln!(out, "  overwritten: {path}, which {owner} had written")
-    })
+    })?;
+    let degrades = if *dry_run { "would degrade" } else { "degrades" };
+    degraded
+        .iter()
+        .try_for_each(|it| writeln!(out, "  {degrades} {}", print::one_line(&it.to_string())))
 }
