@@ -42,11 +42,10 @@ const COARSE: Duration = Duration::from_millis(50);
 pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
-            let (path, shown) = (path.clone(), path.display().to_string());
-            let digest = blocking(move || digest_of(&path)).await;
+            let digest = digest_of_program(path).await;
             digest.map_err(|error| {
                 let is_denied = is_denied(&*error);
-                let text = format!("cannot read the program {shown}: {error}");
+                let text = format!("cannot read the program {}: {error}", path.display());
                 if is_denied { Unknown::Machine(text) } else { Unknown::Type(vec![text]) }
             })
         }
@@ -60,6 +59,11 @@ pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<Str
 fn is_denied(error: &(dyn Error + 'static)) -> bool {
     let own = error.downcast_ref::<io::Error>().map(io::Error::kind);
     own == Some(io::ErrorKind::PermissionDenied) || error.source().is_some_and(is_denied)
+}
+
+async fn digest_of_program(path: &Path) -> Result<String, BoxError> {
+    let path = path.to_owned();
+    blocking(move || digest_of(&path)).await
 }
 
 fn digest_of(path: &Path) -> Result<String, BoxError> {
@@ -133,9 +137,13 @@ impl Kept {
         (question, began): (Question<'_>, SystemTime),
         answer: &Value,
     ) {
-        let files = match digest_of_files(question.runner, answer, Some(began)).await {
+        let compared = async {
+            question.require_same().await?;
+            digest_of_files(question.runner, answer, Some(began)).await
+        };
+        let files = match compared.await {
             Ok(files) => files,
-            // It may hold for other files than those that are there by now.
+            // It may be of another program, or hold for other files, than those that are there by now.
             Err(error) => {
                 tracing::debug!(error, "an answer is not kept");
                 return;
@@ -165,6 +173,19 @@ impl Kept {
 }
 
 impl Question<'_> {
+    /// Requires that a program is the one that it was before it was asked.
+    ///
+    /// # Errors
+    ///
+    /// When it was replaced: then nobody knows which of the two has answered.
+    async fn require_same(&self) -> Result<(), BoxError> {
+        let Runner::Program(path) = self.runner else { return Ok(()) };
+        match digest_of_program(path).await? == self.identity {
+            true => Ok(()),
+            false => Err(format!("{} has changed while it was asked", path.display()).into()),
+        }
+    }
+
     fn key(&self) -> String {
         let mut hasher = Sha256::new();
         // The first is the version of what is kept.

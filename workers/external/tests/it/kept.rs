@@ -1,7 +1,7 @@
 //! What types have answered before, and when they are asked again.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,6 +139,29 @@ fn a_program_that_depends_on_nothing_else_is_asked_when_it_changes() -> TestResu
     let changed = [once()?, once()?];
 
     assert_eq!((first, changed), ([1, 0], [1, 0]));
+    Ok(())
+}
+
+#[test]
+fn no_answer_is_kept_of_a_program_that_is_replaced_while_it_is_asked() -> TestResult {
+    for replaced in ["echo >> real", "cp -p other new; mv new real", "ln -sfn other it"] {
+        let wrapped = Wrapped::new(&v1(r#""depends_on_files": [],"#))?;
+        let path = |name: &str| wrapped.folder.path().join(name);
+        program(&path("other"), WRAPPER)?;
+        let place = || -> TestResult {
+            fs::remove_file(path("it"))?;
+            program(&path("real"), &WRAPPER.replace("cat part", &format!("{replaced}; cat part")))?;
+            Ok(symlink("real", path("it"))?)
+        };
+
+        place()?;
+        let first = wrapped.load(&wrapped.process())?;
+        place()?;
+        let again = wrapped.load(&wrapped.process())?;
+
+        let expected = (1, String::new());
+        assert_eq!((first, again), (expected.clone(), expected), "{replaced}");
+    }
     Ok(())
 }
 
