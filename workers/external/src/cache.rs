@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 
 use crate::calls::Caller;
 use crate::engine::digest_of_image;
-use crate::settings::Settings;
 use crate::type_name::Runner;
 use crate::unknown::Unknown;
 
@@ -29,6 +28,9 @@ const MOST: usize = 64 * 1024 * 1024;
 
 /// The key of an answer with the files that it depends on.
 const DEPENDS_ON: &str = "depends_on_files";
+
+/// How many bytes the files may have that an answer depends on: they are read at each load.
+const MOST_READ: u64 = 256 * 1024 * 1024;
 
 /// How far the clock of files may be behind.
 const COARSE: Duration = Duration::from_millis(50);
@@ -42,7 +44,7 @@ const COARSE: Duration = Duration::from_millis(50);
 pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
-            let digest = digest_of_program(path).await;
+            let digest = digest_of_program(path, caller).await;
             digest.map_err(|error| {
                 let is_denied = is_denied(&*error);
                 let text = format!("cannot read the program {}: {error}", path.display());
@@ -61,18 +63,33 @@ fn is_denied(error: &(dyn Error + 'static)) -> bool {
     own == Some(io::ErrorKind::PermissionDenied) || error.source().is_some_and(is_denied)
 }
 
-async fn digest_of_program(path: &Path) -> Result<String, BoxError> {
-    let path = path.to_owned();
-    blocking(move || digest_of(&path)).await
+async fn digest_of_program(path: &Path, caller: &Caller<'_>) -> Result<String, BoxError> {
+    let (path, is_over) = (path.to_owned(), caller.stopped());
+    // Whatever the machine can run may be read.
+    let mut left = u64::MAX;
+    blocking(move || digest_of(&path, &mut left, &is_over)).await
 }
 
-fn digest_of(path: &Path) -> Result<String, BoxError> {
-    let (mut file, _): (File, u64) = open_file(path)?;
+/// Returns the digest of a file, and takes its size off the bytes that may still be read. Reads no further once the
+/// caller is told to stop.
+fn digest_of(path: &Path, left: &mut u64, is_over: &impl Fn() -> bool) -> Result<String, BoxError> {
+    let too_much = || format!("its files have more than {MOST_READ} bytes");
+    let (mut file, size): (File, u64) = open_file(path)?;
+    if size > *left {
+        return Err(too_much().into());
+    }
     let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);
     loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(base16ct::lower::encode_string(&hasher.finalize())),
-            count => hasher.update(&buffer[..count]),
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(base16ct::lower::encode_string(&hasher.finalize()));
+        }
+        // It may grow meanwhile.
+        *left = left.checked_sub(count as u64).ok_or_else(too_much)?;
+        hasher.update(&buffer[..count]);
+        // A small file is read to its end at any time.
+        if count == buffer.len() && is_over() {
+            return Err("interrupted".into());
         }
     }
 }
@@ -112,9 +129,10 @@ impl Kept {
     /// Returns what was answered to this before, if that still holds.
     pub(crate) async fn recall(
         &self,
-        settings: &Settings,
+        caller: &Caller<'_>,
         question: Question<'_>,
     ) -> Option<Value> {
+        let settings = caller.settings;
         let key = question.key();
         let known = self.answers.lock().by_question.get(&key).cloned();
         let stored = || {
@@ -124,7 +142,7 @@ impl Kept {
         };
         let Entry { answer, files } = known.or_else(stored)?;
         if let Some(files) = files {
-            let now = digest_of_files(question.runner, &answer, None).await;
+            let now = digest_of_files((question.runner, caller), &answer, None).await;
             now.ok().flatten().filter(|now| *now == files)?;
         }
         Some(answer)
@@ -133,13 +151,13 @@ impl Kept {
     /// Keeps what was answered to a call that began then.
     pub(crate) async fn keep(
         &self,
-        settings: &Settings,
+        caller: &Caller<'_>,
         (question, began): (Question<'_>, SystemTime),
         answer: &Value,
     ) {
         let compared = async {
-            question.require_same().await?;
-            digest_of_files(question.runner, answer, Some(began)).await
+            question.require_same(caller).await?;
+            digest_of_files((question.runner, caller), answer, Some(began)).await
         };
         let files = match compared.await {
             Ok(files) => files,
@@ -155,7 +173,8 @@ impl Kept {
         let Ok(text) = serde_json::to_vec(&entry) else { return };
         // A plan makes no state folder.
         let is_there = |cache: &&Path| cache.parent().is_some_and(Path::is_dir);
-        if let Some(cache) = settings.cache.as_deref().filter(is_there).filter(|_| is_lasting) {
+        let cache = caller.settings.cache.as_deref().filter(is_there);
+        if let Some(cache) = cache.filter(|_| is_lasting) {
             let stored = Folder::make_own(cache);
             let stored = stored.and_then(|folder| folder.replace(&key, &text, 0o600));
             if let Err(error) = stored {
@@ -178,9 +197,9 @@ impl Question<'_> {
     /// # Errors
     ///
     /// When it was replaced: then nobody knows which of the two has answered.
-    async fn require_same(&self) -> Result<(), BoxError> {
+    async fn require_same(&self, caller: &Caller<'_>) -> Result<(), BoxError> {
         let Runner::Program(path) = self.runner else { return Ok(()) };
-        match digest_of_program(path).await? == self.identity {
+        match digest_of_program(path, caller).await? == self.identity {
             true => Ok(()),
             false => Err(format!("{} has changed while it was asked", path.display()).into()),
         }
@@ -203,9 +222,10 @@ impl Question<'_> {
 ///
 /// # Errors
 ///
-/// When one cannot be read, or has changed since `began`: then nobody knows which one was answered for.
+/// When one cannot be read, or has changed since `began`: then nobody knows which one was answered for. When
+/// they have more than 256 MiB, or the caller is told to stop.
 async fn digest_of_files(
-    runner: &Runner,
+    (runner, caller): (&Runner, &Caller<'_>),
     answer: &Value,
     began: Option<SystemTime>,
 ) -> Result<Option<String>, BoxError> {
@@ -213,8 +233,9 @@ async fn digest_of_files(
     let Some(files) = answer.get(DEPENDS_ON).and_then(Value::as_array) else { return Ok(None) };
     let folder = program.parent().unwrap_or(Path::new("/")).to_owned();
     let files: Vec<_> = files.iter().filter_map(|file| Some(folder.join(file.as_str()?))).collect();
+    let is_over = caller.stopped();
     blocking(move || -> Result<_, BoxError> {
-        let mut hasher = Sha256::new();
+        let (mut hasher, mut left) = (Sha256::new(), MOST_READ);
         for path in &files {
             let digest = match std::fs::metadata(path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -223,7 +244,7 @@ async fn digest_of_files(
                     if began.is_some_and(|began| changed(&found) + COARSE >= began) {
                         return Err(format!("{} has just changed", path.display()).into());
                     }
-                    digest_of(path)?
+                    digest_of(path, &mut left, &is_over)?
                 }
             };
             hasher.update(Sha256::digest(path.as_os_str().as_encoded_bytes()));
@@ -239,4 +260,31 @@ fn changed(found: &Metadata) -> SystemTime {
     let (seconds, nanos) = (found.ctime().max(0), found.ctime_nsec().max(0));
     let since = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or_default());
     SystemTime::UNIX_EPOCH + since
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::error::Error;
+    use std::fs::File;
+
+    use super::digest_of;
+
+    #[test]
+    fn a_file_is_read_no_further_once_its_reader_is_told_to_stop() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("large");
+        File::create(&path)?.set_len(1024 * 1024)?;
+        let looked = Cell::new(0);
+        let is_over = || {
+            looked.set(looked.get() + 1);
+            looked.get() == 3
+        };
+
+        let mut left = u64::MAX;
+        let error = digest_of(&path, &mut left, &is_over).err().ok_or("it was read")?;
+
+        assert_eq!((error.to_string().as_str(), looked.get()), ("interrupted", 3));
+        Ok(())
+    }
 }

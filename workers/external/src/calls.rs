@@ -164,6 +164,12 @@ impl Caller<'_> {
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.agent_ledger.or_else(|| self.record.ledger())
     }
+
+    /// Returns what says whether its calls are told to stop, for work that blocks a thread.
+    pub(crate) fn stopped(&self) -> impl Fn() -> bool + Send + use<> {
+        let (calls, stop) = (self.calls.clone(), self.stop.clone());
+        move || calls.is_over(&stop)
+    }
 }
 
 /// A call under way.

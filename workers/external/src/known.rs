@@ -228,12 +228,12 @@ impl Shared {
         let identity = identity(runner, &caller).await?;
         let of_all = Question { runner, identity: &identity, input: &of_all };
         let of_one = Question { input: &input, ..of_all };
-        if let Some(answer) = self.kept.recall(settings, of_all).await {
+        if let Some(answer) = self.kept.recall(&caller, of_all).await {
             let said = Answered { answer, is_kept: true };
             self.answers.lock().insert(kind.to_owned(), said.clone());
             return Ok(said);
         }
-        if let Some(answer) = self.kept.recall(settings, of_one).await {
+        if let Some(answer) = self.kept.recall(&caller, of_one).await {
             return Ok(Answered { answer, is_kept: true });
         }
         #[expect(clippy::disallowed_methods, reason = "it is compared with the times of files")]
@@ -265,10 +265,10 @@ impl Shared {
         // An answer that is wrong may be another one next time.
         match Init::read(said.answer.clone()) {
             Ok(init) if init.is_v1 => {
-                self.kept.keep(settings, (of_all, began), &said.answer).await;
+                self.kept.keep(&caller, (of_all, began), &said.answer).await;
                 self.answers.lock().insert(kind.to_owned(), said.clone());
             }
-            Ok(_) => self.kept.keep(settings, (of_one, began), &said.answer).await,
+            Ok(_) => self.kept.keep(&caller, (of_one, began), &said.answer).await,
             Err(_) => {}
         }
         Ok(said)

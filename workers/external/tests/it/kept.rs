@@ -1,6 +1,6 @@
 //! What types have answered before, and when they are asked again.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
@@ -177,6 +177,24 @@ fn an_answer_that_cannot_be_told_from_an_older_one_is_not_kept() -> TestResult {
     let in_one = [wrapped.load(&agent)?.0, wrapped.load(&agent)?.0];
 
     assert_eq!((asked, in_one), ([1, 1], [1, 1]));
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_depends_on_too_much_is_not_kept() -> TestResult {
+    // They take no room on the disk.
+    for sizes in [[257 << 20, 0], [1, 256 << 20]] {
+        let wrapped = Wrapped::new("")?;
+        for (name, size) in ["first", "second"].into_iter().zip(sizes) {
+            File::create(wrapped.folder.path().join(name))?.set_len(size)?;
+        }
+        wrapped.write(&v1(r#""depends_on_files": ["first", "second"],"#))?;
+        let agent = wrapped.process();
+
+        let asked = [wrapped.load(&agent)?.0, wrapped.load(&agent)?.0];
+
+        assert_eq!(asked, [1, 1], "{sizes:?}");
+    }
     Ok(())
 }
 
