@@ -18,6 +18,9 @@ const ENDING: Duration = Duration::from_secs(15);
 /// How long until an engine is asked again that is just removing a container.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// How long an engine may still take to make a container once the client that has asked for it was ended.
+const LATE: Duration = Duration::from_millis(500);
+
 /// How long it may take to get an image.
 const PULL: Duration = Duration::from_secs(60 * 60);
 
@@ -125,12 +128,18 @@ pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
     let gone = async {
         // Podman removes a container that was asked to end and has not, and leaves its processes.
         let killed = run(&["kill", "--signal=KILL", name], ENDING).await;
+        // The engine may be just making it, for a client that was ended.
+        let mut may_come = killed.as_ref().is_some_and(|(_, said)| is_missing(said));
         if killed.is_some_and(|(is_done, _)| is_done) {
             run(&["wait", name], ENDING).await;
         }
         while let Some((is_done, said)) = run(&["rm", "--force", name], REMOVAL).await {
-            if is_done || said.contains("no such container") {
-                return true;
+            if is_done || is_missing(&said) {
+                if !std::mem::take(&mut may_come) {
+                    return true;
+                }
+                sleep(LATE).await;
+                continue;
             }
             // Docker also removes a container by itself once it has ended, as it was run with --rm.
             if !said.contains("already in progress") {
@@ -141,6 +150,11 @@ pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
         false
     };
     timeout(REMOVAL, gone).await.unwrap_or(false)
+}
+
+/// Returns whether an engine says that it has no such container, in lower case.
+fn is_missing(said: &str) -> bool {
+    said.contains("no such container")
 }
 
 #[cfg(test)]
@@ -163,6 +177,38 @@ fi
 : > FOLDER/again
 exit 1
 "#;
+
+    /// An engine that has made a container when it is asked for the second time to remove it. The newer ones
+    /// exit with 0 if there was none.
+    const MAKES: &str = r#"#!/bin/sh
+echo "$@" >> FOLDER/asked
+if [ "$1" = rm ] && [ -e FOLDER/container ]; then
+  exec rm FOLDER/container
+fi
+[ "$1" = rm ] && : > FOLDER/container
+echo 'Error response from daemon: No such container: it' >&2
+[ "$1" = rm ] && exit CODE
+exit 1
+"#;
+
+    #[tokio::test]
+    async fn a_container_that_is_made_after_its_client_has_ended_is_removed()
+    -> Result<(), Box<dyn Error>> {
+        for code in ["0", "1"] {
+            let folder = tempfile::tempdir()?;
+            let engine = folder.path().join("engine");
+            let script = MAKES.replace("FOLDER", &folder.path().to_string_lossy());
+            fs::write(&engine, script.replace("CODE", code))?;
+            fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
+
+            let is_gone = remove(&[engine.display().to_string()], "it").await;
+
+            let asked = fs::read_to_string(folder.path().join("asked"))?;
+            assert!(is_gone && !folder.path().join("container").exists(), "{code}: {asked}");
+            assert_eq!(asked, "kill --signal=KILL it\nrm --force it\nrm --force it\n");
+        }
+        Ok(())
+    }
 
     #[tokio::test]
     async fn a_container_that_is_just_being_removed_is_waited_for() -> Result<(), Box<dyn Error>> {
