@@ -164,6 +164,7 @@ impl Caller<'_> {
             Runner::Container { engine, .. } => {
                 // A plan may be made by a user who may not write there.
                 let state = self.settings.record().filter(|_| self.ledger().is_some());
+                let engine = (engine.as_slice(), self.settings.engine_timeout);
                 let begun = Container::begin(engine, state, self.calls).await;
                 Some(begun.map_err(|err| start(err.into()))?)
             }

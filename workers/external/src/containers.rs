@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::calls::{Calls, OpenCall};
-use crate::engine::remove;
+use crate::engine::{Removal, remove};
 
 /// The label of all containers, with the state folder of the agent that has started them.
 pub(crate) const LABEL: &str = "crankcase.agent";
@@ -35,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct Container {
     engine: Vec<String>,
+    /// How long the engine may take to remove it.
+    limit: Duration,
     pub(crate) name: String,
     record: Option<PathBuf>,
     /// Not there any more once it has ended, or is being removed.
@@ -62,15 +64,15 @@ impl Record {
 }
 
 impl Container {
-    /// Names a container, and puts it on record in the state folder.
+    /// Names a container, which its engine removes within a limit, and puts it on record in the state folder.
     pub(crate) async fn begin(
-        engine: &[String],
+        (engine, limit): (&[String], Duration),
         state: Option<&Path>,
         calls: &Calls,
     ) -> Result<Self, String> {
         let name = format!("crankcase-{:032x}", rand::random::<u128>());
         let open = Some(calls.begin(format!("the end of container {name}")));
-        let mut container = Self { engine: engine.to_owned(), name, record: None, open };
+        let mut container = Self { engine: engine.to_owned(), limit, name, record: None, open };
         let Some(folder) = state.map(records) else { return Ok(container) };
         let (name, engine) = (container.name.clone(), engine.to_owned());
         let noted = folder.clone();
@@ -103,10 +105,11 @@ impl Container {
         let (removed, told) = oneshot::channel();
         let Some(open) = self.open.take() else { return told };
         let (engine, name) = (std::mem::take(&mut self.engine), std::mem::take(&mut self.name));
-        let record = self.record.take();
+        let (record, limit) = (self.record.take(), self.limit);
         let remove = move || {
             let runtime = Builder::new_current_thread().enable_all().build();
-            if runtime.is_ok_and(|runtime| runtime.block_on(remove(&engine, &name))) {
+            let removal = runtime.map(|runtime| runtime.block_on(remove(&engine, &name, limit)));
+            if removal.is_ok_and(|removal| removal == Removal::Gone) {
                 forget(record.as_deref());
             }
             drop((open, removed));
@@ -126,19 +129,27 @@ impl Drop for Container {
     }
 }
 
-/// Removes what an agent that was killed has left; returns the names.
-pub(crate) async fn end_leftovers(state: &Path) -> Vec<String> {
+/// Removes what an agent that was killed has left, each within a limit; returns the names. An engine that does not
+/// answer for one container is not asked for its others: each would be waited for.
+pub(crate) async fn end_leftovers(state: &Path, limit: Duration) -> Vec<String> {
     let folder = records(state);
     let listed = folder.clone();
-    let left = blocking(move || left(&listed)).await.unwrap_or_else(|error| {
+    let mut left = blocking(move || left(&listed)).await.unwrap_or_else(|error| {
         tracing::warn!(error, "cannot look for containers that were left behind");
         Vec::new()
     });
     let mut ended = Vec::new();
-    for (name, engine) in left {
-        if remove(&engine, &name).await {
-            forget(Some(&folder.join(&name)));
-            ended.push(name);
+    while let Some((name, engine)) = left.pop() {
+        match remove(&engine, &name, limit).await {
+            Removal::Gone => {
+                forget(Some(&folder.join(&name)));
+                ended.push(name);
+            }
+            Removal::Refused => {}
+            Removal::Unanswered => {
+                tracing::warn!(?engine, "containers stay behind: their engine does not answer");
+                left.retain(|(_, other)| *other != engine);
+            }
         }
     }
     ended

@@ -9,9 +9,6 @@ use tokio::time::{sleep, timeout};
 use crate::calls::Caller;
 use crate::settings::Pull;
 
-/// How long an engine may take to end and remove a container.
-const REMOVAL: Duration = Duration::from_secs(60);
-
 /// How long each step may take that ends what runs in the container. After that it is removed in any case.
 const ENDING: Duration = Duration::from_secs(15);
 
@@ -117,8 +114,19 @@ fn job(engine: &[String], words: &[&str], timeout: Duration) -> Job {
     Job::new(process, timeout)
 }
 
-/// Ends all that runs in a container, and removes it; returns whether it is gone.
-pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
+/// What came of the removal of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It is gone.
+    Gone,
+    /// The engine has refused it.
+    Refused,
+    /// The engine has not answered.
+    Unanswered,
+}
+
+/// Ends all that runs in a container, and removes it, which may take so long.
+pub(crate) async fn remove(engine: &[String], name: &str, limit: Duration) -> Removal {
     // Whoever is told to stop still removes what it has started.
     let (_stopper, stop) = Stop::pair();
     let run = async |words: &[&str], limit: Duration| {
@@ -133,23 +141,23 @@ pub(crate) async fn remove(engine: &[String], name: &str) -> bool {
         if killed.is_some_and(|(is_done, _)| is_done) {
             run(&["wait", name], ENDING).await;
         }
-        while let Some((is_done, said)) = run(&["rm", "--force", name], REMOVAL).await {
+        while let Some((is_done, said)) = run(&["rm", "--force", name], limit).await {
             if is_done || is_missing(&said) {
                 if !std::mem::take(&mut may_come) {
-                    return true;
+                    return Removal::Gone;
                 }
                 sleep(LATE).await;
                 continue;
             }
             // Docker also removes a container by itself once it has ended, as it was run with --rm.
             if !said.contains("already in progress") {
-                return false;
+                return Removal::Refused;
             }
             sleep(AGAIN).await;
         }
-        false
+        Removal::Unanswered
     };
-    timeout(REMOVAL, gone).await.unwrap_or(false)
+    timeout(limit, gone).await.unwrap_or(Removal::Unanswered)
 }
 
 /// Returns whether an engine says that it has no such container, in lower case.
@@ -162,8 +170,11 @@ mod tests {
     use std::error::Error;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
 
-    use super::remove;
+    use super::{Removal, remove};
+
+    const LONG: Duration = Duration::from_secs(1000);
 
     /// An engine that is already removing a container when it is asked to.
     const REMOVES: &str = r#"#!/bin/sh
@@ -201,10 +212,11 @@ exit 1
             fs::write(&engine, script.replace("CODE", code))?;
             fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
 
-            let is_gone = remove(&[engine.display().to_string()], "it").await;
+            let removal = remove(&[engine.display().to_string()], "it", LONG).await;
 
             let asked = fs::read_to_string(folder.path().join("asked"))?;
-            assert!(is_gone && !folder.path().join("container").exists(), "{code}: {asked}");
+            assert_eq!(removal, Removal::Gone, "{code}: {asked}");
+            assert!(!folder.path().join("container").exists(), "{code}: {asked}");
             assert_eq!(asked, "kill --signal=KILL it\nrm --force it\nrm --force it\n");
         }
         Ok(())
@@ -217,10 +229,10 @@ exit 1
         fs::write(&engine, REMOVES.replace("FOLDER", &folder.path().to_string_lossy()))?;
         fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
 
-        let is_gone = remove(&[engine.display().to_string()], "it").await;
+        let removal = remove(&[engine.display().to_string()], "it", LONG).await;
 
         let asked = fs::read_to_string(folder.path().join("asked"))?;
-        assert!(is_gone, "{asked}");
+        assert_eq!(removal, Removal::Gone, "{asked}");
         assert_eq!(asked, "kill --signal=KILL it\nwait it\nrm --force it\nrm --force it\n");
         Ok(())
     }

@@ -127,7 +127,7 @@ impl Shared {
         let Some(state) = &self.settings.state else { return };
         let end = || async {
             end_left(state).await;
-            for container in end_leftovers(state).await {
+            for container in end_leftovers(state, self.settings.engine_timeout).await {
                 tracing::warn!(container, "container was left behind");
             }
         };

@@ -35,7 +35,7 @@ pub struct Settings {
     pub look_timeout: Duration,
     /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for all of them.
     pub action_timeout: Duration,
-    /// How long an engine may take to say what images it has. Default 1 minute.
+    /// How long an engine may take to say what images it has, or to remove a container. Default 1 minute.
     pub engine_timeout: Duration,
     /// How much a type may answer, in bytes. Default 16 MiB.
     pub most: usize,

@@ -1,5 +1,6 @@
 //! What ends while types are asked how they work.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -213,6 +214,35 @@ async fn an_engine_that_does_not_answer_for_a_leftover_holds_up_no_look() -> Tes
     // The rest of what it takes to remove a container was not waited for.
     assert_eq!(fs::read_to_string(&asked)?, "kill --signal=KILL crankcase-1\n");
     assert!(fs::exists(state.join("containers/crankcase-1"))?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_answer_for_a_leftover_is_asked_for_no_other_one() -> TestResult {
+    let (folder, mut settings) = (tempfile::tempdir()?, Settings::default());
+    let (engine, state) = (folder.path().join("engine"), folder.path().join("state"));
+    let asked = folder.path().join("asked");
+    program(&engine, &format!("#!/bin/sh\necho $2 $3 >> {}; exec sleep 1000\n", asked.display()))?;
+    let record = json!({"engine": [engine], "starter": [1, u64::MAX]}).to_string();
+    fs::create_dir_all(state.join("containers"))?;
+    for number in 1..=3 {
+        fs::write(state.join(format!("containers/crankcase-{number}")), &record)?;
+    }
+    settings.state = Some(state.clone());
+    settings.engine_timeout = Duration::from_secs(1);
+    let world = World::with(SITE, ANSWERS, External::new(settings))?;
+    let site = world.files().load()?;
+    let options = ApplyOptions { facilities: Facilities::open(&state)?, ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+
+    let account = site.apply(&options, stop).await;
+
+    assert_eq!(account.failures(), 0, "{account}");
+    // On a busy machine it may be ended before it has said anything.
+    let asked = fs::read_to_string(&asked).unwrap_or_default();
+    let names: BTreeSet<_> = asked.lines().filter_map(|line| line.split(' ').next_back()).collect();
+    assert!(names.len() < 2, "{asked}");
+    assert_eq!(fs::read_dir(state.join("containers"))?.count(), 3);
     Ok(())
 }
 
