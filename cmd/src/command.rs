@@ -10,7 +10,6 @@ pub(crate) mod events;
 pub(crate) mod facts;
 pub(crate) mod graph;
 pub(crate) mod history;
-mod interrupts;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod page;

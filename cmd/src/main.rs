@@ -4,12 +4,14 @@ mod calls;
 mod cli;
 mod command;
 mod completion;
+mod ending;
 mod exit;
 mod external_args;
 mod facts_given;
 mod facts_store;
 mod failure;
 mod global;
+mod interrupts;
 mod logging;
 mod observing;
 mod paths;
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
         false => Ok(()),
     };
     let ended = begun.map_err(anyhow::Error::from).and_then(|()| command.run(&global));
-    calls::end(&global);
+    ending::end_calls(&global);
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -14,11 +14,11 @@ use crankcase_workers::{Leftover, end_leftovers};
 use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
 use crate::facts_store::{host_name, open};
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::observing::Observing;
 use crate::saved_plan::SavedPlan;
 use crate::site_args::{SiteArgs, WorkArgs};

@@ -9,13 +9,13 @@ use crankcase_manifest::SiteJudge;
 use crankcase_status::{Client, ClientError};
 
 use crate::command::control::user;
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::loaded;
 use crate::command::{run, runtime};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
 use crate::facts_store;
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::observing::now;
 use crate::site_args::{FirstFacts, load_to_keep};
 

@@ -1,9 +1,9 @@
 use std::io::Write;
 
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::loaded;
 use crate::exit;
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::print::{self, Checked};
 use crate::site_args::SiteArgs;
 

@@ -7,10 +7,10 @@ use crankcase_resources::resource_name;
 use crankcase_status::picture::{Line, Look, Picture};
 use serde::Serialize;
 
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::loaded;
 use crate::external_args::ExternalArgs;
 use crate::global::{Format, Global};
+use crate::interrupts::Interrupts;
 use crate::paths::worker_path;
 use crate::site_args::{SiteArgs, variable};
 use crate::site_graph::SiteGraph;

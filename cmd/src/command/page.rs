@@ -7,9 +7,9 @@ use crankcase_resources::resource_name;
 use crankcase_status::{Page, PageAddress, PageConfig};
 
 use super::control::user;
-use super::interrupts::Interrupts;
 use crate::exit;
 use crate::global::{Format, Global};
+use crate::interrupts::Interrupts;
 use crate::print;
 
 /// Where the page is served, and what it allows.

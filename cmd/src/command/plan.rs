@@ -5,11 +5,11 @@ use anyhow::bail;
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
 
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
 use crate::facts_store::{find_or_none, host_name};
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::saved_plan::SavedPlan;
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};

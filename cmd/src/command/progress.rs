@@ -5,8 +5,8 @@ use crankcase_resources::Progress;
 use tokio::time::sleep;
 
 use crate::calls::under_way;
-use crate::command::interrupts::Interrupts;
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::print::{self, one_line};
 
 /// How long work may take before anything is said of it.

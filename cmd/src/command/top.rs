@@ -37,9 +37,9 @@ use self::model::{Model, Next};
 use self::question::{Answer, Question};
 use self::screen::View;
 use self::terminal::{Canvas, Taken};
-use super::interrupts::Interrupts;
 use crate::exit::{self, ExitError};
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::observing::now as wall_now;
 use crate::print;
 

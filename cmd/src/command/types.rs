@@ -5,10 +5,10 @@ use crankcase_resources::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::command::interrupts::Interrupts;
 use crate::command::progress::loaded;
 use crate::external_args::ExternalArgs;
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::{exit, print};
 
 mod test;

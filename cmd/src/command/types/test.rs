@@ -7,10 +7,10 @@ use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_workers::read_file;
 
 use crate::calls::calls;
-use crate::command::interrupts::Interrupts;
 use crate::exit::ExitError;
 use crate::external_args::ExternalArgs;
 use crate::global::Global;
+use crate::interrupts::Interrupts;
 use crate::{exit, print};
 
 /// How large a config may be, in bytes.

@@ -1,3 +1,5 @@
+//! The signals that ask this process to end.
+
 use std::fs;
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -16,7 +18,7 @@ const APART: Duration = Duration::from_millis(250);
 
 /// Tells that SIGINT, SIGTERM or SIGHUP asks the process to end, from when it is made on.
 #[derive(Debug)]
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
     /// None under `nohup`, which has it ignored.
@@ -24,7 +26,7 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    pub(super) fn listen() -> anyhow::Result<Self> {
+    pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         let interrupt = listen(SignalKind::interrupt())?;
         let terminate = listen(SignalKind::terminate())?;
@@ -35,7 +37,7 @@ impl Interrupts {
     }
 
     /// Waits for the next signal. Cancel safe.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -51,7 +53,7 @@ impl Interrupts {
 
     /// Does work that blocks its thread; `None` if a signal comes first. The work goes on then, at most
     /// until the process ends, without the types that it calls.
-    pub(super) async fn unless<T: Send + 'static>(
+    pub(crate) async fn unless<T: Send + 'static>(
         &mut self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
@@ -67,7 +69,7 @@ impl Interrupts {
     }
 
     /// Waits for another signal, 250 ms after the call or later.
-    pub(super) async fn again(&mut self) {
+    pub(crate) async fn again(&mut self) {
         let began = Instant::now();
         loop {
             self.next().await;
