@@ -72,6 +72,30 @@ async fn a_command_that_is_told_to_end_while_it_loads_leaves_no_type() -> TestRe
 }
 
 #[tokio::test]
+async fn a_second_signal_kills_a_type_that_does_not_end() -> TestResult {
+    let machine = start(&HANGS.replace("echo", "trap '' TERM\necho"))?;
+    let mut child = machine.begin(&["check", "site.yaml"])?;
+    let mut said = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
+    let pid = up(&machine).await?;
+    let id = child.id().ok_or("it has ended")?.to_string();
+
+    signal(&id, Signal::INT)?;
+    loop {
+        let line = within(said.next_line()).await??.ok_or("it does not say that it waits")?;
+        if line.starts_with("crankcase: waits for init of 'r1'") {
+            break;
+        }
+    }
+    signal(&id, Signal::INT)?;
+    let last = within(said.next_line()).await??;
+    let ended = within(child.wait()).await??;
+
+    assert_eq!(last.as_deref(), Some("crankcase: interrupted again: what has not ended is killed"));
+    assert_eq!(ended.code(), Some(130));
+    gone(&pid).await
+}
+
+#[tokio::test]
 async fn an_agent_that_is_told_to_end_while_it_reloads_leaves_no_type() -> TestResult {
     let machine = start(ANSWERS)?;
     let agent = Agent::start(&machine).await?;

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use crankcase_engine::{Stop, Stopper};
-use crankcase_workers::{Ledger, Told};
+use crankcase_workers::{Finished, JobError, Ledger, Told};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -35,6 +35,7 @@ use crate::settings::Settings;
 pub struct Calls {
     all: Ending,
     loads: Ending,
+    killed: Ending,
     open: Arc<watch::Sender<Open>>,
     /// How many bytes an action may write to a file.
     written: Arc<Mutex<Option<u64>>>,
@@ -77,6 +78,13 @@ impl Calls {
     /// stops its resources, and with them their calls, in their order; nobody would stop a load.
     pub fn end_loads(&self) {
         self.loads.stopper.stop();
+    }
+
+    /// Tells all calls to stop, and kills the programs that they run, also those that are clients of an engine. Returns
+    /// at once.
+    pub fn kill(&self) {
+        self.end();
+        self.killed.stopper.stop();
     }
 
     /// Waits until no call is under way, and no container of an earlier one.
@@ -128,21 +136,26 @@ impl Calls {
         OpenCall { id, open: Arc::clone(&self.open) }
     }
 
-    /// Does work to its end. Tells it to stop when its caller is told so, or all calls are.
-    pub(crate) async fn stopping<F: Future>(
+    /// Runs a job to its end. Tells it to stop when its caller is told so, or all calls are.
+    pub(crate) async fn stopping(
         &self,
         (stopper, caller): (&Stopper, &Stop),
-        work: F,
-    ) -> F::Output {
-        let mut work = pin!(work);
+        job: impl Future<Output = Result<Finished, JobError>>,
+    ) -> Result<Finished, JobError> {
+        let mut job = pin!(job);
         tokio::select! {
             biased;
-            done = &mut work => return done,
+            done = &mut job => return done,
             () = caller.wait() => {}
             () = self.all.stop.wait() => {}
         }
         stopper.stop();
-        work.await
+        tokio::select! {
+            biased;
+            done = &mut job => done,
+            // Its process group is killed when it is dropped.
+            () = self.killed.stop.wait() => Err(JobError::Stopped { output: String::new() }),
+        }
     }
 }
 

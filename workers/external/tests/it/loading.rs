@@ -1,7 +1,8 @@
 //! What ends while types are asked how they work.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -73,6 +74,29 @@ fn calls_that_are_told_to_end_leave_nothing_and_no_other_begins() -> TestResult 
         assert!(error.contains("init of 'r1'") && error.contains("was told to stop"), "{error}");
     }
     assert_eq!((calls.open(), is_alive(&pid)), (Vec::<String>::new(), false));
+    Ok(())
+}
+
+#[test]
+fn calls_that_do_not_end_can_be_killed() -> TestResult {
+    let (calls, settings) = (Calls::default(), Settings::default());
+    let external = External::new(settings).with_calls(calls.clone());
+    // It holds a pipe open for as long as it runs.
+    let script = "#!/bin/sh\ntrap '' TERM; echo begun >&2; exec sleep 1000 9> up\n";
+    let world = World::with(SITE, script, external)?;
+    fifo(&world.path("up"))?;
+    let files = world.files();
+
+    let loading = thread::spawn(move || files.load().err().map(|error| error.to_string()));
+    let mut up = File::open(world.path("up"))?;
+    calls.kill();
+    let error = loading.join().map_err(|_| "the load panicked")?.ok_or("it was loaded")?;
+    up.read_to_end(&mut Vec::new())?;
+
+    assert!(error.contains("was told to stop"), "{error}");
+    // Nobody has waited for it, and what it said.
+    assert!(!error.contains("begun"), "{error}");
+    assert_eq!(calls.open(), Vec::<String>::new());
     Ok(())
 }
 
