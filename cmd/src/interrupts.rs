@@ -57,15 +57,15 @@ impl Interrupts {
         &mut self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Option<T> {
-        let work = spawn_blocking(work);
-        tokio::select! {
-            biased;
-            () = self.next() => {
-                calls().end();
-                None
-            }
-            done = work => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
-        }
+        unless(self.next(), work).await
+    }
+
+    /// Does the same after a signal: only another one ends it that comes 250 ms after the call or later.
+    pub(crate) async fn unless_later<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        unless(self.again(), work).await
     }
 
     /// Waits for another signal, 250 ms after the call or later.
@@ -77,6 +77,21 @@ impl Interrupts {
                 return;
             }
         }
+    }
+}
+
+async fn unless<T: Send + 'static>(
+    signal: impl Future<Output = ()>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let work = spawn_blocking(work);
+    tokio::select! {
+        biased;
+        () = signal => {
+            calls().end();
+            None
+        }
+        done = work => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
     }
 }
 

@@ -49,10 +49,6 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) if print::is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Nobody can be told when the stream is closed.
-            drop(failure::tell(format, &error));
-            ExitCode::from(failure::code_of(&error))
-        }
+        Err(error) => ExitCode::from(ending::tell_failure(format, error)),
     }
 }

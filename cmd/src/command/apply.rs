@@ -106,13 +106,13 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         true => exit::INTERRUPTED,
         false => code_of(&account, is_bound && was_confirmed, args.detailed_exitcode),
     };
-    observing.end(match code {
+    observing.end_record(match code {
         exit::INTERRUPTED => "interrupted",
         exit::DONE | exit::CHANGED => "done",
         _ => "failed",
     });
-    show(global, &account)?;
-    Ok(code)
+    let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
+    Ok(if shown.is_some() { code } else { exit::INTERRUPTED })
 }
 
 /// Returns the exit code of an apply that went to its end. `is_bound` says that what was refused was so by
@@ -129,23 +129,26 @@ fn code_of(account: &Account, is_bound: bool, is_detailed: bool) -> u8 {
     }
 }
 
-/// Shows the account: to people as a whole, and as data the last line of it.
-fn show(global: &Global, account: &Account) -> anyhow::Result<()> {
-    if !global.output.is_data() {
-        return print::data(global.output, account, print::marked);
-    }
-    let end = End {
-        event: "end",
-        changed: account.changes(),
-        unchanged: account.unchanged(),
-        failed: account.failures(),
-        left_alone: account.left_alone(),
-        run_only: account.run_only(),
-        halted: account.halted(),
-        refused: account.refused(),
-        released: account.released.len(),
+/// Shows the account: to people as a whole, and as data the last line of it, after those of what was done. `None` if a
+/// signal comes first.
+async fn show(
+    (global, observing): (&Global, Arc<Observing>),
+    (account, was_interrupted): (Account, bool),
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<Option<()>> {
+    let output = global.output;
+    let show = move || {
+        if !output.is_data() {
+            return print::data(output, &account, print::marked);
+        }
+        observing.end_lines();
+        print::line(output, &End::of(&account), |_, _| Ok(()))
     };
-    print::line(global.output, &end, |_, _| Ok(()))
+    let shown = match was_interrupted {
+        true => interrupts.unless_later(show).await,
+        false => interrupts.unless(show).await,
+    };
+    shown.transpose()
 }
 
 /// The last line of data: how many resources ended in which way.
@@ -161,6 +164,22 @@ struct End {
     halted: usize,
     refused: usize,
     released: usize,
+}
+
+impl End {
+    fn of(account: &Account) -> Self {
+        Self {
+            event: "end",
+            changed: account.changes(),
+            unchanged: account.unchanged(),
+            failed: account.failures(),
+            left_alone: account.left_alone(),
+            run_only: account.run_only(),
+            halted: account.halted(),
+            refused: account.refused(),
+            released: account.released.len(),
+        }
+    }
 }
 
 /// Returns what the resources are given, in a state folder that is held.

@@ -15,19 +15,20 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
-    let mut interrupts = Interrupts::listen()?;
-    let asked = global.clone();
-    let load = move || args.site.load(&asked);
-    let Some(site) = loaded(global, &mut interrupts, load).await.transpose()? else {
-        return Ok(exit::INTERRUPTED);
-    };
-    if !global.quiet || global.output.is_data() {
-        print::data(global.output, &Checked::from(&site), |checked, out| {
+    let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
+    // Also printed there: a signal ends what nobody reads.
+    let check = move || -> anyhow::Result<()> {
+        let site = args.site.load(&asked)?;
+        if asked.quiet && !asked.output.is_data() {
+            return Ok(());
+        }
+        print::data(asked.output, &Checked::from(&site), |checked, out| {
             match checked.resources.unwrap_or_default() {
                 1 => writeln!(out, "1 resource is valid"),
                 count => writeln!(out, "{count} resources are valid"),
             }
-        })?;
-    }
-    Ok(exit::DONE)
+        })
+    };
+    let checked = loaded(global, &mut interrupts, check).await.transpose()?;
+    Ok(if checked.is_some() { exit::DONE } else { exit::INTERRUPTED })
 }

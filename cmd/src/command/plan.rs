@@ -64,7 +64,11 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         () = interrupts.next() => return Ok(exit::INTERRUPTED),
         plan = told(global, ("plan", &options.progress), site.plan(&options)) => plan,
     };
-    print::data(global.output, &plan, print::marked)?;
+    let output = global.output;
+    let show = move || print::data(output, &plan, print::marked).map(|()| plan);
+    let Some(plan) = interrupts.unless(show).await.transpose()? else {
+        return Ok(exit::INTERRUPTED);
+    };
     let code = if plan.failures() > 0 {
         exit::FAILED
     } else if args.detailed_exitcode && plan.has_something_to_do() {

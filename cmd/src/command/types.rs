@@ -94,15 +94,16 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     }
     let kinds = with_facts();
     if let Some(name) = args.name {
-        let (mut interrupts, asked, wanted) = (Interrupts::listen()?, global.clone(), name.clone());
-        let ask = move || args.external.ask(&asked, &wanted);
-        let Some(external) = loaded(global, &mut interrupts, ask).await.transpose()? else {
-            return Ok(exit::INTERRUPTED);
+        let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
+        // Also printed there: a signal ends what nobody reads.
+        let show = move || -> anyhow::Result<()> {
+            let external = args.external.ask(&asked, &name)?;
+            let (kinds, name) = external.unwrap_or((kinds, name));
+            let kind = kinds.get(&name)?;
+            print::data(asked.output, &Described::new(&**kind), write_one)
         };
-        let (kinds, name) = external.unwrap_or((kinds, name));
-        let kind = kinds.get(&name)?;
-        print::data(global.output, &Described::new(&**kind), write_one)?;
-        return Ok(exit::DONE);
+        let shown = loaded(global, &mut interrupts, show).await.transpose()?;
+        return Ok(if shown.is_some() { exit::DONE } else { exit::INTERRUPTED });
     }
     let names: Vec<_> = kinds.names().collect();
     let all = names.iter().map(|name| kinds.get(name)).collect::<Result<Vec<_>, _>>()?;

@@ -9,6 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::task::spawn_blocking;
 
 use crate::agent::Agent;
+use crate::external::program;
 use crate::machine::{Machine, signal, within};
 use crate::world::{Error, Ran, TestResult, ran};
 
@@ -149,19 +150,36 @@ async fn a_signal_while_a_manifest_is_loaded_ends_the_command_in_order() -> Test
 }
 
 #[tokio::test]
-async fn a_graph_that_nobody_reads_can_be_interrupted() -> TestResult {
-    let resources: String =
-        (0..3_000).map(|number| format!("  r{number}: {{type: noop}}\n")).collect();
-    let machine = Machine::new(&format!("resources:\n{resources}"))?;
-    let mut child = machine.begin(&["graph", "site.yaml", "--format", "json"])?;
-    let mut stdout = child.stdout.take().ok_or("no stdout")?;
+async fn what_nobody_reads_can_be_interrupted() -> TestResult {
+    let resources = |config: &str| {
+        let resource = |number| format!("  r{number}: {{type: print, config: {config}}}\n");
+        format!("resources:\n{}", (0..3_000).map(resource).collect::<String>())
+    };
+    let machine = Machine::new(&resources("{message: hi}"))?;
+    machine.write("wrong.yaml", &resources("{message: hi, mesage: hi}"))?;
+    let schema: String = (0..6_000).map(|number| format!("\"a{number}\": true,")).collect();
+    let init = format!(
+        "#!/bin/sh\ncat << END\n{{\"config_schema\": {{\"properties\": {{{schema} \"b\": true}}}},
+          \"state_action\": {{\"args\": [\"state\"]}}}}\nEND\n"
+    );
+    program(&machine, "it", &init)?;
+    for command in [
+        &["graph", "site.yaml", "--format", "json"][..],
+        &["check", "wrong.yaml", "--output", "json"],
+        &["types", "program:./it"],
+        &["plan", "site.yaml"],
+        &["apply", "site.yaml"],
+    ] {
+        let mut child = machine.begin(command)?;
+        let mut stdout = child.stdout.take().ok_or("no stdout")?;
 
-    // It is drawn, and is more than a pipe holds.
-    within(stdout.read_u8()).await??;
-    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
-    let ended = within(child.wait()).await??;
+        // It is written, and is more than a pipe holds.
+        within(stdout.read_u8()).await??;
+        signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+        let ended = within(child.wait()).await??;
 
-    assert_eq!(ended.code(), Some(130));
+        assert_eq!(ended.code(), Some(130), "{command:?}");
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -51,22 +51,28 @@ struct Tried {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
-    let tried = interrupts.unless(move || tried(&asked, &args)).await.transpose()?;
-    let Some(tried) = tried else { return Ok(exit::INTERRUPTED) };
-    print::data(global.output, &tried, |tried, out| {
-        for wrong in &tried.wrong {
-            for (at, line) in wrong.trim_end().lines().enumerate() {
-                let indent = if at == 0 { "" } else { "    " };
-                writeln!(out, "{indent}{}", print::one_line(line))?;
-            }
+    // Also printed there: a signal ends what nobody reads.
+    let test = move || -> anyhow::Result<u8> {
+        let tried = tried(&asked, &args)?;
+        print::data(asked.output, &tried, write)?;
+        Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
+    };
+    let code = interrupts.unless(test).await.transpose()?;
+    Ok(code.unwrap_or(exit::INTERRUPTED))
+}
+
+fn write(tried: &Tried, out: &mut print::Out<'_>) -> io::Result<()> {
+    for wrong in &tried.wrong {
+        for (at, line) in wrong.trim_end().lines().enumerate() {
+            let indent = if at == 0 { "" } else { "    " };
+            writeln!(out, "{indent}{}", print::one_line(line))?;
         }
-        let name = print::one_line(&tried.name);
-        match tried.wrong.len() {
-            0 => writeln!(out, "{name} is as it should be"),
-            count => writeln!(out, "{name}: {count} things are wrong"),
-        }
-    })?;
-    Ok(if tried.wrong.is_empty() { exit::DONE } else { exit::FAILED })
+    }
+    let name = print::one_line(&tried.name);
+    match tried.wrong.len() {
+        0 => writeln!(out, "{name} is as it should be"),
+        count => writeln!(out, "{name}: {count} things are wrong"),
+    }
 }
 
 /// Tries a type. Blocks for it.
