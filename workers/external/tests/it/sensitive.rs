@@ -65,6 +65,25 @@ async fn a_secret_with_a_quote_is_hidden_in_an_answer_that_is_no_json() -> TestR
 }
 
 #[test]
+fn a_secret_that_is_written_with_escapes_is_in_no_line_of_an_error() -> TestResult {
+    for secret in [
+        "'hunter2-''hunter2-hunter2'",
+        r#""hunter2-\u0068unter2-hunter2""#,
+        r#""hunter2-\x68unter2-hunter2""#,
+        r#""hunter2-\"hunter2-hunter2""#,
+        r#""hunter2-\thunter2-hunter2""#,
+    ] {
+        let world = World::new(&site(secret), &telling("exit 1", ""))?;
+
+        let error = world.files().load().err().ok_or("it was loaded")?;
+
+        let text = error.to_string();
+        assert!(text.contains("is longer than 20") && !text.contains("unter2"), "{secret}: {text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_secret_that_breaks_the_schema_is_nowhere_in_the_error() -> TestResult {
     let secret = "hunter2-hunter2-hunter2";
     let world = World::new(&site(secret), &telling("exit 1", ""))?;

@@ -135,12 +135,21 @@ impl Problem {
 
 impl Problem {
     fn redact(&mut self, secrets: &Secrets) {
+        if self.line.as_deref().is_some_and(has_escapes) {
+            self.line = None;
+        }
         let Self { message, help, line, value, suggestion, .. } = self;
         let others = [help, line, value, suggestion].into_iter().flatten();
         for text in [message].into_iter().chain(others) {
             *text = secrets.redact(text).into_owned();
         }
     }
+}
+
+/// Returns whether a line of a manifest may hold a quoted text that is written otherwise than it reads, so that a
+/// secret is not found in it.
+fn has_escapes(line: &str) -> bool {
+    line.contains('\\') || line.contains("''")
 }
 
 /// Writes the place and the message.
