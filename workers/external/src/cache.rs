@@ -16,7 +16,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::calls::Caller;
-use crate::engine::digest_of_image;
+use crate::engine::{digest_of_image, inspect};
 use crate::type_name::Runner;
 use crate::unknown::Unknown;
 
@@ -192,16 +192,23 @@ impl Kept {
 }
 
 impl Question<'_> {
-    /// Requires that a program is the one that it was before it was asked.
+    /// Requires that a program or an image is the one that it was before it was asked.
     ///
     /// # Errors
     ///
     /// When it was replaced: then nobody knows which of the two has answered.
     async fn require_same(&self, caller: &Caller<'_>) -> Result<(), BoxError> {
-        let Runner::Program(path) = self.runner else { return Ok(()) };
-        match digest_of_program(path, caller).await? == self.identity {
+        let (now, shown) = match self.runner {
+            Runner::Program(path) => {
+                (Some(digest_of_program(path, caller).await?), path.display().to_string())
+            }
+            Runner::Container { engine, image } => {
+                (inspect(engine, image, caller).await?, image.clone())
+            }
+        };
+        match now.as_deref() == Some(self.identity) {
             true => Ok(()),
-            false => Err(format!("{} has changed while it was asked", path.display()).into()),
+            false => Err(format!("{shown} has changed while it was asked").into()),
         }
     }
 

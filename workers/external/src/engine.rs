@@ -58,7 +58,12 @@ pub(crate) async fn digest_of_image(
     id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
 }
 
-async fn inspect(
+/// Returns the digest of an image; none if there is no such image.
+///
+/// # Errors
+///
+/// When the engine does not answer, or not with that.
+pub(crate) async fn inspect(
     engine: &[String],
     image: &str,
     caller: &Caller<'_>,

@@ -165,6 +165,40 @@ fn no_answer_is_kept_of_a_program_that_is_replaced_while_it_is_asked() -> TestRe
     Ok(())
 }
 
+/// An engine with one image, which is another one once it was run.
+const ENGINE: &str = r#"#!/bin/sh
+cd FOLDER || exit 1
+case $1 in
+image) cat id ;;
+run)
+  cat > /dev/null
+  echo asked >> asked
+  echo AFTER > id
+  echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}}}' ;;
+esac
+"#;
+
+#[test]
+fn no_answer_is_kept_of_an_image_that_is_replaced_while_it_is_asked() -> TestResult {
+    for (after, count) in [("sha256:0", 0), ("sha256:1", 1)] {
+        let mut wrapped = Wrapped::new("")?;
+        let folder = wrapped.folder.path().to_owned();
+        let script = ENGINE.replace("FOLDER", &folder.to_string_lossy()).replace("AFTER", after);
+        program(&folder.join("engine"), &script)?;
+        wrapped.settings.engine = vec![folder.join("engine").display().to_string()];
+        fs::write(folder.join("site.yaml"), SITE.replace("program:./it", "acme/it:1"))?;
+        let once = || -> TestResult<(usize, String)> {
+            fs::write(folder.join("id"), "sha256:0\n")?;
+            wrapped.load(&wrapped.process())
+        };
+
+        let asked = [once()?, once()?];
+
+        assert_eq!(asked, [(1, String::new()), (count, String::new())], "{after}");
+    }
+    Ok(())
+}
+
 #[test]
 fn an_answer_that_cannot_be_told_from_an_older_one_is_not_kept() -> TestResult {
     let wrapped = Wrapped::new("")?;
