@@ -1,6 +1,6 @@
 //! Which program a type is just now, and what it has answered before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -31,6 +31,9 @@ const DEPENDS_ON: &str = "depends_on_files";
 
 /// How many bytes the files may have that an answer depends on: they are read at each load.
 const MOST_READ: u64 = 256 * 1024 * 1024;
+
+/// How many symlinks the kernel follows in one path.
+const MOST_LINKS: usize = 40;
 
 /// How far the clock of files may be behind.
 const COARSE: Duration = Duration::from_millis(50);
@@ -248,7 +251,7 @@ async fn digest_of_files(
                 Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
                 Err(error) => return Err(error.into()),
                 Ok(found) => {
-                    if began.is_some_and(|began| changed(&found) + COARSE >= began) {
+                    if began.is_some_and(|began| last_change(path, &found) + COARSE >= began) {
                         return Err(format!("{} has just changed", path.display()).into());
                     }
                     digest_of(path, &mut left, &is_over)?
@@ -260,6 +263,22 @@ async fn digest_of_files(
         Ok(Some(base16ct::lower::encode_string(&hasher.finalize())))
     })
     .await
+}
+
+/// Returns when a file was changed last, or one of the symlinks that lead to it was turned.
+fn last_change(path: &Path, found: &Metadata) -> SystemTime {
+    let (mut open, mut links) = (vec![path.to_owned()], BTreeMap::new());
+    while let Some(path) = open.pop().filter(|_| links.len() < MOST_LINKS) {
+        for above in path.ancestors() {
+            let Ok(link) = std::fs::symlink_metadata(above) else { continue };
+            if link.is_symlink() && links.insert(above.to_owned(), changed(&link)).is_none() {
+                // What it leads to may be a symlink too.
+                let folder = above.parent().unwrap_or(Path::new("/"));
+                open.extend(std::fs::read_link(above).map(|target| folder.join(target)));
+            }
+        }
+    }
+    links.into_values().fold(changed(found), SystemTime::max)
 }
 
 /// Returns when a file was changed last, which nobody can set.

@@ -165,6 +165,35 @@ fn no_answer_is_kept_of_a_program_that_is_replaced_while_it_is_asked() -> TestRe
     Ok(())
 }
 
+#[test]
+fn no_answer_is_kept_whose_file_another_one_takes_the_place_of() -> TestResult {
+    // The last one is reached through two symlinks.
+    for (file, link) in [("", "current"), ("/part", "current"), ("/part", "latest")] {
+        let wrapped = Wrapped::new("")?;
+        let path = |name: &str| wrapped.folder.path().join(name);
+        let answer = v1(&format!(r#""depends_on_files": ["current{file}"],"#));
+        for name in ["one", "two"] {
+            if !file.is_empty() {
+                fs::create_dir(path(name))?;
+            }
+            fs::write(path(&format!("{name}{file}")), &answer)?;
+        }
+        symlink("one", path(link))?;
+        if link != "current" {
+            symlink(link, path("current"))?;
+        }
+        let turned = format!("cat current{file}; ln -sfn two {link}");
+        program(&path("it"), &WRAPPER.replace("cat part", &turned))?;
+        // Waits until all of that is no new one.
+        wrapped.write("")?;
+
+        let asked = [wrapped.load(&wrapped.process())?.0, wrapped.load(&wrapped.process())?.0];
+
+        assert_eq!(asked, [1, 1], "{link}{file}");
+    }
+    Ok(())
+}
+
 /// An engine with one image, which is another one once it was run.
 const ENGINE: &str = r#"#!/bin/sh
 cd FOLDER || exit 1
