@@ -10,6 +10,7 @@
 mod entry;
 mod error;
 mod folder;
+mod held;
 mod kind;
 mod overwrite;
 mod owner;
@@ -20,7 +21,8 @@ mod walk;
 
 pub use entry::{Entry, Found};
 pub use error::FileError;
-pub use folder::{Entries, Folder};
+pub use folder::{Entries, Folder, forget_file};
+pub use held::HeldFolder;
 pub use kind::EntryKind;
 pub use overwrite::{OVERWRITE_LIMIT, Overwrite, finish_overwrites};
 pub use owner::{group_id, group_name, user_id, user_name};

@@ -97,9 +97,9 @@ pub use file_watch::{
     Watches, WatchesInput,
 };
 pub use files::{
-    Entries, Entry, EntryKind, EntryPath, FileError, Folder, Found, NotAnEntry, OVERWRITE_LIMIT,
-    Overwrite, Temporary, finish_overwrites, group_id, group_name, is_temporary, open_file,
-    read_file, replace_file, temporary_name, user_id, user_name,
+    Entries, Entry, EntryKind, EntryPath, FileError, Folder, Found, HeldFolder, NotAnEntry,
+    OVERWRITE_LIMIT, Overwrite, Temporary, finish_overwrites, forget_file, group_id, group_name,
+    is_temporary, open_file, read_file, replace_file, temporary_name, user_id, user_name,
 };
 pub use flag::Flag;
 pub use fortress::{Fortress, FortressError, FortressState, Guard, Guest, Visit};

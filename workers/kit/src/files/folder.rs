@@ -1,7 +1,8 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
@@ -10,9 +11,11 @@ use rustix::process::geteuid;
 
 use super::entry::{Entry, Found, explain_immutable};
 use super::error::FileError;
+use super::held::{self, HeldFolder};
 use super::kind::EntryKind;
 use super::read::{READ, read_opened};
 use super::walk::{self, Missing};
+use crate::proc_mount::explain_proc;
 
 /// A folder that is open, in which names are found whatever becomes of the path to it.
 ///
@@ -68,6 +71,9 @@ impl Folder {
     ///
     /// [`FileError::WrongKind`], when there is no such folder, or the way to it is not safe.
     pub fn open_own(path: &Path) -> Result<Self, FileError> {
+        if held::find(path).is_some() {
+            return Self::open(path);
+        }
         let (parent, name) = split(path)?;
         Self::open(parent)?.child(name)
     }
@@ -80,16 +86,61 @@ impl Folder {
     ///
     /// As `open_own` and `make_private`, and when a folder cannot be made.
     pub fn make_own(path: &Path) -> Result<Self, FileError> {
-        let (parent, name) = split(path)?;
-        let parent = Self::make(parent)?;
-        match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(err) => return Err(FileError::io("create folder", path)(err)),
-        }
-        let folder = parent.child(name)?;
+        let folder = if held::find(path).is_some() {
+            Self::make(path)?
+        } else {
+            let (parent, name) = split(path)?;
+            let parent = Self::make(parent)?;
+            match rustix::fs::mkdirat(&parent, name, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(err) => return Err(FileError::io("create folder", path)(err)),
+            }
+            parent.child(name)?
+        };
         // The mode of a new one was made with the umask.
         folder.make_private()?;
         Ok(folder)
+    }
+
+    /// Holds the folder under its path. Until the result is dropped, that path and all below it lead into this folder,
+    /// for all in this process that opens a `Folder`, also if another folder has got the path. From the held folder on,
+    /// no symlink is followed, whose ever it is. Of several folders that are held under one path the last one counts.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn hold_path(&self) -> Result<HeldFolder, FileError> {
+        let held = FileError::io("hold", &self.path);
+        let path = std::path::absolute(&self.path);
+        let both = path.and_then(|path| Ok((path, self.fd.try_clone()?)));
+        let (path, fd) = both.map_err(held)?;
+        Ok(HeldFolder::new(path, fd))
+    }
+
+    /// Returns a path that leads through the open folder to an entry of it, by way of `/proc`, which has to be mounted.
+    /// It is for calls that take only paths, and good in this process while the folder is open.
+    pub fn through(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name.as_ref())
+    }
+
+    /// Returns the path at which the folder is now, with no symlink on it. It is for libraries that remember paths; when
+    /// the folder is moved, the path leads elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::MissingFolder`] if the folder was removed, and when `/proc` is not mounted.
+    pub fn place(&self) -> Result<PathBuf, FileError> {
+        let link = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
+        let place = rustix::fs::readlink(&*link, Vec::new()).map_err(|error| {
+            FileError::io("find folder", &self.path)(explain_proc(error.into()))
+        })?;
+        let place = PathBuf::from(OsString::from_vec(place.into_bytes()));
+        let own = self.look_at_itself()?.id;
+        // Of a folder that was removed the kernel makes up a name.
+        match rustix::fs::stat(&*place) {
+            Ok(stat) if Found::from(&stat).id == own => Ok(place),
+            _ => Err(FileError::MissingFolder { path: self.path.clone() }),
+        }
     }
 
     /// Returns the path that it was opened with.
@@ -246,6 +297,40 @@ impl Folder {
         })
     }
 
+    /// Removes a file or a symlink if it is there.
+    ///
+    /// # Errors
+    ///
+    /// When it is a folder, or the system refuses.
+    pub fn forget(&self, name: impl AsRef<OsStr>) -> Result<(), FileError> {
+        match self.remove(name, EntryKind::File) {
+            Err(error) if error.is_missing() => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Removes an entry if it is there, and if it is a folder, all that is in it. A symlink is removed, and not
+    /// followed. `/proc` has to be mounted.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn remove_all(&self, name: impl AsRef<OsStr>) -> Result<(), FileError> {
+        let name = name.as_ref();
+        match self.look(name)? {
+            Some(found) if found.kind == EntryKind::Folder => {
+                let removed = std::fs::remove_dir_all(self.through(name)).map_err(explain_proc);
+                match removed {
+                    Err(error) if error.kind() != ErrorKind::NotFound => {
+                        Err(FileError::io("remove", &self.path.join(name))(error))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => self.forget(name),
+        }
+    }
+
     /// Returns at most `most` of the names in the folder, in no order.
     ///
     /// # Errors
@@ -284,6 +369,19 @@ impl Folder {
     fn readable(&self) -> rustix::io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         rustix::fs::openat(self, ".", flags, Mode::empty())
+    }
+}
+
+/// Removes a file if it is there, from a folder of the agent's own, which is opened as by [`Folder::open_own`].
+///
+/// # Errors
+///
+/// As [`Folder::open_own`] and [`Folder::forget`].
+pub fn forget_file(path: &Path) -> Result<(), FileError> {
+    let (folder, name) = split(path)?;
+    match Folder::open_own(folder) {
+        Err(error) if error.is_missing() => Ok(()),
+        folder => folder?.forget(name),
     }
 }
 

@@ -4,6 +4,7 @@
 //! 1. Every step goes from an open folder to a name in it, so what was judged is what is used.
 //! 2. A symlink is followed only if its owner is root or the agent's user and so is every folder
 //!    above it, and none of those can be written by others unless it is sticky.
+//! 3. The walk to what is in a held folder begins at that folder, and follows no symlink.
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 
 use super::entry::{Entry, Found};
 use super::error::FileError;
+use super::held;
 use super::kind::EntryKind;
 
 /// How many symlinks one path may lead through; the kernel's own limit.
@@ -34,6 +36,10 @@ pub(super) enum Missing {
 pub(super) fn open(path: &Path, missing: Missing) -> Result<OwnedFd, FileError> {
     // It is the parent of a relative path that is but a name.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    if let Some((held, below)) = held::find(path) {
+        let folder = held.try_clone().map_err(FileError::io("hold", path))?;
+        return Walk::in_held(folder, (path, &below), missing).finish();
+    }
     match rustix::fs::openat2(CWD, path, FOLDER, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(folder) => Ok(folder),
         // A symlink, an old kernel, a sandbox, or an error that the walk can name better.
@@ -52,6 +58,8 @@ struct Walk {
     links: usize,
     /// Whether invariant 2 allows to follow links from here on.
     is_safe: bool,
+    /// Whether the walk began at a held folder (invariant 3).
+    is_in_held: bool,
     missing: Missing,
 }
 
@@ -59,10 +67,21 @@ impl Walk {
     fn new(path: &Path, missing: Missing) -> Result<Self, FileError> {
         let (root, rest) = (Path::new("/").to_owned(), VecDeque::new());
         let folder = open_root()?;
-        let mut walk = Self { folder, path: root, rest, links: 0, is_safe: true, missing };
+        let (is_safe, is_in_held) = (true, false);
+        let mut walk = Self { folder, path: root, rest, links: 0, is_safe, is_in_held, missing };
         walk.push(path);
         walk.judge()?;
         Ok(walk)
+    }
+
+    /// Returns the walk from a held folder to the rest of a path, which is below it.
+    fn in_held(folder: OwnedFd, (path, below): (&Path, &Path), missing: Missing) -> Self {
+        let depth = below.components().count();
+        let above = path.ancestors().nth(depth).unwrap_or(path).to_owned();
+        let (is_safe, is_in_held, rest) = (false, true, VecDeque::new());
+        let mut walk = Self { folder, path: above, rest, links: 0, is_safe, is_in_held, missing };
+        walk.push(below);
+        walk
     }
 
     fn finish(mut self) -> Result<OwnedFd, FileError> {
@@ -90,6 +109,7 @@ impl Walk {
                 }
                 self.judge()
             }
+            _ if self.is_in_held => found.require(EntryKind::Folder, &path).map(drop),
             EntryKind::Symlink => self.follow(&entry, &found, path),
             _ => Err(FileError::NotAFolder { path }),
         }

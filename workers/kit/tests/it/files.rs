@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crankcase_workers::{
-    EntryKind, EntryPath, FileError, Folder, Temporary, open_file, read_file, replace_file,
+    EntryKind, EntryPath, FileError, Folder, Temporary, forget_file, open_file, read_file,
+    replace_file,
 };
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::tempdir;
@@ -57,6 +58,108 @@ fn what_is_appended_goes_to_a_file_and_through_no_symlink() -> TestResult {
     assert_eq!(mode(&outer.path().join("log"))?, 0o600);
     assert!(folder.append("link").is_err());
     assert!(!outer.path().join("other").exists());
+    Ok(())
+}
+
+#[test]
+fn the_path_of_a_held_folder_leads_to_it_also_when_another_one_has_got_the_path() -> TestResult {
+    let outer = tempdir()?;
+    let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));
+    let held = Folder::make(&path)?.hold_path()?;
+    fs::rename(&path, &moved)?;
+    fs::create_dir_all(path.join("records"))?;
+    set_mode(&path.join("records"), 0o755)?;
+
+    Folder::make(&path)?.replace("kept", b"one", 0o600)?;
+    Folder::make_own(&path.join("records"))?.append("log")?.write_all(b"two")?;
+    replace_file(&path.join("records/other"), b"three", 0o600)?;
+    forget_file(&path.join("records/other"))?;
+    let place = Folder::open(&path)?.place()?;
+
+    assert_eq!(fs::read_to_string(moved.join("kept"))?, "one");
+    assert_eq!(fs::read_to_string(moved.join("records/log"))?, "two");
+    assert_eq!(names(&moved.join("records"))?, [Path::new("log")]);
+    assert_eq!(place.canonicalize()?, moved.canonicalize()?);
+    assert_eq!((names(&path)?, names(&path.join("records"))?), (vec!["records".into()], vec![]));
+    assert_eq!(mode(&path.join("records"))?, 0o755);
+    drop(held);
+    assert!(Folder::open(&path)?.look("kept")?.is_none());
+    Ok(())
+}
+
+#[test]
+fn of_two_folders_that_are_held_under_one_path_the_last_one_counts() -> TestResult {
+    let outer = tempdir()?;
+    let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));
+    let one = Folder::make(&path)?;
+    fs::rename(&path, &moved)?;
+    let other = Folder::make(&path)?;
+
+    let (first, last) = (one.hold_path()?, other.hold_path()?);
+    Folder::open(&path)?.replace("both", b"", 0o600)?;
+    drop(last);
+    Folder::open(&path)?.replace("first", b"", 0o600)?;
+    drop(first);
+    Folder::open(&path)?.replace("none", b"", 0o600)?;
+
+    let mut there = names(&path)?;
+    there.sort();
+    assert_eq!(there, [Path::new("both"), Path::new("none")]);
+    assert_eq!(names(&moved)?, [Path::new("first")]);
+    Ok(())
+}
+
+#[test]
+fn no_symlink_is_followed_below_a_held_folder() -> TestResult {
+    let outer = tempdir()?;
+    let (path, other) = (outer.path().join("state"), outer.path().join("other"));
+    fs::create_dir_all(other.join("inner"))?;
+    fs::write(other.join("inner/file"), "precious")?;
+    let held = Folder::make(&path)?.hold_path()?;
+    symlink(&other, path.join("link"))?;
+
+    let inner = path.join("link/inner");
+    for opened in [Folder::open(&inner), Folder::make(&inner), Folder::make_own(&inner)] {
+        assert!(matches!(opened, Err(FileError::WrongKind { .. })), "{opened:?}");
+    }
+    let written = replace_file(&path.join("link/inner/file"), b"new", 0o600);
+    assert!(matches!(written, Err(FileError::WrongKind { .. })), "{written:?}");
+    assert!(forget_file(&path.join("link/inner/file")).is_err());
+
+    assert_eq!(fs::read_to_string(other.join("inner/file"))?, "precious");
+    drop(held);
+    Ok(())
+}
+
+#[test]
+fn a_removed_folder_has_no_place() -> TestResult {
+    let outer = tempdir()?;
+    let folder = Folder::make(&outer.path().join("folder"))?;
+    let place = folder.place()?;
+    fs::remove_dir(&place)?;
+    fs::create_dir(&place)?;
+
+    let gone = folder.place();
+
+    assert!(matches!(gone, Err(FileError::MissingFolder { .. })), "{gone:?}");
+    Ok(())
+}
+
+#[test]
+fn what_is_removed_with_all_that_is_in_it_is_reached_through_no_symlink() -> TestResult {
+    let outer = tempdir()?;
+    let (kept, inner) = (outer.path().join("kept"), outer.path().join("all/a/b"));
+    fs::write(&kept, "kept")?;
+    fs::create_dir_all(&inner)?;
+    symlink(outer.path(), inner.join("link"))?;
+    symlink(outer.path(), outer.path().join("link"))?;
+    let folder = Folder::open(outer.path())?;
+
+    for name in ["all", "link", "nothing"] {
+        folder.remove_all(name)?;
+    }
+
+    assert_eq!(names(outer.path())?, [Path::new("kept")]);
     Ok(())
 }
 
