@@ -4,14 +4,13 @@
 //! Each load has a folder of its own with the name of its process, so that loads, plans and an agent may work
 //! at the same time. The agent that holds the state folder ends what the others have left that were killed.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crankcase_resources::{BoxError, blocking};
-use crankcase_workers::{FileError, Folder, Ledger, ProcessId, end_leftovers};
+use crankcase_workers::{EntryKind, FileError, Folder, Ledger, ProcessId, end_leftovers};
 
 /// How many folders are looked at.
 const MOST: usize = 100_000;
@@ -53,7 +52,7 @@ impl CallRecord {
     pub(crate) fn tidy(&self) {
         if let Some((folder, _)) = self.made.get().and_then(Option::as_ref) {
             // What is not gone yet stays on record, and the folder with it.
-            let _not_empty = fs::remove_dir(folder);
+            let _not_empty = remove(folder);
         }
     }
 }
@@ -95,7 +94,7 @@ pub(crate) async fn end_left(state: &Path) {
     });
     for folder in dead {
         match end_leftovers(&folder).await {
-            Ok(_) => drop(fs::remove_dir(&folder)),
+            Ok(_) => drop(remove(&folder)),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(error, "cannot end what a load or a plan has left behind");
@@ -118,6 +117,13 @@ fn dead(folder: &Path) -> io::Result<Vec<PathBuf>> {
         process.is_some_and(|process| !process.is_alive())
     });
     Ok(dead.map(|name| folder.join(name)).collect())
+}
+
+/// Removes the folder of a load, if nothing is left in it.
+fn remove(folder: &Path) -> Result<(), FileError> {
+    let missing = || FileError::MissingFolder { path: folder.to_owned() };
+    let (all, name) = folder.parent().zip(folder.file_name()).ok_or_else(missing)?;
+    Folder::open_own(all)?.remove(name, EntryKind::Folder)
 }
 
 fn records(state: &Path) -> PathBuf {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crankcase_resources::blocking;
-use crankcase_workers::{Folder, ProcessId};
+use crankcase_workers::{Folder, ProcessId, forget_file};
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -189,9 +189,7 @@ fn records(state: &Path) -> PathBuf {
 
 fn forget(record: Option<&Path>) {
     let Some(record) = record else { return };
-    if let Err(error) = std::fs::remove_file(record)
-        && error.kind() != io::ErrorKind::NotFound
-    {
+    if let Err(error) = forget_file(record) {
         tracing::warn!(path = ?record, %error, "cannot forget a container that has ended");
     }
 }

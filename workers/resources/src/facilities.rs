@@ -172,18 +172,12 @@ impl Facilities {
 
     /// Removes the private folder of a resource with all that is in it, if it is there.
     pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
-        let Some((all, path)) = self.private(resource).filter(|_| !self.inner.is_plan) else {
+        let Some((all, _)) = self.private(resource).filter(|_| !self.inner.is_plan) else {
             return Ok(());
         };
         match Folder::open_own(&all) {
-            Err(err) if err.is_missing() => return Ok(()),
-            all => drop(all?),
-        }
-        match std::fs::remove_dir_all(&path) {
-            Err(err) if err.kind() != std::io::ErrorKind::NotFound => {
-                Err(FileError::io("remove", &path)(err))
-            }
-            _ => Ok(()),
+            Err(err) if err.is_missing() => Ok(()),
+            all => all?.remove_all(worker_name(resource)),
         }
     }
 }

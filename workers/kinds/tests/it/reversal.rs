@@ -1,7 +1,7 @@
 //! Files that are put back as they were when they leave their manifest.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crankcase_engine::Stop;
@@ -326,6 +326,32 @@ async fn a_folder_that_another_resource_uses_stays() -> TestResult {
     fs::remove_file(machine.path("www/sub/page"))?;
     machine.applied(vec![]).await?;
     assert_eq!((machine.path("www/sub").exists(), machine.records()), (false, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_symlink_in_the_place_of_a_record_is_refused_and_left_alone() -> TestResult {
+    let machine = Machine::new()?;
+    let (page, other) = (machine.path("www/page"), machine.path("other"));
+    fs::write(&page, "old")?;
+    machine.applied(vec![machine.page()]).await?;
+    let records = machine.state().join("reversals");
+    let record = fs::read_dir(records)?.next().ok_or("there is no record")??.path();
+    fs::rename(&record, &other)?;
+    symlink(&other, &record)?;
+    fs::write(&page, "changed")?;
+    let before = fs::read(&other)?;
+    let site = Site::new(vec![machine.page()], builtin(), String::new())?;
+    let facilities = Facilities::open(&machine.state())?;
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+
+    let (_stopper, stop) = Stop::pair();
+    let account = site.apply(&options, stop).await;
+
+    assert_eq!(account.failures(), 1, "{account}");
+    assert!(account.to_string().contains("is a symlink and not a file"), "{account}");
+    assert_eq!(read(&page).as_deref(), Some("changed"));
+    assert_eq!(fs::read(&other)?, before);
     Ok(())
 }
 

@@ -6,7 +6,6 @@
 //! 2. A record file is replaced by rename and synced, so it is the old or the new one, never a mix.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use rustix::process::{Pid, getpid};
 use thiserror::Error;
 
 use super::identity::{Stat, boot_id};
-use crate::files::{FileError, Folder, is_temporary};
+use crate::files::{FileError, Folder, forget_file, is_temporary};
 
 pub(super) mod wire;
 
@@ -129,9 +128,7 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let Some(entry) = &self.entry else { return };
-        if let Err(err) = fs::remove_file(&entry.path)
-            && err.kind() != io::ErrorKind::NotFound
-        {
+        if let Err(err) = forget_file(&entry.path) {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(path = ?entry.path, error, "cannot remove process record");
         }

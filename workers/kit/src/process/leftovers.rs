@@ -1,7 +1,6 @@
 //! Ends what a killed agent has left behind.
 
 use std::fmt;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use super::identity::{Stat, boot_id, has_variable, is_hidden};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, MARK, record_paths};
 use super::members::{gone, members};
+use crate::files::forget_file;
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -105,8 +105,8 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
             }
         }
         if matches!(one.leftover.fate, Fate::Ended | Fate::Gone) {
-            fs::remove_file(&one.path)
-                .map_err(|err| LedgerError::new("remove the record", &one.path, err))?;
+            forget_file(&one.path)
+                .map_err(|err| LedgerError::new("remove the record", &one.path, err.into()))?;
         }
         let Leftover { name, pid, fate } = &one.leftover;
         tracing::info!(process = name, pid, %fate, "leftover process");

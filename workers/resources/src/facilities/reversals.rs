@@ -8,10 +8,9 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use crankcase_workers::{Folder, is_temporary};
+use crankcase_workers::{EntryKind, Folder, forget_file, is_temporary};
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::blocking;
@@ -61,8 +60,11 @@ impl Facilities {
 
     /// Returns whether it is on record how a thing is put back.
     pub(crate) async fn has_reversal(&self, thing: &Thing) -> bool {
-        let Some(file) = self.reversal_file(thing) else { return false };
-        blocking(move || Ok::<_, Infallible>(file.exists())).await.unwrap_or(false)
+        let Some(folder) = self.reversals_folder() else { return false };
+        let name = thing.name().to_owned();
+        let look = move || Folder::open_own(&folder).and_then(|folder| folder.look(&name));
+        let found = blocking(look).await.ok().flatten();
+        found.is_some_and(|found| found.kind == EntryKind::File)
     }
 
     /// Puts on disk how a thing is put back. Blocks for the disk.
@@ -80,11 +82,7 @@ impl Facilities {
             return;
         };
         let shown = path.clone();
-        let removed = blocking(move || match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        });
-        if let Err(error) = removed.await {
+        if let Err(error) = blocking(move || forget_file(&path)).await {
             tracing::warn!(path = ?shown, error, "cannot forget what is back; it is put back again");
         }
     }

@@ -1,7 +1,7 @@
 //! What a resource is given beside its config.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crankcase_resources::{
@@ -187,6 +187,21 @@ async fn a_private_folder_is_found_again_until_it_is_removed() -> TestResult {
 
     assert_eq!(all, ["700, 0 runs before", "700, 1 runs before", "700, 0 runs before"]);
     assert!(state.path().join("private/it..a.2fb").is_dir());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_symlink_in_a_private_folder_leads_to_is_not_removed_with_it() -> TestResult {
+    let (state, other) = (tempdir()?, tempdir()?);
+    let site = [("it", json!({"has_folder": true}))];
+    said(&site, &Facilities::open(state.path())?).await?;
+    fs::write(other.path().join("file"), "precious")?;
+    symlink(other.path(), state.path().join("private/it/link"))?;
+
+    said(&site, &Facilities::open(state.path())?).await?;
+
+    assert!(!state.path().join("private/it").exists());
+    assert_eq!(fs::read_to_string(other.path().join("file"))?, "precious");
     Ok(())
 }
 

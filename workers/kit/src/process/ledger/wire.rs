@@ -1,11 +1,12 @@
 //! How a record is stored: one JSON file for each process.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{read_file, replace_file};
+use crate::files::{FileError, Folder};
 
 /// How large a record may be, in bytes; of the usual ones each has some hundred.
 const LIMIT: u64 = 64 * 1024;
@@ -34,7 +35,8 @@ pub(in super::super) struct Identity {
 impl Entry {
     /// Reads the record at `path`.
     pub(in super::super) fn read(path: &Path) -> io::Result<Self> {
-        let mut entry: Self = serde_json::from_slice(&read_file(path, LIMIT)?)?;
+        let (folder, name) = located(path)?;
+        let mut entry: Self = serde_json::from_slice(&folder.read(name, LIMIT)?)?;
         path.clone_into(&mut entry.path);
         Ok(entry)
     }
@@ -42,6 +44,15 @@ impl Entry {
     /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
     /// it.
     pub(super) fn replace(&self) -> io::Result<()> {
-        Ok(replace_file(&self.path, &serde_json::to_vec(self)?, 0o600)?)
+        let (folder, name) = located(&self.path)?;
+        Ok(folder.replace(name, &serde_json::to_vec(self)?, 0o600)?)
     }
+}
+
+/// Opens the folder of a record, past no symlink; returns it with the record's name.
+fn located(path: &Path) -> Result<(Folder, &OsStr), FileError> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(FileError::MissingFolder { path: path.to_owned() });
+    };
+    Ok((Folder::open_own(folder)?, name))
 }

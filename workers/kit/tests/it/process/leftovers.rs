@@ -257,6 +257,21 @@ async fn records_are_in_no_folder_that_a_symlink_leads_to() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_record_is_removed_from_no_folder_that_a_symlink_leads_to() -> TestResult {
+    let outer = TempDir::new()?;
+    let (folder, other) = (outer.path().join("processes"), outer.path().join("other"));
+    let process = Process::spawn(shell("exit 0"), Some(&Ledger::new(&folder))).await?;
+    std::fs::rename(&folder, &other)?;
+    std::os::unix::fs::symlink("other", &folder)?;
+
+    assert!(guarded(Running::start(process).end()).await.is_err());
+    assert!(guarded(end_leftovers(&folder)).await.is_err());
+
+    assert_eq!(records(&other)?, 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_record_that_cannot_be_written_leaves_no_file() -> TestResult {
     // As on a full disk: what is too large is an error, and no signal.
     let limited = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
