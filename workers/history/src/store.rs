@@ -3,12 +3,14 @@
 //! Invariants:
 //! 1. Each transaction is on disk when it ends, or leaves nothing (write-ahead log, synchronous).
 //! 2. Only its owner can read the file.
+//! 3. The file, and those that SQLite keeps beside it, are regular files in a folder that is opened first, and no
+//!    symlinks.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crankcase_workers::{FileError, Folder};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 /// The version of the tables.
@@ -16,6 +18,9 @@ const VERSION: i64 = STEPS.len() as i64;
 
 /// How long one who reads waits for one who writes, or the other way round.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The endings of the names of the files that SQLite keeps beside the file.
+const BESIDE: &[&str] = &["-wal", "-shm", "-journal"];
 
 /// The SQL from each version of the tables to the next one.
 const STEPS: [&str; 2] = [
@@ -87,29 +92,37 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the file, and makes it if it is not there.
     pub(crate) fn make(path: &Path) -> Result<Self, HistoryError> {
+        let failed = |error| unmade(path, error);
+        let (folder, name) = folder_of(path).map_err(failed)?;
+        folder.look_for_file(name).map_err(failed)?;
         // SQLite gives its other files the mode of this one.
-        let made = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
-        made.map_err(|source| HistoryError::Make { path: path.to_owned(), source })?;
-        Self::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        drop(folder.append(name).map_err(failed)?);
+        Self::open(path, (&folder, name))
     }
 
     /// Opens the file to read it; nothing if it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, HistoryError> {
-        // A write-ahead log is read with a lock, which is a write.
-        let exists = path.try_exists();
-        let exists =
-            exists.map_err(|source| HistoryError::Make { path: path.to_owned(), source })?;
-        if exists {
-            Self::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map(Some)
-        } else {
-            Ok(None)
+        let found = folder_of(path).and_then(|(folder, name)| {
+            let found = folder.look_for_file(name)?;
+            Ok(found.map(|_| (folder, name)))
+        });
+        match found {
+            Ok(Some((folder, name))) => Self::open(path, (&folder, name)).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(unmade(path, error)),
         }
     }
 
-    fn open(path: &Path, flags: OpenFlags) -> Result<Self, HistoryError> {
+    fn open(path: &Path, (folder, name): (&Folder, &OsStr)) -> Result<Self, HistoryError> {
         let wrong = |source| HistoryError::Store { path: path.to_owned(), source };
-        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(wrong)?;
+        // A write-ahead log is read with a lock, which is a write.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let open = |path: &Path| Connection::open_with_flags(path, flags);
+        let opened = folder.open_by_path(name, BESIDE, open);
+        let connection = opened.map_err(|error| unmade(path, error))?.map_err(wrong)?;
         connection.busy_timeout(PATIENCE).map_err(wrong)?;
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = \
                         ON; PRAGMA trusted_schema = OFF;";
@@ -148,6 +161,18 @@ impl Store {
     pub(crate) fn wrong(&self, source: rusqlite::Error) -> HistoryError {
         HistoryError::Store { path: self.path.clone(), source }
     }
+}
+
+/// Opens the folder of a file; returns it with the file's name.
+fn folder_of(path: &Path) -> Result<(Folder, &OsStr), FileError> {
+    let missing = || FileError::MissingFolder { path: path.to_owned() };
+    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
+    Ok((Folder::open(folder)?, name))
+}
+
+/// Returns the error of a file that cannot be made or found.
+fn unmade(path: &Path, error: FileError) -> HistoryError {
+    HistoryError::Make { path: path.to_owned(), source: error.into() }
 }
 
 #[cfg(test)]

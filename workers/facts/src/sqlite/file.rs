@@ -1,13 +1,19 @@
 //! Opens, creates and migrates the file of a store.
+//!
+//! Invariants:
+//! 1. The file, and those that SQLite keeps beside it, are regular files in a folder that is opened first, and no
+//!    symlinks.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crankcase_workers::{FileError, Folder};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::sqlite::{Access, Sqlite, wrong};
@@ -53,6 +59,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// all that there is, and needs no lock either.
 const READING: &str = "mode=ro&readonly_shm=1";
 const READING_WITHOUT_LOG: &str = "mode=ro&immutable=1";
+
+/// The endings of the names of the files that SQLite keeps beside the file.
+const BESIDE: &[&str] = &["-wal", "-shm", "-journal"];
 
 impl Sqlite {
     /// Opens the store. Its file is created by the first commit. While the file cannot be written, because the disk is
@@ -103,9 +112,7 @@ impl Sqlite {
         if is_there(path)? {
             return readable(Self::to_write(path, steps), || Self::to_read(path, steps));
         }
-        let folder = path.parent().filter(|folder| *folder != Path::new(""));
-        fs::metadata(folder.unwrap_or(Path::new(".")))
-            .map_err(|source| StoreError::Make { path: path.to_owned(), source })?;
+        Place::of(path)?;
         Self::empty(path, steps, Access::Absent)
     }
 
@@ -137,7 +144,8 @@ impl Sqlite {
 
     fn to_write(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
         // SQLite gives its other files the mode of this one.
-        make_private(path)?;
+        let place = Place::of(path)?;
+        make_private(&place, place.name)?;
         let store = Self::new(connect(path)?, path, Access::Write);
         let known = steps.len() as i64;
         match store.format()? {
@@ -160,23 +168,23 @@ impl Sqlite {
 
     /// Opens a file that cannot be written.
     fn to_read(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
+        let place = Place::of(path)?;
         // SQLite does not create the index of the log when it only reads. A full disk has room for an empty file.
-        drop(appended(&beside(path, "-shm")));
+        drop(place.folder.append(place.beside("-shm")));
         let read = |options: &str| {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
                 | OpenFlags::SQLITE_OPEN_URI
                 | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(uri(path, options), flags);
-            let connection = connection.and_then(|it| it.busy_timeout(PATIENCE).map(|()| it));
-            let connection = connection.map_err(|source| wrong(path, source))?;
+            let connection = place.connect(flags, |file| uri(file, options).into())?;
             let store = Self::new(connection, path, Access::Read);
             match store.has_format(steps)? {
                 true => Ok(store),
                 false => Self::empty(path, steps, Access::Read),
             }
         };
-        let has_log = ["-wal", "-journal"].map(|suffix| beside(path, suffix));
-        let has_log = has_log.iter().any(|log| fs::metadata(log).is_ok_and(|it| it.len() > 0));
+        // What is no regular file is not left out.
+        let is_none = |suffix| place.size(&place.beside(suffix)).is_ok_and(|it| it <= Some(0));
+        let has_log = !["-wal", "-journal"].into_iter().all(is_none);
         match read(READING) {
             Err(_) if !has_log => read(READING_WITHOUT_LOG),
             read => read,
@@ -239,18 +247,69 @@ impl Sqlite {
     }
 }
 
+/// A file, and the folder that it is in.
+struct Place<'a> {
+    /// The path that errors name.
+    path: &'a Path,
+    folder: Folder,
+    name: &'a OsStr,
+}
+
+impl<'a> Place<'a> {
+    /// Opens the folder of a file. The file need not exist.
+    fn find(path: &'a Path) -> Result<Self, FileError> {
+        let missing = || FileError::MissingFolder { path: path.to_owned() };
+        let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
+        Ok(Self { path, folder: Folder::open(folder)?, name })
+    }
+
+    fn of(path: &'a Path) -> Result<Self, StoreError> {
+        Self::find(path).map_err(|error| unmade(path, error))
+    }
+
+    /// Returns the name of one of the other files that SQLite keeps.
+    fn beside(&self, suffix: &str) -> OsString {
+        let mut name = self.name.to_owned();
+        name.push(suffix);
+        name
+    }
+
+    /// Returns the size of a file in the folder, in bytes; none if it does not exist.
+    fn size(&self, name: &OsStr) -> Result<Option<u64>, StoreError> {
+        let found = self.folder.look_for_file(name);
+        Ok(found.map_err(|error| unmade(self.path, error))?.map(|found| found.size))
+    }
+
+    /// Connects to the file, by a text that `of` makes of its path.
+    fn connect(
+        &self,
+        flags: OpenFlags,
+        of: impl FnOnce(&Path) -> PathBuf,
+    ) -> Result<Connection, StoreError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let open = |path: &Path| Connection::open_with_flags(of(path), flags);
+        let opened = self.folder.open_by_path(self.name, BESIDE, open);
+        let connection = opened.map_err(|error| unmade(self.path, error))?;
+        let connection = connection.and_then(|it| it.busy_timeout(PATIENCE).map(|()| it));
+        connection.map_err(|source| wrong(self.path, source))
+    }
+}
+
 fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path).map_err(|source| wrong(path, source))?;
-    connection.busy_timeout(PATIENCE).map_err(|source| wrong(path, source))?;
-    Ok(connection)
+    Place::of(path)?.connect(OpenFlags::default(), Path::to_owned)
+}
+
+/// Returns the error of a file that cannot be made or found.
+fn unmade(path: &Path, error: FileError) -> StoreError {
+    StoreError::Make { path: path.to_owned(), source: error.into() }
 }
 
 /// Returns whether the file exists and is not empty.
 fn is_there(path: &Path) -> Result<bool, StoreError> {
-    match fs::metadata(path) {
-        Ok(found) => Ok(found.len() > 0),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(StoreError::Make { path: path.to_owned(), source }),
+    match Place::find(path) {
+        Ok(place) => Ok(place.size(place.name)? > Some(0)),
+        Err(error) if error.is_missing() => Ok(false),
+        Err(error) => Err(unmade(path, error)),
     }
 }
 
@@ -292,13 +351,6 @@ fn is_unwritable(error: &StoreError) -> bool {
     }
 }
 
-/// Returns the path of one of the other files that SQLite keeps.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
 /// Returns the address of a file, with options.
 fn uri(path: &Path, options: &str) -> String {
     let mut uri = "file:".to_owned();
@@ -314,21 +366,20 @@ fn uri(path: &Path, options: &str) -> String {
 }
 
 /// Creates the file if it does not exist, and lets only its owner read it.
-fn make_private(path: &Path) -> Result<(), StoreError> {
+fn make_private(place: &Place<'_>, name: &OsStr) -> Result<(), StoreError> {
+    let file = place.folder.append(name).map_err(|error| unmade(place.path, error))?;
     // The umask may have removed some of the mode.
-    let made = appended(path).and_then(|file| file.set_permissions(Permissions::from_mode(0o600)));
-    made.map_err(|source| StoreError::Make { path: path.to_owned(), source })
-}
-
-fn appended(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let made = file.set_permissions(Permissions::from_mode(0o600));
+    made.map_err(|source| StoreError::Make { path: place.path.to_owned(), source })
 }
 
 /// Migrates a file of an older format to the newest one, in one transaction. First puts a copy beside the file, and
 /// reads the copy to check it. Changes nothing if another process has migrated the file meanwhile.
 fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(), StoreError> {
-    let copy = beside(&store.path, ".before-migration");
-    let make = |source| StoreError::Make { path: copy.clone(), source };
+    let place = Place::of(&store.path)?;
+    let name = place.beside(".before-migration");
+    let copy = place.folder.path().join(&name);
+    let make = |error: FileError| unmade(&copy, error);
     let behavior = TransactionBehavior::Immediate;
     // No other process writes from here on.
     let lock = connect(&store.path)?;
@@ -337,14 +388,14 @@ fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(),
     if store.format()? != Some(from) {
         return Ok(());
     }
-    if copy.exists() {
-        fs::remove_file(&copy).map_err(make)?;
-    }
+    place.folder.forget(&name).map_err(make)?;
     // SQLite keeps the mode of an empty file that it writes into.
-    make_private(&copy)?;
-    let into = store.connection.execute("VACUUM INTO ?1", [copy.to_string_lossy()]);
-    into.map_err(|source| store.wrong(source))?;
-    File::open(&copy).and_then(|file| file.sync_all()).map_err(make)?;
+    make_private(&place, &name)?;
+    let write = |path: &Path| store.connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]);
+    let written = place.folder.open_by_path(&name, BESIDE, write).map_err(make)?;
+    written.map_err(|source| store.wrong(source))?;
+    let synced = place.folder.open_file(&name).map_err(make)?.0.sync_all();
+    synced.map_err(|source| StoreError::Make { path: copy.clone(), source })?;
     let before = store.read()?;
     let copied = Sqlite::new(connect(&copy)?, &copy, Access::Read);
     if copied.read()? != before {

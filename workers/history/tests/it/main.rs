@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crankcase_history::{Event, History, Query, Recorder};
+use crankcase_history::{Event, History, HistoryError, Query, Recorder};
+use crankcase_workers::Folder;
 
 type TestResult<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -184,5 +185,63 @@ fn what_is_no_history_is_refused_and_left_as_it_is() -> TestResult {
 
     assert!(written.is_err() && read.is_err());
     assert_eq!(fs::read_to_string(&path)?, text);
+    Ok(())
+}
+
+#[test]
+fn a_symlink_in_the_place_of_a_file_is_refused_and_left_alone() -> TestResult {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("history.db");
+        record(&path, 0, &["page"])?;
+        let link = folder.path().join(format!("history.db{suffix}"));
+        let other = folder.path().join("other");
+        fs::copy(&path, &other)?;
+        // SQLite may have left one.
+        drop(fs::remove_file(&link));
+        symlink(&other, &link)?;
+        let before = fs::read(&other)?;
+
+        let read = History::open(&path).err();
+        let written = Recorder::begin(&path, ("run", "site.yaml"), at(0)).err();
+
+        for error in [read, written] {
+            assert!(matches!(error, Some(HistoryError::Make { .. })), "{error:?} with {link:?}");
+            let source = error.as_ref().and_then(Error::source).map(ToString::to_string);
+            let expected = format!("{link:?} is a symlink and not a file; it is left as it is");
+            assert_eq!(source, Some(expected));
+        }
+        assert_eq!(fs::read(&other)?, before);
+        assert!(fs::symlink_metadata(&link)?.is_symlink());
+    }
+    Ok(())
+}
+
+#[test]
+fn no_file_is_made_at_the_end_of_a_symlink() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("history.db");
+    symlink("nowhere", &path)?;
+
+    assert!(History::open(&path).is_err());
+    assert!(Recorder::begin(&path, ("run", "site.yaml"), at(0)).is_err());
+
+    assert!(!folder.path().join("nowhere").exists());
+    Ok(())
+}
+
+#[test]
+fn a_history_stays_in_a_folder_that_is_held_when_another_one_gets_its_path() -> TestResult {
+    let outer = tempfile::tempdir()?;
+    let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));
+    let held = Folder::make(&path)?.hold_path()?;
+    fs::rename(&path, &moved)?;
+    fs::create_dir(&path)?;
+
+    record(&path.join("history.db"), 0, &["page"])?;
+
+    assert_eq!(fs::read_dir(&path)?.count(), 0);
+    drop(held);
+    assert_eq!(opened(&moved.join("history.db"))?.events(&Query::default())?.len(), 1);
     Ok(())
 }

@@ -1,6 +1,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -123,13 +123,37 @@ impl Folder {
         Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name.as_ref())
     }
 
-    /// Returns the path at which the folder is now, with no symlink on it. It is for libraries that remember paths; when
-    /// the folder is moved, the path leads elsewhere.
+    /// Opens a file with a library that takes a path and remembers it, as SQLite does. `open` gets the path at which the
+    /// folder is now, with no symlink on it. The file, and those whose names have one of these endings more, have to be
+    /// regular files or absent. `open` itself has to follow no symlink.
     ///
     /// # Errors
     ///
-    /// [`FileError::MissingFolder`] if the folder was removed, and when `/proc` is not mounted.
-    pub fn place(&self) -> Result<PathBuf, FileError> {
+    /// [`FileError::WrongKind`], [`FileError::MissingFolder`] if the folder was removed, and when it was moved while
+    /// `open` ran, or `/proc` is not mounted.
+    pub fn open_by_path<T>(
+        &self,
+        name: impl AsRef<OsStr>,
+        endings: &[&str],
+        open: impl FnOnce(&Path) -> T,
+    ) -> Result<T, FileError> {
+        let name = name.as_ref();
+        for ending in [""].iter().chain(endings) {
+            let mut beside = name.to_owned();
+            beside.push(ending);
+            self.look_for_file(&beside)?;
+        }
+        let place = self.place()?;
+        let opened = open(&place.join(name));
+        if self.place()? == place {
+            return Ok(opened);
+        }
+        let moved = io::Error::other("its folder was moved meanwhile");
+        Err(FileError::io("open", &self.path.join(name))(moved))
+    }
+
+    /// Returns the path at which the folder is now, with no symlink on it.
+    fn place(&self) -> Result<PathBuf, FileError> {
         let link = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
         let place = rustix::fs::readlink(&*link, Vec::new()).map_err(|error| {
             FileError::io("find folder", &self.path)(explain_proc(error.into()))
@@ -197,6 +221,17 @@ impl Folder {
             Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
             Err(err) => Err(FileError::io("look at", &self.path.join(name))(err)),
         }
+    }
+
+    /// Looks at a regular file; `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::WrongKind`] if it is something else, such as a symlink, and when the system refuses.
+    pub fn look_for_file(&self, name: impl AsRef<OsStr>) -> Result<Option<Found>, FileError> {
+        let name = name.as_ref();
+        let found = self.look(name)?;
+        found.map(|found| found.require(EntryKind::File, &self.path.join(name))).transpose()
     }
 
     /// Opens a regular file for reading; a symlink in its place is an error.

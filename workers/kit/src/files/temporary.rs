@@ -130,7 +130,8 @@ impl<'a> Temporary<'a> {
     pub fn place(mut self) -> Result<(), FileError> {
         let path = self.path();
         self.file.sync_all().map_err(FileError::io("sync", &path))?;
-        require_replaceable(self.folder, &self.target)?;
+        // It would take the place of a device or a symlink.
+        self.folder.look_for_file(&self.target)?;
         let renamed = rustix::fs::renameat(self.folder, &self.name, self.folder, &self.target);
         renamed.map_err(|error| {
             let error = explain_immutable(self.folder, &self.target, error);
@@ -173,7 +174,7 @@ impl Folder {
         mode: u32,
     ) -> Result<(), FileError> {
         let name = name.as_ref();
-        require_replaceable(self, name)?;
+        self.look_for_file(name)?;
         let entries = self.entries()?;
         let mut temporary = Temporary::create(self, name)?;
         let written = temporary.file().write_all(content);
@@ -213,14 +214,6 @@ impl Folder {
     /// [`FileError::Busy`] while another process writes it, and when the system refuses.
     pub fn remove_leftover(&self, name: impl AsRef<OsStr>) -> Result<(), FileError> {
         remove(self, name.as_ref())
-    }
-}
-
-/// Refuses to put a file where something else is: it would take the place of a device or a symlink.
-fn require_replaceable(folder: &Folder, name: &OsStr) -> Result<(), FileError> {
-    match folder.look(name)? {
-        Some(found) => found.require(EntryKind::File, &folder.path().join(name)).map(drop),
-        None => Ok(()),
     }
 }
 

@@ -74,12 +74,12 @@ fn the_path_of_a_held_folder_leads_to_it_also_when_another_one_has_got_the_path(
     Folder::make_own(&path.join("records"))?.append("log")?.write_all(b"two")?;
     replace_file(&path.join("records/other"), b"three", 0o600)?;
     forget_file(&path.join("records/other"))?;
-    let place = Folder::open(&path)?.place()?;
+    let place = Folder::open(&path)?.open_by_path("kept", &[], Path::to_owned)?;
 
     assert_eq!(fs::read_to_string(moved.join("kept"))?, "one");
     assert_eq!(fs::read_to_string(moved.join("records/log"))?, "two");
     assert_eq!(names(&moved.join("records"))?, [Path::new("log")]);
-    assert_eq!(place.canonicalize()?, moved.canonicalize()?);
+    assert_eq!(place, moved.canonicalize()?.join("kept"));
     assert_eq!((names(&path)?, names(&path.join("records"))?), (vec!["records".into()], vec![]));
     assert_eq!(mode(&path.join("records"))?, 0o755);
     drop(held);
@@ -132,16 +132,27 @@ fn no_symlink_is_followed_below_a_held_folder() -> TestResult {
 }
 
 #[test]
-fn a_removed_folder_has_no_place() -> TestResult {
+fn a_file_is_opened_by_its_path_only_while_that_leads_to_it() -> TestResult {
     let outer = tempdir()?;
-    let folder = Folder::make(&outer.path().join("folder"))?;
-    let place = folder.place()?;
-    fs::remove_dir(&place)?;
-    fs::create_dir(&place)?;
+    let (path, moved) = (outer.path().join("folder"), outer.path().join("moved"));
+    let folder = Folder::make(&path)?;
+    symlink("nowhere", path.join("link"))?;
+    symlink("nowhere", path.join("file-log"))?;
 
-    let gone = folder.place();
-
-    assert!(matches!(gone, Err(FileError::MissingFolder { .. })), "{gone:?}");
+    let open = |name: &str, endings: &[&str]| folder.open_by_path(name, endings, |_| ());
+    assert!(open("file", &["-index"]).is_ok());
+    let cases: [(&str, &[&str]); 2] = [("link", &[]), ("file", &["-index", "-log"])];
+    for (name, endings) in cases {
+        let error = open(name, endings).unwrap_err();
+        assert!(matches!(error, FileError::WrongKind { .. }), "{error}");
+    }
+    let swapped = folder.open_by_path("file", &[], |_| fs::rename(&path, &moved));
+    let error = swapped.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot open {:?}", path.join("file")));
+    fs::remove_dir_all(&moved)?;
+    fs::create_dir(&moved)?;
+    let error = open("file", &[]).unwrap_err();
+    assert!(matches!(error, FileError::MissingFolder { .. }), "{error}");
     Ok(())
 }
 
