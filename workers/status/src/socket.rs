@@ -4,17 +4,17 @@
 //! socket gets a short one in the user's runtime folder, and `control.path` says which. On a
 //! read-only disk the socket is in the runtime folder too, under the name that the folder has there.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::WithCauses;
-use crankcase_workers::{EntryKind, Folder, replace_file};
+use crankcase_workers::{EntryKind, FileError, Folder, explain_proc};
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
 use thiserror::Error;
@@ -80,16 +80,17 @@ impl fmt::Debug for SocketError {
 #[derive(Debug)]
 pub(crate) struct Files {
     socket: PathBuf,
-    pointer: PathBuf,
-    _lock: Arc<StateLock>,
+    /// The runtime folder, if the socket is there.
+    runtime: Option<Folder>,
+    lock: Arc<StateLock>,
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
-        for path in [&self.pointer, &self.socket] {
-            if let Err(error) = remove(path) {
-                tracing::debug!(%error, ?path, "cannot remove a file of the control socket");
-            }
+        let pointer = self.lock.folder().forget(POINTER);
+        let socket = self.folder().forget(name(&self.socket));
+        for error in [pointer, socket].into_iter().filter_map(Result::err) {
+            tracing::debug!(%error, "cannot remove a file of the control socket");
         }
     }
 }
@@ -99,29 +100,37 @@ impl Files {
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
+
+    /// Returns the folder that the socket is in.
+    fn folder(&self) -> &Folder {
+        self.runtime.as_ref().unwrap_or_else(|| self.lock.folder())
+    }
 }
 
 /// Listens on the socket of a folder that is held. A socket that a dead agent has left is taken
 /// over: while the lock is held, nobody else listens on it.
 pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), SocketError> {
-    let folder = lock.state_dir().path();
-    let folder = folder.canonicalize().map_err(|source| failed(folder, source))?;
-    let pointer = folder.join(POINTER);
-    let direct = folder.join(SOCKET);
-    let is_read_only = is_read_only(&folder);
+    let itself = lock.folder().through("");
+    let place = itself.canonicalize().map_err(explain_proc);
+    let place = place.map_err(|source| failed(lock.state_dir().path(), source))?;
+    let is_read_only = is_read_only(&itself);
+    let direct = place.join(SOCKET);
     let is_direct = fits(&direct) && !is_read_only;
-    let socket = if is_direct { direct } else { short_path(&folder)? };
-    let listener = listen(&socket)?;
-    let files = Files { socket, pointer, _lock: Arc::clone(lock) };
+    let (runtime, socket) = match is_direct {
+        true => (None, direct),
+        false => short_path(&itself).map(|(runtime, socket)| (Some(runtime), socket))?,
+    };
+    let listener = listen(runtime.as_ref().unwrap_or_else(|| lock.folder()), &socket)?;
+    let files = Files { socket, runtime, lock: Arc::clone(lock) };
     let pointed = if is_read_only {
         Ok(())
     } else if is_direct {
-        remove(&files.pointer)
+        lock.folder().forget(POINTER)
     } else {
         let text = files.socket.as_os_str().as_encoded_bytes();
-        replace_file(&files.pointer, text, 0o600).map_err(io::Error::from)
+        lock.folder().replace(POINTER, text, 0o600)
     };
-    pointed.map_err(|source| failed(&files.pointer, source))?;
+    pointed.map_err(|error| refused(&place.join(POINTER), error))?;
     Ok((listener, files))
 }
 
@@ -131,7 +140,11 @@ pub(crate) fn bind(lock: &Arc<StateLock>) -> Result<(UnixListener, Files), Socke
 /// also listen at the place that was right before the disk became read-only, or could be written again. At most one
 /// agent listens, because it holds the folder.
 pub(crate) fn find(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let folder = folder.canonicalize()?;
+    // In the agent itself the path leads to the folder that is held.
+    let folder = match Folder::open(folder) {
+        Ok(folder) => folder.through("").canonicalize()?,
+        Err(_) => folder.canonicalize()?,
+    };
     let direct = folder.join(SOCKET);
     let usual = if fits(&direct) { Ok(direct) } else { read_pointer(&folder) };
     match (usual, in_runtime_folder(&folder)) {
@@ -190,11 +203,20 @@ fn failed(path: &Path, source: io::Error) -> SocketError {
     SocketError::Io { path: path.to_owned(), source }
 }
 
-/// Returns a path in the runtime folder that no other state folder has.
-fn short_path(folder: &Path) -> Result<PathBuf, SocketError> {
+fn refused(path: &Path, error: FileError) -> SocketError {
+    failed(path, error.into())
+}
+
+/// Returns the name of a socket in its folder.
+fn name(socket: &Path) -> &OsStr {
+    socket.file_name().unwrap_or_default()
+}
+
+/// Returns the runtime folder, and a path in it that no other state folder has.
+fn short_path(folder: &Path) -> Result<(Folder, PathBuf), SocketError> {
     let path = runtime_path(folder).map_err(|source| failed(folder, source))?;
-    state_dir::own(&runtime_folder()).map(drop).map_err(SocketError::RuntimeFolder)?;
-    if fits(&path) { Ok(path) } else { Err(SocketError::TooLong { path }) }
+    let runtime = state_dir::own(&runtime_folder()).map_err(SocketError::RuntimeFolder)?;
+    if fits(&path) { Ok((runtime, path)) } else { Err(SocketError::TooLong { path }) }
 }
 
 fn runtime_path(folder: &Path) -> io::Result<PathBuf> {
@@ -211,46 +233,40 @@ fn runtime_folder() -> PathBuf {
     }
 }
 
-/// Listens on a path. The socket gets there under another name, so that there always is one in the
-/// place of a socket that is taken over.
-fn listen(path: &Path) -> Result<UnixListener, SocketError> {
-    // As long as the name that it gets, so that it fits too.
+/// Listens on a socket in a folder. The socket gets there under another name, so that there always is one in the place
+/// of a socket that is taken over.
+fn listen(folder: &Folder, path: &Path) -> Result<UnixListener, SocketError> {
     let new = path.with_extension("new_");
     for path in [path, &new] {
-        check(path)?;
+        check(folder, path)?;
     }
-    remove(&new).map_err(|source| failed(&new, source))?;
-    let listener = place(&new)
-        .and_then(|socket| socket.listen(BACKLOG))
-        .and_then(|listener| fs::rename(&new, path).map(|()| listener));
+    folder.forget(name(&new)).map_err(|error| refused(&new, error))?;
+    let listener = place(folder, name(&new)).and_then(|socket| socket.listen(BACKLOG));
+    let listener = listener.and_then(|listener| {
+        rustix::fs::renameat(folder, name(&new), folder, name(path))?;
+        Ok(listener)
+    });
     listener.map_err(|source| {
-        drop(remove(&new));
+        drop(folder.forget(name(&new)));
         failed(path, source)
     })
 }
 
 /// Makes a socket that is for its owner only, and on which nobody listens yet: from its binding to
 /// its mode it may be open to others, who could connect once somebody listened.
-fn place(path: &Path) -> io::Result<UnixSocket> {
+fn place(folder: &Folder, name: &OsStr) -> io::Result<UnixSocket> {
     let socket = UnixSocket::new_stream()?;
-    socket.bind(path)?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    socket.bind(folder.through(name)).map_err(explain_proc)?;
+    folder.hold(name)?.set_mode(0o600)?;
     Ok(socket)
 }
 
 /// Checks that nothing but a socket would be taken over.
-fn check(path: &Path) -> Result<(), SocketError> {
-    match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() => Ok(()),
-        Ok(_) => Err(SocketError::NotASocket { path: path.to_owned() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(failed(path, source)),
-    }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+fn check(folder: &Folder, path: &Path) -> Result<(), SocketError> {
+    match folder.look(name(path)).map_err(|error| refused(path, error))? {
+        Some(found) if found.kind != EntryKind::Socket => {
+            Err(SocketError::NotASocket { path: path.to_owned() })
+        }
         _ => Ok(()),
     }
 }
@@ -258,12 +274,13 @@ fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::error::Error;
+    use std::ffi::OsStr;
     use std::fs;
     use std::io::ErrorKind;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixStream;
 
-    use super::{listen, may_point, place};
+    use super::{Folder, listen, may_point, place};
 
     #[test]
     fn a_stranger_does_not_say_where_a_socket_is() {
@@ -279,7 +296,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("socket");
 
-        let socket = place(&path)?;
+        let socket = place(&Folder::open(folder.path())?, OsStr::new("socket"))?;
 
         let mode = fs::symlink_metadata(&path)?.permissions().mode() & 0o777;
         let refused = UnixStream::connect(&path).err().ok_or("somebody listens")?;
@@ -292,12 +309,14 @@ mod tests {
     #[tokio::test]
     async fn a_socket_that_cannot_be_put_in_its_place_is_not_left_behind()
     -> Result<(), Box<dyn Error>> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("gone/control.sock");
+        let outer = tempfile::tempdir()?;
+        let path = outer.path().join("gone");
+        let folder = Folder::make(&path)?;
+        fs::remove_dir(&path)?;
 
-        assert!(listen(&path).is_err());
+        assert!(listen(&folder, &path.join("control.sock")).is_err());
 
-        assert_eq!(fs::read_dir(folder.path())?.count(), 0);
+        assert_eq!(fs::read_dir(outer.path())?.count(), 0);
         Ok(())
     }
 }

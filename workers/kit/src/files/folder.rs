@@ -117,10 +117,14 @@ impl Folder {
         Ok(HeldFolder::new(path, fd))
     }
 
-    /// Returns a path that leads through the open folder to an entry of it, by way of `/proc`, which has to be mounted.
-    /// It is for calls that take only paths, and good in this process while the folder is open.
+    /// Returns a path that leads through the open folder to an entry of it, or to the folder itself for an empty name. It
+    /// is for calls that take only paths, and good in this process while the folder is open. `/proc` has to be mounted.
     pub fn through(&self, name: impl AsRef<OsStr>) -> PathBuf {
-        Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string()).join(name.as_ref())
+        let mut path = PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()));
+        if !name.as_ref().is_empty() {
+            path.push(name.as_ref());
+        }
+        path
     }
 
     /// Opens a file with a library that takes a path and remembers it, as SQLite does. `open` gets the path at which the
@@ -154,8 +158,7 @@ impl Folder {
 
     /// Returns the path at which the folder is now, with no symlink on it.
     fn place(&self) -> Result<PathBuf, FileError> {
-        let link = format!("/proc/self/fd/{}", self.fd.as_raw_fd());
-        let place = rustix::fs::readlink(&*link, Vec::new()).map_err(|error| {
+        let place = rustix::fs::readlink(self.through(""), Vec::new()).map_err(|error| {
             FileError::io("find folder", &self.path)(explain_proc(error.into()))
         })?;
         let place = PathBuf::from(OsString::from_vec(place.into_bytes()));

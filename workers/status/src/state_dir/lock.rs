@@ -3,13 +3,16 @@
 //! It is on the folder itself: whoever deletes the files in it, the one with the process id too,
 //! lets no second process in. The file is locked as well, because not every network file system has
 //! locks on folders.
+//!
+//! While the lock is held, the folder is held under its path: in this process the path leads to the folder that was
+//! locked.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crankcase_workers::Folder;
+use crankcase_workers::{Folder, HeldFolder};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -24,8 +27,11 @@ const MAX_TEXT: u64 = 32;
 #[derive(Debug)]
 #[must_use = "the folder is held only as long as the lock lives"]
 pub struct StateLock {
+    // First, so that the path leads elsewhere before another process can lock the folder.
+    _held: HeldFolder,
     file: File,
-    _folder: File,
+    _locked: File,
+    folder: Folder,
     state_dir: StateDir,
 }
 
@@ -37,14 +43,15 @@ impl StateDir {
     ///
     /// The lock is given back when it is dropped and when the process ends, however it ends. It is on
     /// the folder, and holds also when the files in it are deleted; a folder that is itself deleted
-    /// or moved away while it is held is not seen to be held by who makes another in its place.
+    /// or moved away while it is held is not seen to be held by a process that makes another in its
+    /// place. The holder goes on with the folder that it has locked, and touches no other one.
     ///
     /// # Errors
     ///
     /// When the folder cannot be made, others could change what is in it or have put it there, and
     /// [`StateError::Held`] when another process holds it.
     pub fn lock(&self) -> Result<StateLock, StateError> {
-        take(self, &own(self.path())?)
+        take(self, own(self.path())?)
     }
 }
 
@@ -52,6 +59,11 @@ impl StateLock {
     /// Returns the folder that is held.
     pub fn state_dir(&self) -> &StateDir {
         &self.state_dir
+    }
+
+    /// Returns the folder itself, wherever its path leads by now.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 }
 
@@ -65,31 +77,32 @@ impl Drop for StateLock {
 }
 
 /// Takes the lock of a folder that exists.
-fn take(state_dir: &StateDir, opened: &Folder) -> Result<StateLock, StateError> {
+fn take(state_dir: &StateDir, folder: Folder) -> Result<StateLock, StateError> {
     let path = state_dir.path();
     let failed = |source| StateError::Folder { path: path.to_owned(), source };
-    let held = || StateError::Held { path: path.to_owned(), pid: read_pid(opened) };
+    let held = || StateError::Held { path: path.to_owned(), pid: read_pid(&folder) };
 
-    let folder = readable(opened).map_err(failed)?;
-    match folder.try_lock() {
+    let locked = readable(&folder).map_err(failed)?;
+    match locked.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held()),
         Err(TryLockError::Error(error)) => {
             tracing::debug!(%error, "the file system has no locks on folders");
         }
     }
-    let file = open(opened).map_err(failed)?;
+    let file = open(&folder).map_err(failed)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(held()),
         Err(TryLockError::Error(source)) => return Err(failed(source)),
     }
-    check(path, &folder).map_err(failed)?;
+    check(path, &locked).map_err(failed)?;
     if let Err(error) = write_pid(&file) {
         // It is a help for people only: a full disk must not keep an agent from running.
         tracing::warn!(%error, "cannot write the process id into the file of the lock");
     }
-    Ok(StateLock { file, _folder: folder, state_dir: state_dir.clone() })
+    let held = folder.hold_path().map_err(|error| failed(error.into()))?;
+    Ok(StateLock { _held: held, file, _locked: locked, folder, state_dir: state_dir.clone() })
 }
 
 /// Checks that the path still leads to the folder that was locked: one that was deleted meanwhile

@@ -69,6 +69,25 @@ async fn anything_but_a_socket_in_its_place_is_refused_and_left_alone() -> TestR
 }
 
 #[tokio::test]
+async fn the_socket_is_in_the_folder_that_is_held_when_another_one_has_got_its_path() -> TestResult
+{
+    let outer = tempfile::tempdir()?;
+    let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));
+    let lock = Arc::new(StateDir::new(path.clone()).lock()?);
+    fs::rename(&path, &moved)?;
+    fs::create_dir(&path)?;
+    let engine = Engine::builder().seed(0).build()?;
+
+    let control = Control::listen(&lock, engine, ControlConfig::default())?;
+
+    assert!(fs::exists(moved.join("control.sock"))?);
+    drop((control, lock));
+    assert!(!fs::exists(moved.join("control.sock"))?);
+    assert_eq!(fs::read_dir(&path)?.count(), 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_path_that_is_too_long_gets_a_short_one() -> TestResult {
     let folder = tempfile::tempdir()?;
     let below = "d".repeat(120);
