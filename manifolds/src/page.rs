@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use crankcase_engine::Manifold;
 use crankcase_status::{Page, PageAddress, PageConfig};
-use crankcase_workers::replace_file;
+use crankcase_workers::{Folder, replace_file};
+
+/// The largest address that is read, in bytes.
+const LARGEST: u64 = 4096;
 
 /// What the page shows, and where it is.
 #[derive(Debug, Clone)]
@@ -39,7 +42,8 @@ pub fn manifold(config: Config) -> Manifold {
 
 /// Returns the token of the address that was written last.
 fn token_of(url: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(url).ok()?;
+    let folder = Folder::open(url.parent()?).ok()?;
+    let text = String::from_utf8(folder.read(url.file_name()?, LARGEST).ok()?).ok()?;
     let token = text.trim_end().split_once("#token=")?.1;
     let is_whole = token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_whole.then(|| token.to_owned())
