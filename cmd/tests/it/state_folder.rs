@@ -1,12 +1,15 @@
 //! Who may look into the folder in which an agent keeps what outlives it.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use rustix::process::Signal;
 
 use crate::agent::Agent;
+use crate::external::program;
 use crate::machine::{Machine, signal};
 use crate::world::{Error, TestResult};
 
@@ -50,6 +53,108 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
         // The lock, the socket, what is kept, and the record of the server; one may be just being replaced.
         assert!((4..=5).contains(&count), "umask {umask}: {count}");
     }
+    Ok(())
+}
+
+/// A type whose answer is kept in the state folder.
+const TYPE: &str = r#"#!/bin/sh
+case ${1-init} in
+init) echo '{"protocol": 1, "depends_on_files": [], "calls": {"check": {"args": ["check"]}}}' ;;
+*) echo '{"status": "VALID", "state": {}}' ;;
+esac
+"#;
+
+/// The mode of a folder, and the mode and the content of each file in it.
+type Seen = (u32, BTreeMap<OsString, (u32, Vec<u8>)>);
+
+/// Looks at a folder that has no folders.
+fn all_in(folder: &Path) -> Result<Seen, Error> {
+    let files = fs::read_dir(folder)?.map(|entry| {
+        let entry = entry?;
+        let mode = entry.metadata()?.mode();
+        Ok((entry.file_name(), (mode, fs::read(entry.path())?)))
+    });
+    Ok((folder.metadata()?.mode(), files.collect::<std::io::Result<_>>()?))
+}
+
+#[tokio::test]
+async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page:
+    type: file
+    config: {path: "@/page", content: right}
+    notify: [done]
+    meta: {reverse: true}
+  done: {type: exec, config: {command: ["true"]}}
+  other: {type: "program:./it"}
+"#,
+    )?;
+    program(&machine, "it", TYPE)?;
+    let behind = machine.path("behind");
+    fs::create_dir(&behind)?;
+    fs::set_permissions(&behind, Permissions::from_mode(0o755))?;
+    fs::write(behind.join("file"), "precious")?;
+    let before = all_in(&behind)?;
+    let (apply, facts) = (&["apply", "site.yaml"][..], &["facts", "set", "/a", "1"][..]);
+    let run = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"][..];
+    let files: [(&[&str], &[&str]); 3] = [
+        (facts, &["facts.db", "facts.db-wal"]),
+        (apply, &["lock", "history.db", "kept", "notices"]),
+        (run, &["control.sock", "control.path", "page.url"]),
+    ];
+    let folders: [(&[&str], &[&str]); 2] = [
+        (apply, &["processes", "reversals", "overwrites"]),
+        (run, &["rules", "private", "asking", "types", "containers"]),
+    ];
+    let to_files = files.iter().flat_map(|(command, names)| {
+        names.iter().flat_map(move |name| [(command, name, "file"), (command, name, "new")])
+    });
+    let to_folders = folders
+        .iter()
+        .flat_map(|(command, names)| names.iter().map(move |name| (command, name, "")));
+    for (command, name, target) in to_files.chain(to_folders) {
+        let state = machine.path("state");
+        fs::create_dir(&state)?;
+        fs::set_permissions(&state, Permissions::from_mode(0o700))?;
+        symlink(behind.join(target), state.join(name))?;
+
+        let ran = machine.run(command).await?;
+
+        let after = all_in(&behind)?;
+        assert_eq!(after, before, "{command:?} with {name:?}, which leads to {target:?}: {ran:?}");
+        fs::remove_dir_all(&state)?;
+        drop(fs::remove_file(machine.path("page")));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() -> TestResult {
+    let machine = Machine::new(
+        "resources: {page: {type: file, config: {path: '@/page', content: right}}}\n",
+    )?;
+    let mut agent =
+        Agent::start_with(&machine, &["run", "site.yaml", "--log-format", "json"]).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let (state, moved) = (machine.path("state"), machine.path("moved"));
+    fs::rename(&state, &moved)?;
+    fs::create_dir(&state)?;
+    fs::set_permissions(&state, Permissions::from_mode(0o755))?;
+
+    machine.write("page", "wrong")?;
+    agent.until_logged(&["\"repaired\""]).await?;
+    machine.write(
+        "site.yaml",
+        "resources: {more: {type: exec, config: {command: [touch, '@/more'], creates: '@/more'}}}\n",
+    )?;
+    machine.until("more", |_| true).await?;
+    machine.until("moved/kept", |kept| kept.contains("\"more\"")).await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!(fs::read_dir(&state)?.count(), 0);
+    assert_eq!(state.metadata()?.mode() & 0o7777, 0o755);
+    assert!(!fs::exists(moved.join("control.sock"))?);
     Ok(())
 }
 
