@@ -23,6 +23,7 @@ mod declaration;
 mod departed;
 mod error;
 mod facilities;
+mod file_conflicts;
 mod foresight;
 mod found;
 mod graph;
@@ -86,6 +87,7 @@ pub use declaration::{
 };
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};
+pub use file_conflicts::{FileConflict, file_conflicts};
 pub use foresight::Foreseen;
 pub use found::{Amiss, Difference, Found};
 pub use graph::{Graph, GraphError, Node, NodeError};
