@@ -16,12 +16,15 @@ pub struct Surroundings {
     pub scope: Arc<dyn Scope>,
     /// What kinds that [read the host](crate::Resource::READS_HOST) see of the machine. Null by default.
     pub host: Arc<Value>,
+    /// The state folder of the agent that is to keep the resources: nothing may be kept in it. None by default.
+    pub state: Option<PathBuf>,
 }
 
 impl Surroundings {
     /// Returns the surroundings of configs whose relative paths begin in a folder.
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), scope: as_written(), host: Arc::default() }
+        let (scope, host, state) = (as_written(), Arc::default(), None);
+        Self { folder: folder.to_owned(), scope, host, state }
     }
 
     /// Sets what renders template files.
@@ -34,5 +37,11 @@ impl Surroundings {
     #[must_use]
     pub fn host(self, host: Value) -> Self {
         Self { host: Arc::new(host), ..self }
+    }
+
+    /// Sets the state folder of the agent that is to keep the resources.
+    #[must_use]
+    pub fn state(self, folder: &Path) -> Self {
+        Self { state: Some(folder.to_owned()), ..self }
     }
 }

@@ -1,6 +1,7 @@
 //! Graphs from Rust with the built-in kinds.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crankcase_engine::Stop;
@@ -111,6 +112,57 @@ fn two_nodes_that_keep_one_file_are_refused() -> TestResult {
         return Err(refused.into());
     };
     assert_eq!((name.as_str(), other.as_str()), ("there", "gone"));
+    Ok(())
+}
+
+#[test]
+fn two_nodes_that_keep_one_file_under_two_paths_are_refused() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir(path("run"))?;
+    symlink("run", path("link"))?;
+    fs::write(path("run/page"), "")?;
+    fs::hard_link(path("run/page"), path("hard"))?;
+    for (one, two) in [("run/page", "link/page"), ("run/new", "link/new"), ("hard", "run/page")] {
+        let both = (file(&path(one))?, file(&path(two))?);
+        let all = Graph::of("one", both.0).merge(&Graph::of("two", both.1))?;
+
+        let refused = all.site(&builtin(), &Surroundings::new(Path::new("/")));
+
+        let refused = refused.expect_err("they are one file");
+        let [NodeError::SameFile { name, other, path: kept, .. }] = refused.errors() else {
+            return Err(refused.into());
+        };
+        assert_eq!((name.as_str(), other.as_str()), ("two", "one"));
+        assert_eq!(Path::new(kept), path(one));
+        let said =
+            format!("is kept as {kept:?} by node \"one\" already; both paths lead to one file");
+        assert!(refused.to_string().contains(&said), "{refused}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_node_that_keeps_something_in_the_state_folder_is_refused() -> TestResult {
+    let folder = tempdir()?;
+    let state = folder.path().join("state");
+    fs::create_dir(&state)?;
+    symlink("state", folder.path().join("link"))?;
+    let here = Surroundings::new(Path::new("/")).state(&state);
+    for name in ["state/lock", "link/lock", "link/private/it"] {
+        let graph = Graph::of("lock", file(&folder.path().join(name))?);
+
+        let refused = graph.site(&builtin(), &here).expect_err("it is the agent's");
+
+        let [NodeError::InState { name, folder, .. }] = refused.errors() else {
+            return Err(refused.into());
+        };
+        assert_eq!((name.as_str(), folder), ("lock", &state));
+        let said = format!("is in the agent's state folder {state:?}");
+        assert!(refused.to_string().ends_with(&said), "{refused}");
+    }
+    let beside = Graph::of("lock", file(&folder.path().join("lock"))?);
+    assert!(beside.site(&builtin(), &here).is_ok());
     Ok(())
 }
 

@@ -1,9 +1,11 @@
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::automatic::Conflict;
 use crate::claim::Claim;
 use crate::declaration::Place;
 use crate::error::{AttributeError, BoxError};
+use crate::file_conflicts::FileConflict;
 use crate::kinds::UnknownKindError;
 use crate::order::OrderError;
 use crate::text::circle;
@@ -149,6 +151,35 @@ pub enum NodeError {
         /// What the other one does with it.
         how: &'static str,
     },
+    /// Two nodes keep one file under two paths, which lead there through symlinks, hard links or mounts.
+    #[error(
+        "{place}: node \"{name}\": {claim} is kept as {path:?} by node \"{other}\" already; both paths \
+         lead to one file"
+    )]
+    SameFile {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// The one that keeps the file already.
+        other: String,
+        /// The path under which the other one keeps it.
+        path: String,
+        /// What the node would keep.
+        claim: Claim,
+    },
+    /// A node keeps something in the state folder of the agent.
+    #[error("{place}: node \"{name}\": {claim} is in the agent's state folder {folder:?}")]
+    InState {
+        /// The node.
+        name: String,
+        /// Where it was made.
+        place: Place,
+        /// What it would keep.
+        claim: Claim,
+        /// The state folder.
+        folder: PathBuf,
+    },
     /// A part of a node has the name of another node.
     #[error(transparent)]
     Order(OrderError),
@@ -176,5 +207,21 @@ impl NodeError {
         let Conflict { first, second, claim, .. } = conflict;
         let ((other, _), (name, place)) = (names(first), names(second));
         Self::Conflict { name, place, other, claim, how }
+    }
+
+    pub(super) fn of_file(
+        conflict: FileConflict,
+        names: impl Fn(usize) -> (String, Place),
+    ) -> Self {
+        match conflict {
+            FileConflict::Same { first, other, second, claim } => {
+                let (path, (other, _), (name, place)) = (other.name, names(first), names(second));
+                Self::SameFile { name, place, other, path, claim }
+            }
+            FileConflict::InState { node, claim, folder } => {
+                let (name, place) = names(node);
+                Self::InState { name, place, claim, folder }
+            }
+        }
     }
 }

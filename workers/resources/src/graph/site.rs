@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::automatic::{conflicts, connect};
 use crate::declaration::{Config, Declaration, Dependency, Wanted};
 use crate::error::AttributeError;
+use crate::file_conflicts::file_conflicts;
 use crate::graph::error::{GraphError, NodeError};
 use crate::graph::node::Node;
 use crate::graph::{Graph, order};
@@ -24,8 +25,9 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// All that is wrong: names, requirements, cycles, kinds, attributes as far as they are known, and
-    /// things that two nodes keep. Nothing is executed.
+    /// All that is wrong: names, requirements, cycles, kinds, attributes as far as they are known, things that two
+    /// nodes keep, also one file under two paths, and files in the state folder that the surroundings name. Nothing is
+    /// executed; the files that nodes keep are looked at, which blocks for the disk.
     pub fn site(&self, kinds: &Kinds, surroundings: &Surroundings) -> Result<Site, GraphError> {
         let nodes: Vec<&Node> = self.nodes().collect();
         let order = order(&nodes)?;
@@ -66,12 +68,7 @@ impl Graph {
             declared.insert(*index, [declaration].into_iter().chain(parts).collect::<Vec<_>>());
         }
         let mut declarations: Vec<_> = declared.into_values().flatten().collect();
-        let named = |index: usize| {
-            let Declaration { name, place, .. } = &declarations[index];
-            (name.clone(), place.clone())
-        };
-        let conflicts = conflicts(&declarations);
-        errors.extend(conflicts.into_iter().map(|it| NodeError::conflict(it, named)));
+        errors.extend(refused(&declarations, surroundings));
         GraphError::of(errors)?;
         connect(&mut declarations);
         let site = Site::new(declarations, kinds.clone(), self.digest());
@@ -84,6 +81,17 @@ impl Graph {
         let text = serde_json::to_vec(&nodes).expect("nodes are data");
         base16ct::lower::encode_string(&Sha256::digest(text))
     }
+}
+
+/// Returns what nodes cannot keep: what other nodes keep, also under another path, and what is the agent's.
+fn refused(declarations: &[Declaration], surroundings: &Surroundings) -> Vec<NodeError> {
+    let named = |index: usize| {
+        let Declaration { name, place, .. } = &declarations[index];
+        (name.clone(), place.clone())
+    };
+    let things = conflicts(declarations).into_iter().map(|it| NodeError::conflict(it, named));
+    let files = file_conflicts(declarations, surroundings.state.as_deref()).into_iter();
+    things.chain(files.map(|it| NodeError::of_file(it, named))).collect()
 }
 
 /// Returns which attributes of the states of nodes are used.
