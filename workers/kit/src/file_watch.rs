@@ -3,7 +3,8 @@
 //! One inotify instance serves all subscriptions. What is watched are folders: for a path, every
 //! folder in which one of its components is looked up, through symlinks, from `/` on. So whatever
 //! changes the meaning of the path is an event in a watched folder, and the deepest folder that
-//! exists tells when the next component appears.
+//! exists tells when the next component appears. A file that has several names, or is a mount, is watched itself
+//! too: a change through another name is no event in the folder.
 //!
 //! Invariants:
 //! 1. A folder is watched before an entry is looked up in it; an entry that changes after it was
@@ -97,9 +98,11 @@ impl WatcherConfig {
 /// - Many paths in one folder use one kernel watch, which is released with the last of them.
 /// - What the kernel does not watch, because of its limits for one, is tried again until it does, and
 ///   told to look meanwhile; nothing fails because of it.
+/// - A change through another hard link of the file, or through the other place of a file that is a mount, is told if
+///   the other name was there when the path was followed last. Such a file has a kernel watch of its own.
 ///
-/// Not told, because the kernel does not: writing through a shared memory map or through another
-/// hard link, changes made by other hosts on a network file system, and of `/proc` and `/sys`.
+/// Not told, because the kernel does not: writing through a shared memory map or through a hard link that was made
+/// later, changes made by other hosts on a network file system, and of `/proc` and `/sys`.
 ///
 /// # Examples
 ///

@@ -22,8 +22,8 @@ const CONTENTS: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
 
 /// A watch that several paths share adds up what they ask for, and a symlink or a file that has
 /// just taken the place of the folder is refused.
-const HOW: WatchFlags =
-    WatchFlags::MASK_ADD.union(WatchFlags::ONLYDIR).union(WatchFlags::DONT_FOLLOW);
+const HOW: WatchFlags = SHARED.union(WatchFlags::ONLYDIR);
+const SHARED: WatchFlags = WatchFlags::MASK_ADD.union(WatchFlags::DONT_FOLLOW);
 
 /// What is asked of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,15 +67,23 @@ impl Kernel {
         };
         inotify::add_watch(&self.fd, folder, what | HOW).map_err(|err| match err {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Refusal::Vanished,
-            Errno::NOSPC => Refusal::Problem(WatchProblem::Limit {
-                folder: folder.to_owned(),
-                limits: WatchLimits::of_watches(),
-            }),
+            Errno::NOSPC => Refusal::Problem(limit(folder)),
             err => Refusal::Problem(WatchProblem::Folder {
                 folder: folder.to_owned(),
                 source: err.into(),
             }),
         })
+    }
+
+    /// Watches a file itself, whichever of its names it is changed through. None if the kernel does not, as for a file
+    /// that may not be read.
+    pub(super) fn add_file(&self, file: &Path) -> Result<Option<i32>, WatchProblem> {
+        let what = CONTENTS | WatchFlags::ATTRIB | SHARED;
+        match inotify::add_watch(&self.fd, file, what) {
+            Ok(watch) => Ok(Some(watch)),
+            Err(Errno::NOSPC) => Err(limit(file)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Releases a watch; the kernel may have done so already, with the folder.
@@ -87,4 +95,9 @@ impl Kernel {
             tracing::warn!(watch, error, "cannot release file watch");
         }
     }
+}
+
+/// Returns the problem of a path for which there is no watch any more.
+fn limit(path: &Path) -> WatchProblem {
+    WatchProblem::Limit { folder: path.to_owned(), limits: WatchLimits::of_watches() }
 }

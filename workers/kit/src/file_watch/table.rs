@@ -165,7 +165,12 @@ impl Table {
         }
         let Some(users) = self.folders.get(&watch) else { return };
         if name.is_none() {
-            concerned.must_follow.extend(users.values().flatten());
+            let all = users.values().flatten();
+            // Of a file that is watched itself, or of the folder.
+            match CONTENTS.contains(flags) {
+                true => concerned.told.extend(all),
+                false => concerned.must_follow.extend(all),
+            }
             return;
         }
         concerned.told.extend(users.get(&None).into_iter().flatten());

@@ -6,6 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
 use super::error::WatchProblem;
 use super::kernel::{Interest, Kernel, Refusal};
 
@@ -15,9 +17,9 @@ const MAX_LINKS: usize = 40;
 /// Where an event concerns a path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// The watch of a folder.
+    /// The watch of a folder, or of a file at the path's end.
     pub(super) watch: i32,
-    /// The entry that the path goes through; `None` if the folder is the path's end, so that every
+    /// The entry that the path goes through; `None` if what is watched is the path's end, so that every
     /// entry concerns it.
     pub(super) entry: Option<OsString>,
 }
@@ -82,9 +84,25 @@ impl Walk<'_> {
             return true;
         }
         if self.ahead.is_empty() {
+            if metadata.is_file() && has_other_names(&entry, &metadata) {
+                self.watch_itself(&entry);
+            }
             self.trail.end = Some(identity(&metadata));
         }
         false
+    }
+
+    /// Watches the file at the path's end. If another one takes its name, the watch of the folder tells.
+    fn watch_itself(&mut self, file: &Path) {
+        match self.kernel.add_file(file) {
+            Ok(watch) => {
+                let places = watch.into_iter().map(|watch| Place { watch, entry: None });
+                self.trail.places.extend(places);
+            }
+            Err(problem) => {
+                self.trail.problem.get_or_insert(problem);
+            }
+        }
     }
 
     /// Watches the folder here, and returns whether it is still there.
@@ -128,6 +146,16 @@ fn names(path: &Path) -> impl DoubleEndedIterator<Item = OsString> {
         Component::ParentDir => Some(OsString::from("..")),
         Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
     })
+}
+
+/// Returns whether a file is reached under other names too: hard links, or the place that a mount shows here. The watch
+/// of the folder tells nothing of a change through those.
+fn has_other_names(file: &Path, metadata: &fs::Metadata) -> bool {
+    let is_mount = || {
+        let found = statx(CWD, file, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+        found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    };
+    metadata.nlink() > 1 || is_mount()
 }
 
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {

@@ -71,6 +71,29 @@ async fn a_file_that_is_deleted_and_created_again_is_told_each_time() -> TestRes
 }
 
 #[tokio::test]
+async fn a_change_through_another_name_of_the_file_is_told() -> TestResult {
+    let mut watching = Watching::new()?;
+    fs::create_dir(watching.path("other"))?;
+    fs::write(watching.path("file"), "old")?;
+    fs::hard_link(watching.path("file"), watching.path("other/name"))?;
+    let mut subscription = watching.watch("file")?;
+
+    let write = |name: &'static str| move |folder: &Path| fs::write(folder.join(name), "new");
+    assert!(watching.tells(&mut subscription, write("other/name")).await?);
+    let replaced = watching.tells(&mut subscription, |folder| {
+        fs::write(folder.join("other/new"), "newer")?;
+        fs::hard_link(folder.join("other/new"), folder.join("other/newer"))?;
+        fs::rename(folder.join("other/new"), folder.join("file"))
+    });
+    assert!(replaced.await?);
+    assert!(watching.tells(&mut subscription, write("other/newer")).await?);
+    // It is another file by now.
+    assert!(!watching.tells(&mut subscription, write("other/name")).await?);
+
+    watching.end().await
+}
+
+#[tokio::test]
 async fn changed_permissions_are_told() -> TestResult {
     let mut watching = Watching::new()?;
     fs::write(watching.path("file"), "")?;
