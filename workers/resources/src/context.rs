@@ -279,6 +279,14 @@ impl Context {
         self.about.foresight.as_ref().is_some_and(Foresight::follows_changes)
     }
 
+    /// Returns whether in a plan a resource before this one, at any distance, changes or may change, and may make files
+    /// that no claim names, as a command does that does not say what it creates: a file that is read may be another
+    /// one then. When it is this resource's turn, the answer is always no. A check that cannot tell then fails with an
+    /// error, as with [`foresees`](Self::foresees).
+    pub fn follows_makers(&self) -> bool {
+        self.about.foresight.as_ref().is_some_and(Foresight::follows_makers)
+    }
+
     /// Returns something that the resources of a run share. The first resource that asks opens it,
     /// and the others wait until it is open. It is kept to the end of the run.
     ///

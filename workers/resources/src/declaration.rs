@@ -91,6 +91,8 @@ pub struct Declaration {
     pub claims: Vec<Claim>,
     /// Whether all of that was known.
     pub is_claimed: bool,
+    /// Whether it may make files that none of these claims names, as far as that was known then.
+    pub makes_unnamed: bool,
     /// Whether it has automatic edges, to those that make what it needs; it has by default.
     pub has_automatic_edges: bool,
     /// Those edges.
@@ -144,6 +146,7 @@ impl Declaration {
             host: None,
             claims: Vec::new(),
             is_claimed: false,
+            makes_unnamed: false,
             has_automatic_edges: true,
             automatic: Vec::new(),
             left_out: Vec::new(),

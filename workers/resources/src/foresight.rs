@@ -30,6 +30,8 @@ pub(crate) struct Foresight {
     node: usize,
     /// A resource before it, at any distance, that changes or may change.
     changing: Option<usize>,
+    /// Such a resource that may make files that it does not name.
+    making: Option<usize>,
     /// The resources whose changes it has asked for.
     seen: Arc<Mutex<BTreeSet<usize>>>,
 }
@@ -52,19 +54,26 @@ impl Foresight {
         let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
         let shared = Arc::new(Shared { order, names, things });
-        Self { shared, node: 0, changing: None, seen: Arc::default() }
+        Self { shared, node: 0, changing: None, making: None, seen: Arc::default() }
     }
 
-    /// Returns what another resource sees, which comes after one that changes or may change, or after none.
+    /// Returns what another resource sees. `changing` is a resource before it that changes or may change, and `making`
+    /// is such a one that may make files that it does not name.
     #[must_use]
-    pub(crate) fn of(&self, node: usize, changing: Option<usize>) -> Self {
-        Self { shared: Arc::clone(&self.shared), node, changing, seen: Arc::default() }
+    pub(crate) fn of(&self, node: usize, changing: Option<usize>, making: Option<usize>) -> Self {
+        Self { shared: Arc::clone(&self.shared), node, changing, making, seen: Arc::default() }
     }
 
     /// Returns whether a resource before this one changes or may change.
     pub(crate) fn follows_changes(&self) -> bool {
         self.seen.lock().extend(self.changing);
         self.changing.is_some()
+    }
+
+    /// Returns whether a resource before this one that changes or may change may make files that it does not name.
+    pub(crate) fn follows_makers(&self) -> bool {
+        self.seen.lock().extend(self.making);
+        self.making.is_some()
     }
 
     /// Notes what the resource will have made or removed, or may have.

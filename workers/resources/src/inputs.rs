@@ -22,6 +22,9 @@ pub(crate) struct Seen {
     pub(crate) changes: Changes,
     /// A resource that comes before this one, at any distance, and has changed or will.
     pub(crate) changing_before: Option<usize>,
+    /// This resource or one before it, at any distance, if it changes, or may, and may make files that it does not
+    /// name. Only a plan asks for it.
+    pub(crate) making: Option<usize>,
     /// The attributes in which it was not as declared.
     pub(crate) differing: Vec<String>,
     /// What was done to it, or would be.
@@ -60,6 +63,8 @@ pub(crate) struct Inputs {
     pub(crate) unsure: Vec<String>,
     /// A resource at any distance that changes first, or may.
     pub(crate) changing: Option<usize>,
+    /// Such a resource that may make files that it does not name.
+    pub(crate) making: Option<usize>,
     /// The dependencies whose state will not be known in this run, by alias.
     pub(crate) never: BTreeMap<String, String>,
     /// What is known of the dependencies.
@@ -94,6 +99,7 @@ impl Inputs {
             Seen { changes: Changes::No, changing_before, .. } => *changing_before,
             _ => Some(*input),
         });
+        inputs.making = order.inputs(node).iter().find_map(|input| seen(*input).making);
         for dependency in &declarations[node].dependencies {
             let used = seen(before[dependency.resource.as_str()]);
             inputs.add(&dependency.alias, &dependency.resource, used);

@@ -42,5 +42,6 @@ impl Declaration {
             false => claims.collect(),
         };
         self.is_claimed = !self.noop && !claimed.is_open;
+        self.makes_unnamed = !self.noop && claimed.makes_unnamed();
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, PATH};
 use crate::declaration::Config;
 
 /// A config as far as it is known while its manifest is loaded.
@@ -48,6 +48,12 @@ impl Claimed {
     /// Returns what a resource claims of which nothing is known.
     pub fn unknown() -> Self {
         Self { is_open: true, may_make_any: true, renders_any: true, ..Self::default() }
+    }
+
+    /// Returns whether it may make files that none of its claims names. A command that says what it creates is believed.
+    pub(crate) fn makes_unnamed(&self) -> bool {
+        let names = |claim: &Claim| claim.space == PATH && claim.makes_it_be().is_some();
+        self.may_make_any && !self.claims.iter().any(names)
     }
 
     /// Returns these claims.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::caught::caught;
-use crate::claim::Claim;
 use crate::claims::Claims;
 use crate::context::{Context, Notice, Used};
 use crate::declaration::{Config, Declaration, Inputs, Rendered};
@@ -15,7 +14,7 @@ use crate::facilities::Facilities;
 use crate::foresight::Foresight;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
-use crate::known::KnownConfig;
+use crate::known::{Claimed, KnownConfig};
 use crate::seal::Salt;
 use crate::text::chain;
 use crate::thing::Thing;
@@ -66,14 +65,14 @@ pub(crate) struct Made {
 impl Made {
     /// Returns what the resource keeps.
     pub(crate) fn thing(&self) -> Thing {
-        Thing::of((self.kind.name(), self.context.name()), &self.claims())
+        Thing::of((self.kind.name(), self.context.name()), &self.claimed().claims)
     }
 
-    /// Returns what the resource keeps, makes and needs.
-    pub(crate) fn claims(&self) -> Vec<Claim> {
+    /// Returns what the resource keeps, makes, needs and reads.
+    pub(crate) fn claimed(&self) -> Claimed {
         let known = KnownConfig { config: &self.config, unknown: &BTreeSet::new() };
         let judged = caught(|| self.kind.judge(&known));
-        judged.map_or_else(|_| Vec::new(), |judged| judged.claimed.claims)
+        judged.map_or_else(|_| Claimed::default(), |judged| judged.claimed)
     }
 }
 

@@ -98,7 +98,15 @@ impl Opened {
     pub(crate) fn claims<'a>(&self, declaration: &'a Declaration) -> Cow<'a, [Claim]> {
         match declaration.is_claimed {
             true => Cow::Borrowed(&declaration.claims),
-            false => Cow::Owned(self.made.claims()),
+            false => Cow::Owned(self.made.claimed().claims),
+        }
+    }
+
+    /// Returns whether the resource may make files that none of its claims names.
+    pub(crate) fn makes_unnamed(&self, declaration: &Declaration) -> bool {
+        match declaration.is_claimed {
+            true => declaration.makes_unnamed,
+            false => self.made.claimed().makes_unnamed(),
         }
     }
 

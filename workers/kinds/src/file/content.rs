@@ -46,6 +46,7 @@ impl ContentFrom {
             Self::Source(path) => {
                 let path = context.folder().join(path);
                 require_made(&path, context)?;
+                require_unmade(&path, context)?;
                 Content::at(path, context.stop())
             }
             Self::Template(path) => {
@@ -53,8 +54,13 @@ impl ContentFrom {
                 require_made(&path, context)?;
                 let text = read_template(&path)?;
                 let rendered = context.scope().render_text(&path, &text);
-                match rendered.map_err(|source| EntryError::Render { path, source })? {
-                    RenderedText::Known(text) => Ok(Arc::<str>::from(text).into()),
+                let rendered =
+                    rendered.map_err(|source| EntryError::Render { path: path.clone(), source })?;
+                match rendered {
+                    RenderedText::Known(text) => {
+                        require_unmade(&path, context)?;
+                        Ok(Arc::<str>::from(text).into())
+                    }
                     RenderedText::Unknown(aliases) => Err(EntryError::Unknown { aliases }),
                 }
             }
@@ -67,6 +73,14 @@ fn require_made(path: &Path, context: &Context) -> Result<(), EntryError> {
     match foreseen(path, context) {
         Some(_) => Err(EntryError::MadeBefore { path: path.to_owned() }),
         None => Ok(()),
+    }
+}
+
+/// Refuses what a resource before this one may write, which does not say what it writes.
+fn require_unmade(path: &Path, context: &Context) -> Result<(), EntryError> {
+    match context.follows_makers() {
+        true => Err(EntryError::MayBeMadeBefore { path: path.to_owned() }),
+        false => Ok(()),
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) enum EntryError {
     NotText { path: PathBuf },
     #[error("{path:?} is made or changed by a resource before this one, and is known after that")]
     MadeBefore { path: PathBuf },
+    #[error("{path:?} may be changed by a resource before this one, and is known after that")]
+    MayBeMadeBefore { path: PathBuf },
     #[error("the states of {} are not known", aliases.join(", "))]
     Unknown { aliases: Vec<String> },
     #[error("it is to be looked at first")]

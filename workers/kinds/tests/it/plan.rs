@@ -240,6 +240,58 @@ async fn what_may_be_written_first_is_not_compared_as_it_is() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_a_command_may_write_first_is_not_compared_as_it_is() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("built"), "old")?;
+    std::fs::write(path("copy"), "old")?;
+    let command = json!(["cp", "-f", "/etc/hostname", path("built")]);
+    let copy = |key: &str, name: &str| {
+        let node = Node::new(name, "file").with("path", json!(path(name)));
+        node.with(key, json!(path("built")))
+    };
+    let between = Node::new("between", "noop").after("build");
+    let all = |build: Node| {
+        let nodes = [
+            between.clone(),
+            copy("source", "copy").after("between"),
+            copy("template", "page").after("build"),
+            copy("source", "alone"),
+        ];
+        let mut rest = nodes.into_iter().map(Graph::from);
+        rest.try_fold(Graph::from(build), |all, node| all.merge(&node))
+    };
+    let build = Node::new("build", "exec").with("command", command);
+
+    for (build, is_sure) in [
+        (build.clone(), false),
+        (build.clone().with("onlyif", json!(["true"])), false),
+        // It has nothing to do, or says what it makes.
+        (build.clone().with("unless", json!(["true"])), true),
+        (build.with("creates", json!(path("other"))), true),
+    ] {
+        let site = all(build)?.site(&builtin(), &Surroundings::new(folder.path()))?;
+
+        let plan = site.plan(&PlanOptions::default()).await;
+
+        for name in ["copy", "page"] {
+            let verdict = plan.get(name).map(|it| &it.verdict);
+            let Some(Verdict::MayChange { because, reason }) = verdict else {
+                assert!(is_sure, "{plan}");
+                continue;
+            };
+            assert!(!is_sure, "{plan}");
+            assert_eq!(because, &["build"]);
+            let expected = " may be changed by a resource before this one, and is known after that";
+            assert!(reason.ends_with(expected), "{reason}");
+        }
+        let alone = plan.get("alone").map(|it| &it.verdict);
+        assert!(matches!(alone, Some(Verdict::Changes(_))), "{plan}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_looks_at_a_thing_that_is_changed_first_is_known_later() -> TestResult {
     let folder = tempdir()?;
     let path = |name: &str| folder.path().join(name);

@@ -150,8 +150,8 @@ impl Visit {
         let differing = differences.iter().map(|it| it.attribute.clone()).collect();
         let state = progress.state;
         // Only a plan asks for it.
-        let changing_before = None;
-        let seen = Seen { state, blocked_by, changes, changing_before, differing, actions };
+        let (changing_before, making) = (None, None);
+        let seen = Seen { state, blocked_by, changes, changing_before, making, differing, actions };
         let accounted =
             Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
         Applied { accounted, seen }

@@ -65,8 +65,9 @@ pub(crate) fn visit(
             looks[node].as_ref().map_or(&nothing, |look| &look.seen)
         });
     let declaration = declarations[node].clone();
-    let changing = inputs.changing;
-    let foresight = setting.foresight.as_ref().map(|foresight| foresight.of(node, changing));
+    let (changing, making) = (inputs.changing, inputs.making);
+    let foresight = setting.foresight.as_ref();
+    let foresight = foresight.map(|foresight| foresight.of(node, changing, making));
     let setting = Setting { foresight, ..setting };
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
@@ -86,8 +87,10 @@ pub(crate) fn visit(
         };
         let (actions, differing) = actions(&planned);
         let changing_before = changing;
+        let makes = found.makes_unnamed && changes != Changes::No;
+        let making = if makes { Some(node) } else { making };
         let state = found.state;
-        let seen = Seen { state, blocked_by, changes, changing_before, differing, actions };
+        let seen = Seen { state, blocked_by, changes, changing_before, making, differing, actions };
         Look { planned, shutdown: found.shutdown, seen }
     }
 }
@@ -118,11 +121,14 @@ struct Judged {
     shutdown: Option<Shutdown>,
     state: SeenState,
     seal: Option<Seal>,
+    /// Whether it may make files that it does not name.
+    makes_unnamed: bool,
 }
 
 impl From<Verdict> for Judged {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, refresh: None, shutdown: None, state: SeenState::Later, seal: None }
+        let (refresh, shutdown, seal) = (None, None, None);
+        Self { verdict, refresh, shutdown, state: SeenState::Later, seal, makes_unnamed: false }
     }
 }
 
@@ -141,13 +147,17 @@ async fn find(
             if let Some(foresight) = &setting.foresight {
                 foresight.note(&declaration.claims, false);
             }
-            return unknown(declaration, inputs, &aliases).into();
+            let makes_unnamed = declaration.makes_unnamed;
+            return Judged { makes_unnamed, ..unknown(declaration, inputs, &aliases).into() };
         }
         Err(Unmade::Wrong(error)) => return Verdict::Failed { error }.into(),
     };
     let opened = match Opened::new(made).await {
         Ok(opened) => opened,
-        Err(error) => return cannot_look(inputs, setting, error).into(),
+        Err(error) => {
+            let makes_unnamed = declaration.makes_unnamed;
+            return Judged { makes_unnamed, ..cannot_look(inputs, setting, error).into() };
+        }
     };
     let found = opened.check().await;
     let after = match &found {
@@ -159,7 +169,7 @@ async fn find(
         Ok(found) => judge(declaration, inputs, &opened, found),
         Err(error) => cannot_look(inputs, setting, error).into(),
     };
-    let judged = Judged { seal, ..judged };
+    let judged = Judged { seal, makes_unnamed: opened.makes_unnamed(declaration), ..judged };
     if let Some(foresight) = &setting.foresight {
         let is_sure = matches!(judged.verdict, Verdict::Changes(_));
         let may_change = matches!(judged.verdict, Verdict::MayChange { .. });
