@@ -18,6 +18,10 @@ use crate::manifest::vars::KnownVars;
 /// How many bytes of a template are one step of the work at load.
 const BYTES_PER_STEP: usize = 16;
 
+/// How many edges are followed to find out whether a resource comes after the one that makes a file. Files that are
+/// looked for after that are not missed at load: the resource fails if its file is not there.
+const MOST_EDGES: usize = 10_000_000;
+
 /// Has each resource come after those that make the files of the secrets that it uses. `files` has those of each
 /// variable, and `vars` what each variable uses.
 pub(crate) fn need_secrets(
@@ -51,7 +55,7 @@ pub(crate) fn check_read(
 ) {
     let (mut hidden, mut all_deferred) = (Vec::new(), Vec::new());
     let may_defer = fact_problems == FactProblems::Deferred;
-    let makers = Makers::new((declarations, placed), order);
+    let (makers, mut edges) = (Makers::new((declarations, placed), order), MOST_EDGES);
     for (node, resource) in placed.iter().enumerate() {
         for read in &resource.claimed.reads {
             let path = declarations[node].folder.join(&read.path);
@@ -77,7 +81,7 @@ pub(crate) fn check_read(
                         left = rest.saturating_sub(budget.spent());
                     }
                 }
-                Err(error) if error.is_missing && makers.may_make(node, &path) => {}
+                Err(error) if error.is_missing && makers.may_make((node, &path), &mut edges) => {}
                 Err(error) => {
                     let message = format!("{}: {path:?}: {error}", read.attribute);
                     let hint = Hint::of(read.path.to_string_lossy());
@@ -126,18 +130,18 @@ fn check_template(
 struct Makers<'a> {
     order: &'a Order,
     /// The resources that make each path.
-    makers: HashMap<&'a str, Vec<usize>>,
+    makers: HashMap<&'a str, HashSet<usize>>,
     /// Whether any that comes before a resource may make files that nobody can name.
     follows_any: Vec<bool>,
 }
 
 impl<'a> Makers<'a> {
     fn new((declarations, placed): (&'a [Declaration], &[Placed]), order: &'a Order) -> Self {
-        let mut makers: HashMap<_, Vec<_>> = HashMap::new();
+        let mut makers: HashMap<_, HashSet<_>> = HashMap::new();
         for (node, declaration) in declarations.iter().enumerate() {
             let made = declaration.claims.iter();
             for claim in made.filter(|claim| claim.space == PATH && claim.is_made()) {
-                makers.entry(claim.name.as_str()).or_default().push(node);
+                makers.entry(claim.name.as_str()).or_default().insert(node);
             }
         }
         // Without an order, because of a circle, nothing is known of who comes before.
@@ -150,23 +154,56 @@ impl<'a> Makers<'a> {
         Self { order, makers, follows_any }
     }
 
-    fn may_make(&self, node: usize, path: &Path) -> bool {
+    /// Returns whether a resource may find a file that is not there yet.
+    fn may_make(&self, (node, path): (usize, &Path), edges: &mut usize) -> bool {
         let name = path_name(path).unwrap_or_default();
-        let makers = self.makers.get(name.as_str()).map_or(&[][..], Vec::as_slice);
-        self.follows_any[node] || makers.iter().any(|maker| self.comes_after(node, *maker))
+        let makers = self.makers.get(name.as_str());
+        self.follows_any[node]
+            || makers.is_some_and(|makers| comes_after(self.order, (node, makers), edges))
     }
+}
 
-    /// Returns whether a resource comes after another one.
-    fn comes_after(&self, node: usize, other: usize) -> bool {
-        let mut open = vec![node];
-        let mut seen = HashSet::new();
-        while let Some(node) = open.pop() {
-            let inputs = self.order.inputs(node);
-            if inputs.contains(&other) {
-                return true;
-            }
-            open.extend(inputs.iter().copied().filter(|input| seen.insert(*input)));
+/// Returns whether a resource comes after one of others. So it is assumed when no more edges may be followed.
+fn comes_after(order: &Order, (node, others): (usize, &HashSet<usize>), edges: &mut usize) -> bool {
+    let mut open = vec![node];
+    let mut seen = HashSet::new();
+    while let Some(node) = open.pop() {
+        let inputs = order.inputs(node);
+        let Some(left) = edges.checked_sub(inputs.len()) else { return true };
+        *edges = left;
+        if inputs.iter().any(|input| others.contains(input)) {
+            return true;
         }
-        false
+        open.extend(inputs.iter().copied().filter(|input| seen.insert(*input)));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use crankcase_resources::{Edges, OnChange, Order};
+
+    use super::comes_after;
+
+    #[test]
+    fn the_way_to_the_maker_of_a_file_is_followed_within_a_bound() -> Result<(), Vec<Vec<usize>>> {
+        let mut chain = Edges::new(100);
+        for node in 1..100 {
+            chain.depends(node, node - 1, OnChange::default());
+        }
+        let order = Order::from_edges(chain)?;
+        let (first, last) = (HashSet::from([0]), HashSet::from([99]));
+        let mut edges = 200;
+
+        assert!(comes_after(&order, (99, &first), &mut edges));
+        assert_eq!(edges, 101);
+        assert!(!comes_after(&order, (50, &last), &mut edges));
+        assert_eq!(edges, 51);
+        assert!(comes_after(&order, (90, &last), &mut edges));
+        assert_eq!(edges, 0);
+        assert!(!comes_after(&order, (0, &first), &mut edges));
+        Ok(())
     }
 }
