@@ -160,14 +160,14 @@ impl Facilities {
         Some((all, path))
     }
 
-    /// Makes the private folder of a resource, unless it is there.
+    /// Makes the private folder of a resource, unless it is there. Returns the path at which it is now.
     pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
         let Some((all, path)) = self.private(resource) else { return Ok(None) };
-        if !self.inner.is_plan {
-            Folder::make_own(&all)?;
-            Folder::make_own(&path)?;
+        if self.inner.is_plan {
+            return Ok(Some(path));
         }
-        Ok(Some(path))
+        Folder::make_own(&all)?;
+        Folder::make_own(&path)?.current_path().map(Some)
     }
 
     /// Removes the private folder of a resource with all that is in it, if it is there.

@@ -156,6 +156,20 @@ impl Folder {
         Err(FileError::io("open", &self.path.join(name))(moved))
     }
 
+    /// Returns a path that leads to the folder now: the one that it was opened with or, if that leads elsewhere, the one
+    /// at which it is. It is for other programs, which know nothing of this process's open folders.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::MissingFolder`] if the folder was removed, and when `/proc` is not mounted.
+    pub fn current_path(&self) -> Result<PathBuf, FileError> {
+        let own = self.look_at_itself()?.id;
+        match rustix::fs::stat(&*self.path) {
+            Ok(stat) if Found::from(&stat).id == own => Ok(self.path.clone()),
+            _ => self.place(),
+        }
+    }
+
     /// Returns the path at which the folder is now, with no symlink on it.
     fn place(&self) -> Result<PathBuf, FileError> {
         let place = rustix::fs::readlink(self.through(""), Vec::new()).map_err(|error| {

@@ -80,10 +80,12 @@ fn the_path_of_a_held_folder_leads_to_it_also_when_another_one_has_got_the_path(
     assert_eq!(fs::read_to_string(moved.join("records/log"))?, "two");
     assert_eq!(names(&moved.join("records"))?, [Path::new("log")]);
     assert_eq!(place, moved.canonicalize()?.join("kept"));
+    assert_eq!(Folder::open(&path)?.current_path()?, moved.canonicalize()?);
     assert_eq!((names(&path)?, names(&path.join("records"))?), (vec!["records".into()], vec![]));
     assert_eq!(mode(&path.join("records"))?, 0o755);
     drop(held);
     assert!(Folder::open(&path)?.look("kept")?.is_none());
+    assert_eq!(Folder::open(&path)?.current_path()?, path);
     Ok(())
 }
 

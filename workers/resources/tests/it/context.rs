@@ -8,6 +8,7 @@ use crankcase_resources::{
     Actions, ApplyOptions, BoxError, Check, Context, Facilities, Kinds, Params, PlanOptions,
     Resource, Shared, Stale, Unfinished, kind, plan,
 };
+use crankcase_workers::Folder;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
@@ -202,6 +203,24 @@ async fn what_a_symlink_in_a_private_folder_leads_to_is_not_removed_with_it() ->
 
     assert!(!state.path().join("private/it").exists());
     assert_eq!(fs::read_to_string(other.path().join("file"))?, "precious");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_private_folder_is_in_the_state_folder_that_is_held_when_another_one_has_got_its_path()
+-> TestResult {
+    let outer = tempdir()?;
+    let (state, moved) = (outer.path().join("state"), outer.path().join("moved"));
+    let held = Folder::make(&state)?.hold_path()?;
+    let facilities = Facilities::open(&state)?;
+    fs::rename(&state, &moved)?;
+    fs::create_dir(&state)?;
+
+    said(&[("it", json!({"has_folder": true}))], &facilities).await?;
+
+    assert!(moved.join("private/it/runs").exists());
+    assert_eq!(fs::read_dir(&state)?.count(), 0);
+    drop(held);
     Ok(())
 }
 
