@@ -73,12 +73,16 @@ fn the_path_of_a_held_folder_leads_to_it_also_when_another_one_has_got_the_path(
     Folder::make(&path)?.replace("kept", b"one", 0o600)?;
     Folder::make_own(&path.join("records"))?.append("log")?.write_all(b"two")?;
     replace_file(&path.join("records/other"), b"three", 0o600)?;
-    forget_file(&path.join("records/other"))?;
+    replace_file(&path.join("gone"), b"four", 0o600)?;
+    for name in ["records/other", "gone"] {
+        forget_file(&path.join(name))?;
+    }
     let place = Folder::open(&path)?.open_by_path("kept", &[], Path::to_owned)?;
 
     assert_eq!(fs::read_to_string(moved.join("kept"))?, "one");
     assert_eq!(fs::read_to_string(moved.join("records/log"))?, "two");
     assert_eq!(names(&moved.join("records"))?, [Path::new("log")]);
+    assert!(!moved.join("gone").exists());
     assert_eq!(place, moved.canonicalize()?.join("kept"));
     assert_eq!(Folder::open(&path)?.current_path()?, moved.canonicalize()?);
     assert_eq!((names(&path)?, names(&path.join("records"))?), (vec!["records".into()], vec![]));
