@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_resources::{
     Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Unfinished, Unit,
-    Watch, blocking,
+    Watch, blocking, is_fact_alias,
 };
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
@@ -191,7 +191,8 @@ impl External {
         config.remove(DELETED);
         input["config"] = Value::Object(config);
         if known.init.is_v1 {
-            let used = context.dependencies().iter().map(|used| {
+            let used = context.dependencies().iter().filter(|used| !is_fact_alias(&used.alias));
+            let used = used.map(|used| {
                 let state = match &used.state {
                     DependencyState::Known(state) | DependencyState::Foreseen(state) => &**state,
                     _ => &Value::Null,

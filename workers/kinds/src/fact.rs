@@ -15,6 +15,7 @@ pub struct Fact {
     #[param(declared)]
     pub path: FactPath,
     /// the value
+    #[param(declared)]
     pub value: Value,
 }
 
@@ -61,6 +62,7 @@ pub enum Do {
 
 impl Resource for Fact {
     const NAME: &'static str = "fact";
+    const KEEPS_FACTS: bool = true;
     type State = Self;
     type Action = Do;
 

@@ -244,6 +244,23 @@ pub struct Dependency {
     pub on_change: OnChange,
 }
 
+/// What the alias of a resource begins with that keeps a fact.
+const OF_FACT: &str = "fact ";
+
+impl Dependency {
+    /// Returns the dependency on the resource that keeps a fact, of one that uses the fact. Expressions do not see it
+    /// by its alias.
+    pub fn on_fact(path: &str, resource: String) -> Self {
+        Self { alias: format!("{OF_FACT}{path}"), resource, on_change: OnChange::Check }
+    }
+}
+
+/// Returns whether an alias is that of a resource that keeps a fact.
+pub fn is_fact_alias(alias: &str) -> bool {
+    // No alias that a person has written begins so.
+    alias.starts_with(OF_FACT)
+}
+
 /// What a dependency's change means to its dependent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -163,6 +163,11 @@ pub trait Kind: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Returns whether its resources keep facts; see [`Resource::KEEPS_FACTS`](crate::Resource::KEEPS_FACTS).
+    fn keeps_facts(&self) -> bool {
+        false
+    }
+
     /// Returns whether its resources read the [host](Context::host). Under `run` they are looked at again
     /// when the host has changed; others are not, and see none.
     fn reads_host(&self) -> bool {

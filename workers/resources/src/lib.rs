@@ -83,7 +83,7 @@ pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use crankcase_workers::{Secrets, printable};
 pub use declaration::{
     Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, REPAIRS,
-    Render, RenderError, Rendered, RenderedText, Scope, UNUSABLE, Wanted,
+    Render, RenderError, Rendered, RenderedText, Scope, UNUSABLE, Wanted, is_fact_alias,
 };
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};

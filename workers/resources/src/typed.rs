@@ -151,6 +151,10 @@ impl<R: Resource> Kind for KindOf<R> {
         R::fact_schemas()
     }
 
+    fn keeps_facts(&self) -> bool {
+        R::KEEPS_FACTS
+    }
+
     fn reads_host(&self) -> bool {
         R::READS_HOST
     }
