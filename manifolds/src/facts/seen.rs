@@ -2,7 +2,7 @@ use std::future::pending;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_facts::{Degraded, Facts, Pointer, Snapshot, effective};
+use crankcase_facts::{Degraded, Facts, Pointer, Snapshot, effective, explain};
 use crankcase_manifest::{SeenFacts, SiteFacts, SiteJudge};
 
 use crate::facts::answering::Judge;
@@ -25,11 +25,14 @@ pub fn judge(site: SiteJudge, host: Option<String>) -> Judge {
 fn seen_in(snapshot: &Snapshot, host: Option<&str>) -> SeenFacts {
     let facts = effective(snapshot.facts(), host);
     let secrets = snapshot.schemas().secret_paths(&facts);
+    // The first ones are the facts of the site, below all layers.
+    let layers = explain(snapshot.facts(), host, &Pointer::root()).into_iter().skip(1);
     let names = |path: Pointer| path.segments().map(str::to_owned).collect();
     SeenFacts {
         revision: snapshot.revision(),
         value: Arc::new(facts.to_value()),
         secrets: secrets.into_iter().map(names).collect(),
+        layers: layers.filter_map(|layer| Some(Arc::new(layer.facts?.to_value()))).collect(),
     }
 }
 

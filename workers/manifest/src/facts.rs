@@ -28,12 +28,16 @@ pub struct SeenFacts {
     pub value: Arc<Value>,
     /// Where the secrets are in the facts: the names that lead to each.
     pub secrets: Vec<Vec<String>>,
+    /// The layers of the host, each a map of facts. They are in the facts already: what a layer sets stays, whatever a
+    /// resource writes below the layers.
+    pub layers: Vec<Arc<Value>>,
 }
 
 impl Default for SeenFacts {
     /// Returns no facts.
     fn default() -> Self {
-        Self { revision: 0, value: Arc::new(Value::Object(Map::new())), secrets: Vec::new() }
+        let value = Arc::new(Value::Object(Map::new()));
+        Self { revision: 0, value, secrets: Vec::new(), layers: Vec::new() }
     }
 }
 

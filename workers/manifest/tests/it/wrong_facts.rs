@@ -18,7 +18,7 @@ struct Said(Value);
 
 impl Said {
     fn seen(&self) -> SeenFacts {
-        SeenFacts { revision: 1, value: Arc::new(self.0.clone()), secrets: Vec::new() }
+        SeenFacts { revision: 1, value: Arc::new(self.0.clone()), ..SeenFacts::default() }
     }
 }
 

@@ -78,7 +78,7 @@ impl SiteFacts for Many {
             (0..ROUNDS).map(|number| (format!("f{number}"), self.0.to_string().into())).collect();
         let others: Vec<_> = (0..10_000).map(|number| format!("{number:0>100}")).collect();
         let value = Arc::new(serde_json::json!({"used": used, "others": others}));
-        SeenFacts { revision: self.0, value, secrets: Vec::new() }
+        SeenFacts { revision: self.0, value, ..SeenFacts::default() }
     }
 
     async fn changed(&self, _revision: u64) {
