@@ -18,6 +18,7 @@ mod hostile_texts;
 mod hostile_types;
 mod interrupted_types;
 mod keeping;
+mod kept_facts;
 mod machine;
 #[cfg(feature = "mcp")]
 mod mcp;

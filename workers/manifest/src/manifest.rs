@@ -6,7 +6,6 @@ mod before;
 mod beside;
 mod bounds;
 mod check;
-mod circles;
 mod config;
 mod data;
 mod document;
@@ -14,7 +13,9 @@ mod expand;
 mod expression;
 mod globals;
 mod judging;
+mod keepers;
 mod kept;
+mod kept_facts;
 mod lines;
 mod links;
 mod loops;
@@ -53,10 +54,11 @@ use bounds::Bounds;
 use check::Usable;
 use config::Template;
 use document::{Document, Written};
-use expand::expand;
+use expand::{Expanded, expand};
 use expression::from_json;
 use globals::AllGlobals;
 pub(crate) use judging::{Judging, KnownKinds};
+use kept_facts::{KeptFacts, VALUE};
 use links::{Links, connect};
 use node::Node;
 use placed::Placed;
@@ -177,7 +179,9 @@ impl Manifest {
         let drafts = decode(resources, kinds, (&known, &at_load.metas), &mut problems);
         let seen = (&globals.seen, if_wrong);
         let mut expanded = expand(drafts, seen, &known, &mut bounds, &mut problems);
-        let (declared, mut links) = connect(&expanded, &mut bounds, &mut problems);
+        let of_facts = (&globals, &facts.layers[..], &vars.uses);
+        let (kept_facts, declared, mut links) =
+            linked(&expanded, kinds, of_facts, &mut bounds, &mut problems);
         let mut drafts = std::mem::take(&mut expanded.drafts);
         if problems.count() == 0 {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
@@ -188,20 +192,19 @@ impl Manifest {
             rehearsal.run(drafts, (links, &declared), &globals);
         let Rehearsal { left, mut problems, .. } = rehearsal;
         beside::need_secrets((&mut declarations, &placed), &vars.files, &vars.uses);
-        let both = (&mut declarations[..], &mut placed[..]);
         let how = (!overrides.no_automatic_edges, if_wrong, state);
-        let order = in_order(both, how, &mut problems);
+        let order = in_order((&mut declarations[..], &mut placed[..]), how, &mut problems);
         let both = (&mut declarations[..], &mut placed[..]);
         beside::check_read(both, &order, (&known, fact_problems, left), &mut problems);
-        loops::check_causes((&declarations, &placed), &wired, &vars.uses, &mut problems);
-        let mut warnings = tune(&mut declarations, &names, facts);
-        warnings.append(&mut expanded.warnings);
+        loops::check_loops(&wired, (&declarations, &placed), &vars.uses, &mut problems);
+        let warnings = [tune(&mut declarations, &names, facts), expanded.warnings].concat();
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact((&mut declarations, &mut warnings), secrets);
         tell_wanted(&mut declarations, &placed);
         let structure = at_load.used.and(expanded.used).and(of_rules).and(Used::facts_at(TUNINGS));
-        let inputs = SiteInputs::new(placed, globals, (structure, states), facts.secrets.clone());
+        let of_facts = (facts.secrets.clone(), kept_facts);
+        let inputs = SiteInputs::new(placed, globals, (structure, states), of_facts);
         Ok(Self {
             declarations,
             order,
@@ -313,6 +316,20 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
     }
 }
 
+/// Finds which facts resources keep, and links the resources. `vars` has what each variable uses.
+fn linked(
+    expanded: &Expanded,
+    kinds: &impl Judging,
+    (globals, layers, vars): (&Arc<AllGlobals>, &[Arc<serde_json::Value>], &BTreeMap<String, Used>),
+    bounds: &mut Bounds,
+    problems: &mut Problems,
+) -> (KeptFacts, Order, Vec<Links>) {
+    let kept_facts =
+        keepers::kept_facts(&expanded.drafts, kinds, (globals, layers), bounds.values());
+    let (order, links) = connect(expanded, (&kept_facts, vars), bounds, problems);
+    (kept_facts, order, links)
+}
+
 /// Orders the resources. What two of them keep, or call themselves, is told.
 fn in_order(
     (declarations, placed): (&mut [Declaration], &mut [Placed]),
@@ -374,7 +391,10 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
         let Template { used, aliases, .. } = &**template;
         let items = aliases.iter().flat_map(|alias| alias.items().map(|item| (item, &alias.name)));
         let groups: HashMap<&str, &String> = items.collect();
+        let written: HashSet<&str> =
+            template.kept_facts.iter().map(|it| it.alias.as_str()).collect();
         for Dependency { alias, resource, .. } in &declaration.dependencies {
+            let is_fact_used = written.contains(alias.as_str());
             let alias = groups.get(alias.as_str()).copied().unwrap_or(alias);
             let more = match used.states.get(alias) {
                 _ if claimed.renders_any || used.all_states => Wanted::Whole,
@@ -383,7 +403,11 @@ fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
                 None if is_part_alias(alias) => Wanted::Whole,
                 None => Wanted::nothing(),
             };
-            wanted.entry(resource.clone()).or_insert_with(Wanted::nothing).add(more);
+            let wanted = wanted.entry(resource.clone()).or_insert_with(Wanted::nothing);
+            wanted.add(more);
+            if is_fact_used {
+                wanted.add(Wanted::Attributes(BTreeSet::from([VALUE.to_owned()])));
+            }
         }
     }
     for declaration in declarations {
@@ -589,7 +613,7 @@ fn hidden(
     let (mut hidden, mut all) = (BTreeSet::new(), BTreeSet::new());
     for (attribute, used) in &*draft.uses {
         let mut secrets = secrets_of(&links.aliases, used);
-        secrets.extend(used.secrets.iter().cloned());
+        secrets.extend(used.secrets.iter().cloned().chain(links.secret_facts(used)));
         if secrets.is_empty() {
             continue;
         }

@@ -16,6 +16,7 @@ use crate::manifest::expression::{
     Budget, Failure, Missed, Names, Partial, Stop, from_json, from_state, is_template, size,
 };
 use crate::manifest::globals::{AllGlobals, UsedValues};
+use crate::manifest::kept_facts::{UnknownFacts, UsedFact, VALUE, with_fact};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Found, Hint, Problems, escaped};
@@ -40,6 +41,8 @@ pub(crate) struct Template {
     pub(crate) used: Arc<Used>,
     /// The attributes of the config that follow from facts.
     pub(crate) of_facts: Arc<BTreeSet<String>>,
+    /// The facts that it uses and that other resources keep.
+    pub(crate) kept_facts: Vec<UsedFact>,
     /// What it holds of the values of its site.
     pub(crate) share: Share,
     /// Why it is not known whether the resource is there, or for which items.
@@ -59,7 +62,11 @@ impl Template {
         budget: &mut Budget,
         found: &mut Found<'_>,
     ) -> (Config, BTreeSet<String>) {
-        let names = Names { declared: self.declared(declared), ..self.first_names() };
+        let names = self.seeing_kept(self.first_names(), |alias| {
+            let value = declared.get(alias)?.get_attr(VALUE).ok()?;
+            (!value.is_undefined()).then_some(value)
+        });
+        let names = Names { declared: self.declared(declared), ..names };
         let (mut config, mut unknown) = (Config::new(), left_out.clone());
         for (attribute, entry) in &*self.config {
             let mut value = Value::Null;
@@ -203,13 +210,30 @@ impl Template {
                 unreachable!("all that a template uses is kept when its manifest is loaded")
             }
         };
-        Names {
+        let secrets = self.kept_facts.iter().filter(|fact| fact.is_secret);
+        let secrets = secrets.map(|fact| fact.path.clone()).collect();
+        let sensitive = globals.sensitive.with_states(self.secrets_of_states());
+        let names = Names {
             deps: deps.collect(),
             declared: self.foreseen(inputs),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
-            sensitive: globals.sensitive.with_states(self.secrets_of_states()),
+            sensitive: sensitive.with_facts(secrets),
             ..globals.names()
+        };
+        self.seeing_kept(names, |alias| kept_fact(alias, inputs))
+    }
+
+    /// Returns the names with the facts that other resources keep. `value` is the value of one by the alias of the
+    /// resource that keeps it, if that is known.
+    fn seeing_kept(&self, names: Names, value: impl Fn(&str) -> Option<minijinja::Value>) -> Names {
+        let (mut facts, mut unknown_facts) = (names.facts.clone(), UnknownFacts::default());
+        for fact in &self.kept_facts {
+            match value(&fact.alias) {
+                Some(value) => facts = with_fact(&facts, &fact.path, value),
+                None => unknown_facts.add(fact),
+            }
         }
+        Names { facts, unknown_facts, ..names }
     }
 
     /// Evaluates the config; returns how many bytes of values it has made too. The inner error says what is wrong
@@ -251,7 +275,9 @@ impl Template {
             let unknown = states.filter(|alias| state(alias, inputs).is_none());
             (alias.name.clone(), unknown.map(str::to_owned).collect())
         });
-        Waits(aliases.collect())
+        let facts = self.kept_facts.iter().filter(|fact| kept_fact(&fact.alias, inputs).is_none());
+        let facts = facts.map(|fact| (fact.alias.clone(), vec![fact.alias.clone()]));
+        Waits(aliases.chain(facts).collect())
     }
 
     /// Returns how many bytes there are of what its expressions see and no other config's do.
@@ -284,6 +310,7 @@ impl Template {
             aliases: self.aliases.clone(),
             used: Arc::clone(&self.used),
             of_facts: Arc::clone(&self.of_facts),
+            kept_facts: self.kept_facts.clone(),
             share: self.share.beside(),
             unsure: self.unsure.clone(),
         }
@@ -324,6 +351,16 @@ fn state(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
     match inputs.deps.get(alias) {
         Some(DependencyState::Known(state)) => Some(from_state(state)),
         Some(DependencyState::Foreseen(_) | DependencyState::Unknown) | None => None,
+    }
+}
+
+/// Returns the fact that a resource keeps, or will keep, if that is known.
+fn kept_fact(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
+    match inputs.deps.get(alias)? {
+        DependencyState::Known(state) | DependencyState::Foreseen(state) => {
+            state.get(VALUE).map(from_json)
+        }
+        DependencyState::Unknown => None,
     }
 }
 
@@ -371,6 +408,7 @@ impl Render for Template {
                 && self.aliases == other.aliases
                 && self.item == other.item
                 && self.used == other.used
+                && self.kept_facts == other.kept_facts
                 && self.kept.get().zip(other.kept.get()).is_some_and(|(one, two)| one.is_alike(two))
         })
     }

@@ -1,15 +1,18 @@
 //! Who depends on whom among the resources of a manifest, and whom they notify.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::slice;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, Edges, Order, circle, item_name};
+use crankcase_resources::{Dependency, Edges, OnChange, Order, circle, item_name};
 
 use crate::manifest::alias::Alias;
 use crate::manifest::bounds::{Bounds, size_of};
 use crate::manifest::expand::Expanded;
+use crate::manifest::kept_facts::{KeptFact, KeptFacts, Path, UsedFact, VALUE};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Draft;
+use crate::manifest::used::Used;
 
 /// How many edges the resources of a manifest may have, of which the depending of all resources of
 /// one `for_each` on all of another has many.
@@ -21,10 +24,13 @@ pub(crate) struct Links {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) notify: Vec<String>,
+    /// The facts that it uses and that some of the dependencies keep.
+    pub(crate) kept_facts: Vec<UsedFact>,
 }
 
 impl Links {
-    /// Notes where the secrets are in the states of dependencies. Those of all items are at the same places.
+    /// Notes where the secrets are in the states of dependencies, and which of their facts are secrets. Those of all
+    /// items are at the same places.
     pub(crate) fn note_secrets(&mut self, secrets_of: &HashMap<String, Arc<[Vec<String>]>>) {
         for alias in &mut self.aliases {
             let item = alias.items.iter().flatten().next();
@@ -34,12 +40,27 @@ impl Links {
             let used = one.or_else(|| item.map(|it| &it.resource));
             alias.secrets = used.and_then(|name| secrets_of.get(name)).cloned().unwrap_or_default();
         }
+        for fact in &mut self.kept_facts {
+            let keeper = self.dependencies.iter().find(|it| it.alias == fact.alias);
+            let secrets = keeper.and_then(|it| secrets_of.get(&it.resource));
+            let mut secrets = secrets.into_iter().flat_map(|secrets| secrets.iter());
+            fact.is_secret = secrets.any(|keys| keys.first().is_none_or(|key| key == VALUE));
+        }
+    }
+
+    /// Returns the secrets that are used of facts that dependencies keep, as expressions name them.
+    pub(crate) fn secret_facts(&self, used: &Used) -> impl Iterator<Item = String> {
+        let secret = self.kept_facts.iter().filter(|fact| fact.is_secret);
+        let secret = secret.filter(|fact| used.uses_facts(slice::from_ref(&fact.path)));
+        secret.map(|fact| format!("facts.{}", fact.path.join(".")))
     }
 }
 
-/// Looks up what resources refer to, and orders them. Returns the links of each.
+/// Looks up what resources refer to, and orders them. Returns the links of each. A resource comes after those that keep
+/// facts which it uses; `vars` has what each variable uses.
 pub(crate) fn connect(
     expanded: &Expanded,
+    (kept_facts, vars): (&KeptFacts, &BTreeMap<String, Used>),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> (Order, Vec<Links>) {
@@ -48,26 +69,53 @@ pub(crate) fn connect(
     let (positions, edges) = (names.collect(), Edges::new(drafts.len()));
     let mut connecting = Connecting {
         expanded,
+        kept_facts,
+        vars,
         positions,
         bounds,
         problems: &mut *problems,
         edges,
+        of_facts: HashMap::new(),
         count: 0,
         is_full: false,
     };
     let links =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
-    let Connecting { edges, .. } = connecting;
+    let Connecting { edges, of_facts, .. } = connecting;
     let order = Order::from_edges(edges).unwrap_or_else(|cycles| {
-        for cycle in cycles {
-            let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
-            let first = &drafts[cycle[0]];
-            let message = format!("circular dependency: {}", circle(&path));
-            problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
-        }
+        cycles.iter().for_each(|cycle| tell_cycle(cycle, (drafts, &of_facts), problems));
         Order::default()
     });
     (order, links)
+}
+
+/// The JSON pointers to the facts for which resources come after others: by the resource that uses the fact and the one
+/// that keeps it.
+type OfFacts<'a> = HashMap<(usize, usize), &'a str>;
+
+/// Reports resources that depend on each other, or a fact that depends on itself by way of them.
+fn tell_cycle(
+    cycle: &[usize],
+    (drafts, of_facts): (&[Draft], &OfFacts<'_>),
+    problems: &mut Problems,
+) {
+    let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
+    let path = circle(&path);
+    let fact = cycle.windows(2).find_map(|pair| {
+        let pointer = of_facts.get(&(pair[0], pair[1]))?;
+        Some((&drafts[pair[0]], &drafts[pair[1]], *pointer))
+    });
+    let Some((user, keeper, pointer)) = fact else {
+        let first = &drafts[cycle[0]];
+        let message = format!("circular dependency: {path}");
+        return problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
+    };
+    let message = format!("this fact depends on itself, and may change for ever: {path}");
+    let (name, place) = (quoted(&user.name), user.source.place(user.offset));
+    let help =
+        format!("{name}, at {place}, uses it; keep it at a path on which it does not depend");
+    let offset = keeper.config.get("path").map_or(keeper.offset, |entry| entry.key.start);
+    problems.with_hint(&keeper.source, offset, message, Hint::of(pointer).or(help));
 }
 
 /// What a name stands for.
@@ -84,10 +132,13 @@ enum Meant {
 
 struct Connecting<'a> {
     expanded: &'a Expanded,
+    kept_facts: &'a KeptFacts,
+    vars: &'a BTreeMap<String, Used>,
     positions: HashMap<&'a str, usize>,
     bounds: &'a mut Bounds,
     problems: &'a mut Problems,
     edges: Edges,
+    of_facts: OfFacts<'a>,
     count: usize,
     /// Whether there was no room for an edge: what follows is not looked up any more.
     is_full: bool,
@@ -129,6 +180,7 @@ impl<'a> Connecting<'a> {
             let (name, secrets) = (alias.clone(), Arc::default());
             links.aliases.push(Alias { name, items, of, secrets });
         }
+        self.link_facts(node, draft, &mut links);
         for (offset, name) in &draft.notify {
             let at = (draft, *offset);
             let (notified, is_group) = match self.look_up(at, name) {
@@ -145,6 +197,46 @@ impl<'a> Connecting<'a> {
             }
         }
         links
+    }
+
+    /// Has a resource come after those that keep facts which it uses.
+    fn link_facts(&mut self, node: usize, draft: &Draft, links: &mut Links) {
+        let facts = self.kept_facts;
+        if facts.is_empty() {
+            return;
+        }
+        let used = draft.used.facts_in_turn(self.vars);
+        let kept: BTreeMap<&Path, &KeptFact> =
+            used.iter().flat_map(|path| facts.touched(path)).collect();
+        if kept.is_empty() {
+            return;
+        }
+        let declared = links.dependencies.iter();
+        let declared: HashMap<String, String> =
+            declared.map(|it| (it.resource.clone(), it.alias.clone())).collect();
+        for (path, kept) in kept {
+            let (keeper, resource) = (kept.keeper, &self.expanded.drafts[kept.keeper].name);
+            let mut alias = declared.get(resource).cloned();
+            if alias.is_none() {
+                let used = Dependency::on_fact(&kept.pointer, resource.clone());
+                let names = used.alias.len() + resource.len();
+                let at = (draft, draft.offset);
+                if keeper != node && !self.may_add(at, (node, keeper), Some(names)) {
+                    continue;
+                }
+                self.edges.depends(node, keeper, OnChange::Check);
+                self.of_facts.insert((node, keeper), &kept.pointer);
+                if keeper == node {
+                    continue;
+                }
+                alias = Some(used.alias.clone());
+                links.dependencies.push(used);
+            }
+            // What a layer sets is seen as it was when the manifest was loaded.
+            if let Some(alias) = alias.filter(|_| kept.is_seen()) {
+                links.kept_facts.push(UsedFact { path: path.clone(), alias, is_secret: false });
+            }
+        }
     }
 
     fn look_up(&mut self, (draft, offset): (&Draft, usize), name: &str) -> Meant {

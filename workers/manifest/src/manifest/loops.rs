@@ -1,11 +1,11 @@
 //! Rules that cause themselves, directly or by way of facts, resources and other rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crankcase_resources::{Declaration, Edges, OnChange, Order, Trigger, What};
 
-use crate::manifest::circles::{Path, check_circles, path};
+use crate::manifest::kept_facts::{Path, path};
 use crate::manifest::lines::Source;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -25,20 +25,10 @@ pub(crate) struct Wired {
     pub(crate) notifies: Vec<String>,
 }
 
-/// Reports facts that depend on themselves, and rules that cause themselves. `vars` has what each variable uses.
-pub(crate) fn check_causes(
-    site: (&[Declaration], &[Placed]),
-    rules: &[Wired],
-    vars: &BTreeMap<String, Used>,
-    problems: &mut Problems,
-) {
-    check_circles(site, vars, problems);
-    check_loops(rules, site, vars, problems);
-}
-
 /// Reports loops with a rule in them: each change in a loop may cause the next one, for ever. A value without an
-/// expression ends a loop, and so may a "match": such rules are not in `rules`, or their values are not.
-fn check_loops(
+/// expression ends a loop, and so may a "match": such rules are not in `rules`, or their values are not. `vars` has
+/// what each variable uses.
+pub(crate) fn check_loops(
     rules: &[Wired],
     (declarations, resources): (&[Declaration], &[Placed]),
     vars: &BTreeMap<String, Used>,
@@ -138,7 +128,7 @@ fn users(
         }
     }
     for (index, placed) in resources.iter().enumerate() {
-        for used in facts(&placed.template.used, vars) {
+        for used in placed.template.used.facts_in_turn(vars) {
             users.entry(used).or_default().push(rules.len() + index);
         }
     }
@@ -154,10 +144,4 @@ fn waits_for(on: &Trigger, name: &str, what: What) -> bool {
         }
         _ => false,
     }
-}
-
-/// Returns the facts that are used, directly or by way of variables.
-fn facts(used: &Used, vars: &BTreeMap<String, Used>) -> BTreeSet<Path> {
-    let by_way = used.vars_in_turn(vars).into_iter().filter_map(|name| vars.get(name));
-    by_way.chain([used]).flat_map(|used| used.facts.iter().cloned()).collect()
 }

@@ -202,7 +202,7 @@ pub(crate) fn known_states<'a>(
     template: &Template,
     states: &HashMap<String, minijinja::Value>,
 ) -> HashMap<&'a str, minijinja::Value> {
-    if template.used.states.is_empty() {
+    if template.used.states.is_empty() && template.kept_facts.is_empty() {
         return HashMap::new();
     }
     let known = declaration.dependencies.iter().filter_map(|used| {
@@ -213,7 +213,7 @@ pub(crate) fn known_states<'a>(
 }
 
 /// Returns the declaration of a resource, and its config with its expressions.
-fn declare(
+pub(crate) fn declare(
     draft: &Draft,
     links: Links,
     globals: &Arc<AllGlobals>,
@@ -228,6 +228,7 @@ fn declare(
         source: Arc::clone(&draft.source),
         used: Arc::clone(&draft.used),
         of_facts: Arc::clone(&draft.of_facts),
+        kept_facts: links.kept_facts,
         share: Share::new(room),
         unsure: draft.unsure.clone(),
     });

@@ -13,6 +13,7 @@ use crate::manifest::before::SiteBefore;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::globals::AllGlobals;
+use crate::manifest::kept_facts::KeptFacts;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Found, Problem, Problems};
 use crate::manifest::rehearsal::known_states;
@@ -31,6 +32,8 @@ pub(crate) struct SiteInputs {
     pub(crate) states: Arc<HashMap<String, minijinja::Value>>,
     /// Where the secrets are in the facts.
     pub(crate) secrets: Vec<Vec<String>>,
+    /// The facts that resources keep.
+    pub(crate) kept_facts: Arc<KeptFacts>,
 }
 
 /// What becomes of a site.
@@ -117,11 +120,11 @@ impl SiteInputs {
         placed: Vec<Placed>,
         globals: Arc<AllGlobals>,
         (structure, states): (Used, HashMap<String, minijinja::Value>),
-        secrets: Vec<Vec<String>>,
+        (secrets, kept_facts): (Vec<Vec<String>>, KeptFacts),
     ) -> Self {
         let placed = placed.into_iter().map(Arc::new).collect();
         let (structure, states) = (Arc::new(structure), Arc::new(states));
-        Self { placed, globals, structure, states, secrets }
+        Self { placed, globals, structure, states, secrets, kept_facts: Arc::new(kept_facts) }
     }
 
     /// Returns the resources of the site, for the load of the next one.
@@ -177,7 +180,8 @@ impl SiteInputs {
     ) -> Option<Renewal> {
         let changed = self.globals.changed_facts(&facts.value);
         let may_differ = !is_refused && self.structure.uses_facts(&changed);
-        if facts.secrets != self.secrets || may_differ {
+        let is_alike = facts.secrets == self.secrets && self.kept_facts.is_alike(&facts.layers);
+        if !is_alike || may_differ {
             return None;
         }
         let (globals, vars) = self.globals.with_facts(facts, &changed)?;

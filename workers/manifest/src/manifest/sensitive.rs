@@ -38,11 +38,19 @@ impl Sensitive {
         Arc::new(Self { paths, states, secrets })
     }
 
+    /// Returns these and some facts: the names that lead to each.
+    pub(crate) fn with_facts(self: Arc<Self>, facts: Vec<Vec<String>>) -> Arc<Self> {
+        if facts.is_empty() {
+            return self;
+        }
+        let mut all = Arc::unwrap_or_clone(self);
+        all.paths.extend(facts.into_iter().map(of_facts));
+        Arc::new(all)
+    }
+
     /// Adds the secrets of the facts, and hides their texts.
     pub(crate) fn add_facts(&mut self, facts: &SeenFacts) {
-        for path in &facts.secrets {
-            self.paths.insert([FACTS.to_owned()].into_iter().chain(path.iter().cloned()).collect());
-        }
+        self.paths.extend(facts.secrets.iter().cloned().map(of_facts));
         self.note_facts(facts);
     }
 
@@ -110,4 +118,9 @@ impl Sensitive {
             }
         }
     }
+}
+
+/// Returns where a fact is among the variables.
+fn of_facts(path: Vec<String>) -> Vec<String> {
+    [FACTS.to_owned()].into_iter().chain(path).collect()
 }

@@ -111,12 +111,16 @@ pub(crate) fn render_text(text: &str, names: &Names, budget: &mut Budget) -> Res
     evaluate_text(&parsed, names, budget).map_err(|stop| complete(stop, &parsed, names))
 }
 
-/// Adds the unknown aliases that the evaluation, which ended at the first, did not come to.
+/// Adds the unknown aliases that the evaluation, which ended at the first, did not come to, and those of facts.
 fn complete(stop: Stop, parsed: &Parsed<'_>, names: &Names) -> Stop {
     let Stop::Unknown(mut aliases) = stop else { return stop };
     let is_unknown = |name: &String| matches!(names.deps.get(name), Some(None));
     for used in uses(parsed).unwrap_or_default() {
         if let Use::Name { path, .. } = used {
+            if path.first().is_some_and(|first| first == "facts") {
+                aliases.extend(names.unknown_facts.at(&path[1..]));
+                continue;
+            }
             let is_deps = path.first().is_some_and(|first| first == "deps");
             aliases.extend(path.into_iter().nth(usize::from(is_deps)).filter(is_unknown));
         }

@@ -72,6 +72,17 @@ impl Used {
         names
     }
 
+    /// Returns the facts that are used, directly or by way of variables. `vars` has what each variable uses.
+    pub(crate) fn facts_in_turn(&self, vars: &BTreeMap<String, Self>) -> BTreeSet<Vec<String>> {
+        let by_way = self.vars_in_turn(vars).into_iter().filter_map(|name| vars.get(name));
+        by_way.chain([self]).flat_map(|used| used.facts.iter().cloned()).collect()
+    }
+
+    /// Returns whether any state of a dependency is used.
+    pub(crate) fn uses_states(&self) -> bool {
+        self.all_states || !self.states.is_empty()
+    }
+
     /// Returns whether any of these facts is used, or what is in one of them or around it.
     pub(crate) fn uses_facts(&self, facts: &BTreeSet<Vec<String>>) -> bool {
         self.facts.iter().any(|used| is_any_on_the_way(facts, used))

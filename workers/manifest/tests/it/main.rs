@@ -3,6 +3,7 @@ mod bad_manifests;
 mod bounds;
 mod hidden;
 mod json;
+mod kept_facts;
 mod keys;
 mod loading;
 mod manifest_order;

@@ -13,6 +13,7 @@ use crate::manifest::expression::operators;
 use crate::manifest::expression::parsed::{Failure, Parsed};
 use crate::manifest::expression::uses::{offset, start};
 use crate::manifest::expression::value::no_value;
+use crate::manifest::kept_facts::UnknownFacts;
 use crate::manifest::sensitive::Sensitive;
 
 /// How deep an expression, and statements in statements, may nest.
@@ -32,6 +33,8 @@ pub(crate) struct Names {
     pub(crate) facts: Value,
     /// Whether there are more facts than these.
     pub(crate) has_part_of_facts: bool,
+    /// The facts that are not known yet, as other resources keep them.
+    pub(crate) unknown_facts: UnknownFacts,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
     /// Which of them are secrets.
@@ -45,7 +48,7 @@ pub(crate) struct Names {
 pub(crate) enum Stop {
     /// It is wrong.
     Failed(Failure),
-    /// It uses dependencies whose state is not known yet: these aliases.
+    /// It uses dependencies whose state is not known yet, or facts that these keep: these aliases.
     Unknown(BTreeSet<String>),
 }
 

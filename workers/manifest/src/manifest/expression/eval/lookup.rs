@@ -115,6 +115,17 @@ impl<'a> Eval<'_, '_, 'a> {
         Some((alias, states))
     }
 
+    /// Stops if a name with attributes is a fact that is not known yet, or has one in it.
+    pub(super) fn require_facts(&self, path: &[String]) -> Result<(), Stop> {
+        let unknown = match path.split_first() {
+            Some((first, below)) if first == "facts" && !self.is_local(first) => {
+                self.names.unknown_facts.at(below)
+            }
+            _ => BTreeSet::new(),
+        };
+        if unknown.is_empty() { Ok(()) } else { Err(Stop::Unknown(unknown)) }
+    }
+
     fn is_local(&self, name: &str) -> bool {
         self.locals.iter().flatten().any(|local| local.name == name)
     }

@@ -43,10 +43,14 @@ impl<'a> Eval<'_, '_, 'a> {
     pub(super) fn chain(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
         let is_in_chain = std::mem::take(&mut self.taint.is_in_chain);
         let sensitive = &self.names.sensitive;
-        if !(sensitive.is_empty() && sensitive.secrets.is_empty())
+        let has_secrets = !(sensitive.is_empty() && sensitive.secrets.is_empty());
+        if (has_secrets || !self.names.unknown_facts.is_empty())
             && let Some(path) = path(expr)
         {
-            self.taint.is_secret |= !is_in_chain && self.is_secret(&path);
+            if !is_in_chain {
+                self.require_facts(&path)?;
+                self.taint.is_secret |= has_secrets && self.is_secret(&path);
+            }
             self.taint.is_in_chain = path.len() > 1;
         }
         let value = match expr {

@@ -1,0 +1,178 @@
+//! Facts that resources of a site keep, and other resources of it use.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::agent::Agent;
+use crate::facts::facts;
+use crate::machine::Machine;
+use crate::world::{Error, Ran, TestResult};
+
+const SITE: &str = r#"resources:
+  page: {type: file, config: {path: "@/page", content: "{{ facts.seen.kernel }}\n"}}
+  keep: {type: fact, config: {path: /seen/kernel, value: "{{ host.system.kernel }}"}}
+"#;
+
+/// Returns the content of the page: the kernel that runs.
+fn kernel() -> Result<String, Error> {
+    Ok(fs::read_to_string("/proc/sys/kernel/osrelease")?)
+}
+
+/// Applies the site. The code is 2 if something has changed.
+async fn apply(machine: &Machine) -> Result<Ran, Error> {
+    apply_with(machine, &[]).await
+}
+
+/// Applies the site with more arguments.
+async fn apply_with(machine: &Machine, more: &[&str]) -> Result<Ran, Error> {
+    let apply = ["apply", "site.yaml", "--confirm", "none", "--detailed-exitcode"];
+    machine.run(&[&apply[..], more].concat()).await
+}
+
+#[tokio::test]
+async fn a_kept_fact_is_used_on_a_fresh_machine() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let check = machine.run(&["check", "site.yaml"]).await?;
+    assert_eq!(check.code, Some(0), "{check:?}");
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert!(plan.stdout.contains("~ page (file) would change"), "{plan:?}");
+    assert!(plan.stdout.contains(&format!("+{}", kernel()?)), "{plan:?}");
+
+    let first = apply(&machine).await?;
+    assert_eq!(first.code, Some(2), "{first:?}");
+    assert_eq!(machine.read("page"), Some(kernel()?));
+    let second = apply(&machine).await?;
+    assert_eq!(second.code, Some(0), "{second:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_keeps_a_fact_and_what_uses_it_from_its_first_start() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let mut agent = Agent::start(&machine).await?;
+
+    let kernel = kernel()?;
+    machine.until("page", |text| text == kernel).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_kept_fact_that_nobody_can_foresee_is_known_after_apply() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  first: {type: file, config: {path: "@/first/", mode: "0700"}}
+  keep: {type: fact, dependencies: [first], config: {path: /seen/owner, value: "{{ first.state.owner }}"}}
+  page: {type: file, config: {path: "@/page", content: "{{ facts.seen.owner | default('nobody') }}\n"}}
+"#,
+    )?;
+
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    let first = apply(&machine).await?;
+    let second = apply(&machine).await?;
+
+    let expected = "? page (file) may change after keep: its config is known after apply";
+    assert!(plan.stdout.contains(expected), "{plan:?}");
+    assert_eq!((first.code, second.code), (Some(2), Some(0)), "{first:?} {second:?}");
+    let kept = facts(&machine, &["get", "/seen/owner", "--output", "json"]).await?;
+    let kept: Value = serde_json::from_str(&kept.stdout)?;
+    let page = format!("{}\n", kept.as_str().ok_or("no owner is kept")?);
+    assert_eq!(machine.read("page"), Some(page));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_chain_of_kept_facts_moves_in_one_apply() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {word: one}
+resources:
+  page: {type: file, config: {path: "@/page", content: "{{ facts.two }}"}}
+  second: {type: fact, config: {path: /two, value: "{{ facts.one }} and two"}}
+  first: {type: fact, config: {path: /one, value: "{{ word }}"}}
+"#,
+    )?;
+    for word in ["one", "other"] {
+        let var = format!("word={word}");
+        let moved = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(moved.code, Some(2), "{moved:?}");
+        assert_eq!(machine.read("page"), Some(format!("{word} and two")));
+        let again = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_saved_plan_with_a_kept_fact_is_carried_out_on_a_fresh_machine() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let plan = machine.run(&["plan", "site.yaml", "-o", "saved"]).await?;
+    let applied = machine.run(&["apply", "saved", "--confirm", "none"]).await?;
+
+    assert_eq!((plan.code, applied.code), (Some(0), Some(0)), "{plan:?} {applied:?}");
+    assert_eq!(machine.read("page"), Some(kernel()?));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_layer_is_over_a_kept_fact() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    apply(&machine).await?;
+    let explained = facts(&machine, &["explain", "/seen/kernel", "--output", "json"]).await?;
+    let explained: Value = serde_json::from_str(&explained.stdout)?;
+    let host = explained["host"].as_str().ok_or("no host")?;
+    let layers = json!({"host": {host: {"facts": {"seen": {"kernel": "other"}}}}});
+    facts(&machine, &["set", "/layers", &layers.to_string()]).await?;
+
+    let moved = apply(&machine).await?;
+    let again = apply(&machine).await?;
+
+    assert_eq!((moved.code, again.code), (Some(2), Some(0)), "{moved:?} {again:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("other\n"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_secret_that_is_kept_as_a_fact_is_hidden_where_it_is_used() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {pin: {sensitive: "918273"}}
+resources:
+  keep: {type: fact, config: {path: /door/pin, value: "{{ pin }}"}}
+  page: {type: file, config: {path: "@/page", content: "pin {{ facts.door.pin | reverse }}"}}
+"#,
+    )?;
+    machine.write("schema.yaml", "properties: {pin: {sensitive: true}}\n")?;
+    facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
+
+    let plan = machine.run(&["plan", "site.yaml", "-v", "-v"]).await?;
+    let applied = machine.run(&["apply", "site.yaml", "--confirm", "none", "-v"]).await?;
+
+    assert_eq!(machine.read("page").as_deref(), Some("pin 372819"), "{applied:?}");
+    let said = format!("{plan:?}{applied:?}");
+    assert!(!said.contains("918273") && !said.contains("372819"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fact_that_depends_on_what_uses_it_is_refused_with_both_places() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: "{{ facts.seen.size | default(0) }}"}}
+  keep: {type: fact, dependencies: [page], config: {path: /seen/size, value: "{{ page.state.size }}"}}
+"#,
+    )?;
+
+    let refused = machine.run(&["check", "site.yaml"]).await?;
+
+    assert_eq!(refused.code, Some(65), "{refused:?}");
+    let expected = [
+        "site.yaml:3:53: this fact depends on itself, and may change for ever: page -> keep -> page",
+        "\"page\", at site.yaml:2:3, uses it; keep it at a path on which it does not depend",
+    ];
+    assert!(expected.iter().all(|text| refused.stderr.contains(text)), "{refused:?}");
+    Ok(())
+}

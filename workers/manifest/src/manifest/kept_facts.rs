@@ -1,0 +1,148 @@
+//! The facts that resources keep, and how expressions see them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crankcase_workers::read_pointer_segment;
+use minijinja::Value;
+use minijinja::value::ValueKind;
+
+use crate::manifest::used::is_on_the_way;
+
+/// The attribute of a resource's state that has the fact which the resource keeps.
+pub(crate) const VALUE: &str = "value";
+
+/// The names that lead to a fact.
+pub(crate) type Path = Vec<String>;
+
+/// A fact that a resource keeps.
+#[derive(Debug)]
+pub(crate) struct KeptFact {
+    /// The resource, by its position among the drafts.
+    pub(crate) keeper: usize,
+    /// The JSON pointer to the fact.
+    pub(crate) pointer: String,
+    /// Whether the resource keeps what a layer says.
+    is_in_layer: bool,
+    /// Whether a layer of the host is over the fact.
+    is_under_layer: bool,
+}
+
+impl KeptFact {
+    /// Returns whether expressions see what the resource writes: no layer has a say in that.
+    pub(crate) fn is_seen(&self) -> bool {
+        !self.is_in_layer && !self.is_under_layer
+    }
+}
+
+/// The facts that resources keep.
+#[derive(Debug, Default)]
+pub(crate) struct KeptFacts(BTreeMap<Path, KeptFact>);
+
+impl KeptFacts {
+    /// Adds the fact at a JSON pointer, which a resource keeps below some layers.
+    pub(crate) fn add(&mut self, pointer: &str, keeper: usize, layers: &[Arc<serde_json::Value>]) {
+        let path = path(pointer);
+        let is_in_layer = path.len() < pointer.split('/').skip(1).count();
+        if is_in_layer && self.0.contains_key(&path) {
+            return;
+        }
+        let is_under_layer = is_under(layers, &path);
+        let pointer = pointer.to_owned();
+        self.0.insert(path, KeptFact { keeper, pointer, is_in_layer, is_under_layer });
+    }
+
+    /// Returns whether no resource keeps a fact.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the facts that are at a path, in it or around it.
+    pub(crate) fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
+        let within = self.0.range(path.to_vec()..);
+        let within = within.take_while(move |(at, _)| at.starts_with(path));
+        let above = (0..path.len()).filter_map(move |end| self.0.get_key_value(&path[..end]));
+        above.chain(within)
+    }
+
+    /// Returns whether these layers are over the same of the facts.
+    pub(crate) fn is_alike(&self, layers: &[Arc<serde_json::Value>]) -> bool {
+        self.0.iter().all(|(path, kept)| kept.is_under_layer == is_under(layers, path))
+    }
+}
+
+/// A fact that expressions use and that another resource keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsedFact {
+    pub(crate) path: Path,
+    /// The alias of the resource that keeps it.
+    pub(crate) alias: String,
+    /// Whether its value is a secret.
+    pub(crate) is_secret: bool,
+}
+
+/// The facts that are known only when the resources that keep them are: their paths, with the aliases of these
+/// resources.
+#[derive(Debug, Default)]
+pub(crate) struct UnknownFacts(BTreeMap<Path, String>);
+
+impl UnknownFacts {
+    /// Adds a fact.
+    pub(crate) fn add(&mut self, fact: &UsedFact) {
+        self.0.insert(fact.path.clone(), fact.alias.clone());
+    }
+
+    /// Returns whether all facts are known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the aliases of the resources that keep what is at a path, in it or around it.
+    pub(crate) fn at(&self, path: &[String]) -> BTreeSet<String> {
+        let unknown = self.0.iter().filter(|(kept, _)| is_on_the_way(kept, path));
+        unknown.map(|(_, alias)| alias.clone()).collect()
+    }
+}
+
+/// Returns facts with another value at a path. What is on the way and no map becomes one.
+pub(crate) fn with_fact(facts: &Value, path: &[String], value: Value) -> Value {
+    let Some((name, rest)) = path.split_first() else { return value };
+    let mut members = BTreeMap::new();
+    if facts.kind() == ValueKind::Map {
+        for key in facts.try_iter().into_iter().flatten() {
+            if let (Some(name), Ok(member)) = (key.as_str(), facts.get_item(&key)) {
+                members.insert(name.to_owned(), member);
+            }
+        }
+    }
+    let before = members.get(name).cloned().unwrap_or_default();
+    members.insert(name.clone(), with_fact(&before, rest, value));
+    members.into()
+}
+
+/// Returns whether one of these layers sets what is at a path, or around it.
+fn is_under(layers: &[Arc<serde_json::Value>], path: &[String]) -> bool {
+    layers.iter().any(|layer| {
+        let mut at = &**layer;
+        for name in path {
+            let serde_json::Value::Object(map) = at else { return true };
+            let Some(member) = map.get(name) else { return false };
+            at = member;
+        }
+        true
+    })
+}
+
+/// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
+pub(crate) fn path(pointer: &str) -> Path {
+    let names = pointer.split('/').skip(1);
+    let mut names: Path =
+        names.map(|name| read_pointer_segment(name).unwrap_or_default().into_owned()).collect();
+    let is = |index: usize, name: &str| names.get(index).is_some_and(|it| it == name);
+    let above = match is(0, "layers") {
+        true if is(1, "role") => 3,
+        true if is(1, "host") && is(3, "facts") => 4,
+        _ => 0,
+    };
+    names.split_off(above.min(names.len()))
+}

@@ -1,0 +1,129 @@
+//! What is known, while a manifest is loaded, of facts that its resources keep.
+
+use std::error::Error;
+use std::future::pending;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crankcase_kinds::with_facts;
+use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles};
+use crankcase_resources::Site as Loaded;
+use serde_json::{Value, json};
+
+use crate::site::Site;
+
+/// Facts that never change, and a layer of them.
+#[derive(Debug)]
+struct Said(Value, Value);
+
+#[async_trait]
+impl SiteFacts for Said {
+    fn current(&self) -> SeenFacts {
+        let layers = vec![Arc::new(self.1.clone())];
+        SeenFacts { value: Arc::new(self.0.clone()), layers, ..SeenFacts::default() }
+    }
+
+    async fn changed(&self, _revision: u64) {
+        pending::<()>().await;
+    }
+}
+
+/// Loads a site of a resource `user` with a config, and others.
+fn load(
+    user: &str,
+    others: &str,
+    (facts, layer): (Value, Value),
+) -> Result<Loaded, Box<dyn Error>> {
+    let text = format!("resources:\n  user: {{type: file, config: {{{user}}}}}\n{others}");
+    let site = Site::new(&text)?;
+    let mut files = SiteFiles::new(vec![site.folder().to_owned()], with_facts());
+    files.facts = Arc::new(Said(facts, layer));
+    Ok(files.load()?)
+}
+
+fn nothing() -> (Value, Value) {
+    (json!({}), json!({}))
+}
+
+const KEEP: &str = "  keep: {type: fact, config: {path: /seen/dir, value: /srv/www}}\n";
+
+#[test]
+fn what_uses_a_kept_fact_depends_on_its_resource() -> Result<(), Box<dyn Error>> {
+    let stored = json!({"seen": {"dir": "/old", "other": "x"}, "none": "y"});
+    for (content, is_used) in [
+        ("{{ facts.seen.dir }}", true),
+        ("{{ facts['seen'].dir[1:] }}", true),
+        ("{{ facts.seen | tojson }}", true),
+        ("n {{ facts | length }}", true),
+        ("{{ facts.seen.dir | default('x') }}", true),
+        ("{{ facts.seen.other }}", false),
+        ("{{ facts.none }}", false),
+    ] {
+        let user = format!("path: /user, content: \"{content}\"");
+
+        let loaded = load(&user, KEEP, (stored.clone(), json!({})))?;
+
+        let used = &loaded.resource("user")?.dependencies;
+        let used: Vec<_> = used.iter().map(|it| (&*it.alias, &*it.resource)).collect();
+        let expected = if is_used { vec![("fact /seen/dir", "keep")] } else { Vec::new() };
+        assert_eq!(used, expected, "{content}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dependency_that_is_declared_is_the_one_on_the_fact() -> Result<(), Box<dyn Error>> {
+    let others = format!(
+        "{KEEP}  other: {{type: print, dependencies: {{it: keep}}, config: {{message: '{{{{ facts.seen.dir }}}}'}}}}\n"
+    );
+
+    let loaded = load("path: /user, content: x", &others, nothing())?;
+
+    let used = &loaded.resource("other")?.dependencies;
+    let used: Vec<_> = used.iter().map(|it| (&*it.alias, &*it.resource)).collect();
+    assert_eq!(used, [("it", "keep")]);
+    Ok(())
+}
+
+#[test]
+fn a_kept_fact_is_known_at_load_as_far_as_its_resource_declares_it() -> Result<(), Box<dyn Error>> {
+    let with_state = "  first: {type: file, config: {path: /first/}}\n  keep: {type: fact, dependencies: [first], config: {path: /seen/dir, value: '/{{ first.state.owner }}'}}\n";
+    for (keep, stored, claimed) in [
+        (KEEP, json!({}), Some("/srv/www/page")),
+        // What was kept before is not what will be.
+        (KEEP, json!({"seen": {"dir": "/old"}}), Some("/srv/www/page")),
+        (with_state, json!({}), None),
+        (with_state, json!({"seen": {"dir": "/old"}}), None),
+    ] {
+        let loaded =
+            load("path: '{{ facts.seen.dir }}/page', content: x", keep, (stored, json!({})))?;
+
+        let user = loaded.resource("user")?;
+        let claim =
+            user.claims.iter().find(|claim| claim.is_made()).map(|claim| claim.name.as_str());
+        assert_eq!((claim, user.is_claimed), (claimed, claimed.is_some()), "{keep}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_fact_that_no_resource_writes_is_the_one_that_is_stored() -> Result<(), Box<dyn Error>> {
+    let seen = json!({"seen": {"dir": "/layer"}});
+    let readonly = KEEP.replace("type: fact", "type: fact, readonly: true");
+    let in_layer = KEEP.replace("/seen/dir", "/layers/role/web/seen/dir");
+    for (keep, layer) in [
+        (readonly.as_str(), json!({})),
+        (in_layer.as_str(), json!({})),
+        (KEEP, seen.clone()),
+        (KEEP, json!({"seen": {"dir": {"deeper": 1}}})),
+    ] {
+        let user = "path: '{{ facts.seen.dir }}/page', content: x";
+
+        let loaded = load(user, keep, (seen.clone(), layer))?;
+
+        let claim = loaded.resource("user")?.claims.iter().find(|claim| claim.is_made());
+        let claim = claim.map(|claim| claim.name.as_str());
+        assert_eq!(claim, Some("/layer/page"), "{keep}");
+    }
+    Ok(())
+}
