@@ -62,6 +62,26 @@ async fn an_agent_keeps_a_fact_and_what_uses_it_from_its_first_start() -> TestRe
 }
 
 #[tokio::test]
+async fn a_plan_names_all_whose_facts_variables_wait_for() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {owner: "{{ facts.owner }}", mode: "{{ facts.mode }}"}
+resources:
+  first: {type: file, config: {path: "@/first/", mode: "0700"}}
+  one: {type: fact, dependencies: [first], config: {path: /owner, value: "{{ first.state.owner }}"}}
+  two: {type: fact, dependencies: [first], config: {path: /mode, value: "{{ first.state.owner }}"}}
+  page: {type: file, config: {path: "@/page", content: "{{ owner }} {{ vars.mode }}"}}
+"#,
+    )?;
+
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+
+    let page = plan.stdout.lines().find(|line| line.starts_with("? page (file)"));
+    let page = page.ok_or_else(|| format!("{plan:?}"))?;
+    assert!(page.contains("one") && page.contains("two"), "{page}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_kept_fact_that_nobody_can_foresee_is_known_after_apply() -> TestResult {
     let machine = Machine::new(
         r#"resources:
@@ -95,6 +115,27 @@ resources:
   first: {type: fact, config: {path: /one, value: "{{ word }}"}}
 "#,
     )?;
+    for word in ["one", "other"] {
+        let var = format!("word={word}");
+        let moved = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(moved.code, Some(2), "{moved:?}");
+        assert_eq!(machine.read("page"), Some(format!("{word} and two")));
+        let again = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_variable_of_a_kept_fact_moves_in_one_apply() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {word: one, both: "{{ kept }} and two", kept: "{{ facts.one }}"}
+resources:
+  page: {type: file, config: {path: "@/page", content: "{{ both }}"}}
+  first: {type: fact, config: {path: /one, value: "{{ word }}"}}
+"#,
+    )?;
+
     for word in ["one", "other"] {
         let var = format!("word={word}");
         let moved = apply_with(&machine, &["--var", &var]).await?;

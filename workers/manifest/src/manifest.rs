@@ -161,12 +161,12 @@ impl Manifest {
         let fact_problems = if_wrong.fact_problems();
         let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
         let document = Document::read(paths, &mut bounds, &mut problems);
-        let sources = document.sources();
+        let sources = &document.sources();
         let Document { is_whole, is_piped, vars, mut plugs, mut resources, rules } = document;
-        let (seen_host, sources) = (from_json(&host), &sources);
         let outside =
-            Outside { overrides, host: seen_host, facts, secrets, fact_problems, sources };
-        let vars = vars::evaluate((vars, is_whole), &outside, &mut bounds, &mut problems);
+            Outside { overrides, host: from_json(&host), facts, secrets, fact_problems, sources };
+        let read = (vars, is_whole, keepers::paths(&resources, kinds));
+        let vars = vars::evaluate(read, &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
         let globals = Arc::new(AllGlobals::new(&vars, &host, Arc::clone(&facts.value)));

@@ -98,8 +98,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// host has changed; others are not, and see none.
     const READS_HOST: bool = false;
 
-    /// Whether a resource keeps a fact. Then it claims `fact` with the path, and its state has the fact as the attribute
-    /// `value`: what uses the fact in a manifest depends on the resource, and sees that value.
+    /// Whether a resource keeps a fact. Then its parameter `path` is a JSON pointer, which it claims as `fact`, and its
+    /// state has the fact as the attribute `value`: what uses the fact in a manifest depends on the resource, and sees that value.
     const KEEPS_FACTS: bool = false;
 
     /// What is known of a resource, for those that depend on it.

@@ -23,7 +23,7 @@ use crate::manifest::problem::{Found, Hint, Problems, escaped};
 use crate::manifest::resource::{Item, Unsure};
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::used::Used;
-use crate::manifest::vars::KnownVars;
+use crate::manifest::vars::{KnownVars, VarsOfFacts};
 
 /// The config of one resource, with its expressions.
 #[derive(Debug)]
@@ -43,6 +43,9 @@ pub(crate) struct Template {
     pub(crate) of_facts: Arc<BTreeSet<String>>,
     /// The facts that it uses and that other resources keep.
     pub(crate) kept_facts: Vec<UsedFact>,
+    /// The variables that follow from facts, if it uses some that follow from these. What they use counts as used by the
+    /// config.
+    pub(crate) late_vars: Option<Arc<VarsOfFacts>>,
     /// What it holds of the values of its site.
     pub(crate) share: Share,
     /// Why it is not known whether the resource is there, or for which items.
@@ -233,7 +236,10 @@ impl Template {
                 None => unknown_facts.add(fact),
             }
         }
-        Names { facts, unknown_facts, ..names }
+        let names = Names { facts, unknown_facts, ..names };
+        let Some(vars) = &self.late_vars else { return names };
+        let paths: Vec<_> = self.kept_facts.iter().map(|fact| fact.path.clone()).collect();
+        vars.again(names, &paths)
     }
 
     /// Evaluates the config; returns how many bytes of values it has made too. The inner error says what is wrong
@@ -311,6 +317,7 @@ impl Template {
             used: Arc::clone(&self.used),
             of_facts: Arc::clone(&self.of_facts),
             kept_facts: self.kept_facts.clone(),
+            late_vars: self.late_vars.clone(),
             share: self.share.beside(),
             unsure: self.unsure.clone(),
         }
@@ -409,6 +416,9 @@ impl Render for Template {
                 && self.item == other.item
                 && self.used == other.used
                 && self.kept_facts == other.kept_facts
+                // What these are made of is not compared.
+                && self.late_vars.is_none()
+                && other.late_vars.is_none()
                 && self.kept.get().zip(other.kept.get()).is_some_and(|(one, two)| one.is_alike(two))
         })
     }

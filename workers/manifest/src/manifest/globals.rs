@@ -142,6 +142,11 @@ impl AllGlobals {
         changed
     }
 
+    /// Returns the variables that follow from facts, to be evaluated again.
+    pub(crate) fn vars_of_facts(&self) -> Arc<VarsOfFacts> {
+        Arc::clone(&self.vars_of_facts)
+    }
+
     /// Returns what tells each variable from another value.
     pub(crate) fn var_fingerprints(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
         self.vars.iter().map(|(name, fingerprint)| (&**name, *fingerprint))

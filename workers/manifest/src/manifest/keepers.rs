@@ -4,16 +4,42 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crankcase_resources::KnownConfig;
+use indexmap::IndexMap;
 use serde_json::Value;
 
-use crate::manifest::expression::Budget;
+use crate::manifest::document::Written;
+use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::globals::AllGlobals;
 use crate::manifest::judging::Judging;
-use crate::manifest::kept_facts::KeptFacts;
+use crate::manifest::kept_facts::{KeptFacts, Path, path};
 use crate::manifest::links::Links;
+use crate::manifest::node::{Data, Entry};
 use crate::manifest::problem::{Found, Problems};
 use crate::manifest::rehearsal::declare;
 use crate::manifest::resource::Draft;
+
+/// Returns the paths of the facts that resources may keep, as far as they are written out: of a path with expressions
+/// what is before the first one.
+pub(crate) fn paths(resources: &IndexMap<String, Written>, kinds: &impl Judging) -> Vec<Path> {
+    let text = |entry: &Entry| match &entry.value.data {
+        Data::String(text) => Some(text.clone()),
+        _ => None,
+    };
+    let pointer = |written: &Written| {
+        let Data::Map(resource) = &written.node.data else { return None };
+        let kind = text(resource.get("type")?)?;
+        kinds.kind(&kind).filter(|kind| kind.keeps_facts())?;
+        let Data::Map(config) = &resource.get("config")?.value.data else { return None };
+        text(config.get("path")?)
+    };
+    let known = |pointer: String| match pointer.split_once('{') {
+        Some((known, _)) if is_template(&pointer) => {
+            path(known.rsplit_once('/').unwrap_or_default().0)
+        }
+        _ => path(&pointer),
+    };
+    resources.values().filter_map(pointer).map(known).collect()
+}
 
 /// Returns the facts that resources keep, as far as that needs no state of another resource. What is wrong with their
 /// configs is found again when all of them are evaluated.

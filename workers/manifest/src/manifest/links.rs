@@ -26,6 +26,8 @@ pub(crate) struct Links {
     pub(crate) notify: Vec<String>,
     /// The facts that it uses and that some of the dependencies keep.
     pub(crate) kept_facts: Vec<UsedFact>,
+    /// What it uses with all that variables use, if variables use such facts.
+    pub(crate) in_turn: Option<Used>,
 }
 
 impl Links {
@@ -50,8 +52,10 @@ impl Links {
 
     /// Returns the secrets that are used of facts that dependencies keep, as expressions name them.
     pub(crate) fn secret_facts(&self, used: &Used) -> impl Iterator<Item = String> {
+        let by_way = self.in_turn.is_some() && (used.all_vars || !used.vars.is_empty());
         let secret = self.kept_facts.iter().filter(|fact| fact.is_secret);
-        let secret = secret.filter(|fact| used.uses_facts(slice::from_ref(&fact.path)));
+        let secret =
+            secret.filter(move |fact| by_way || used.uses_facts(slice::from_ref(&fact.path)));
         secret.map(|fact| format!("facts.{}", fact.path.join(".")))
     }
 }
@@ -236,6 +240,12 @@ impl<'a> Connecting<'a> {
             if let Some(alias) = alias.filter(|_| kept.is_seen()) {
                 links.kept_facts.push(UsedFact { path: path.clone(), alias, is_secret: false });
             }
+        }
+        let paths: Vec<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();
+        let names = draft.used.vars_in_turn(self.vars);
+        let mut vars = names.into_iter().filter_map(|name| self.vars.get(name));
+        if vars.any(|used| used.uses_facts(&paths)) {
+            links.in_turn = Some(draft.used.in_turn(self.vars));
         }
     }
 

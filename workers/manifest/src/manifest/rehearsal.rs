@@ -219,6 +219,7 @@ pub(crate) fn declare(
     globals: &Arc<AllGlobals>,
     room: &Arc<Room>,
 ) -> (Declaration, Placed) {
+    let late_vars = links.in_turn.is_some().then(|| globals.vars_of_facts());
     let template = Arc::new(Template {
         config: Arc::clone(&draft.config),
         all: Arc::downgrade(globals),
@@ -226,9 +227,10 @@ pub(crate) fn declare(
         item: draft.item.clone(),
         aliases: links.aliases,
         source: Arc::clone(&draft.source),
-        used: Arc::clone(&draft.used),
+        used: links.in_turn.map_or_else(|| Arc::clone(&draft.used), Arc::new),
         of_facts: Arc::clone(&draft.of_facts),
         kept_facts: links.kept_facts,
+        late_vars,
         share: Share::new(room),
         unsure: draft.unsure.clone(),
     });

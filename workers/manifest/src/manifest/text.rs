@@ -111,6 +111,18 @@ pub(crate) fn render_text(text: &str, names: &Names, budget: &mut Budget) -> Res
     evaluate_text(&parsed, names, budget).map_err(|stop| complete(stop, &parsed, names))
 }
 
+/// Returns the aliases of the resources for which a variable waits. `path` is the variable, as expressions name it,
+/// with the attributes that are taken from it.
+fn of_variable<'a>(path: &[String], names: &'a Names) -> impl Iterator<Item = &'a String> {
+    let name = match path {
+        [first, name, ..] if first == "vars" => Some(name),
+        // An alias hides a variable.
+        [name, ..] => Some(name).filter(|name| !names.deps.contains_key(*name)),
+        [] => None,
+    };
+    name.and_then(|name| names.unknown_vars.get(name)).into_iter().flatten()
+}
+
 /// Adds the unknown aliases that the evaluation, which ended at the first, did not come to, and those of facts.
 fn complete(stop: Stop, parsed: &Parsed<'_>, names: &Names) -> Stop {
     let Stop::Unknown(mut aliases) = stop else { return stop };
@@ -121,6 +133,7 @@ fn complete(stop: Stop, parsed: &Parsed<'_>, names: &Names) -> Stop {
                 aliases.extend(names.unknown_facts.at(&path[1..]));
                 continue;
             }
+            aliases.extend(of_variable(&path, names).cloned());
             let is_deps = path.first().is_some_and(|first| first == "deps");
             aliases.extend(path.into_iter().nth(usize::from(is_deps)).filter(is_unknown));
         }

@@ -78,6 +78,15 @@ impl Used {
         by_way.chain([self]).flat_map(|used| used.facts.iter().cloned()).collect()
     }
 
+    /// Returns this with all that is used by way of variables. `vars` has what each variable uses.
+    pub(crate) fn in_turn(&self, vars: &BTreeMap<String, Self>) -> Self {
+        let names = self.vars_in_turn(vars);
+        let used = names.iter().filter_map(|name| vars.get(*name)).cloned();
+        let mut all = used.fold(self.clone(), Self::and);
+        all.vars.extend(names.into_iter().map(str::to_owned));
+        all
+    }
+
     /// Returns whether any state of a dependency is used.
     pub(crate) fn uses_states(&self) -> bool {
         self.all_states || !self.states.is_empty()

@@ -12,13 +12,14 @@ use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
+use crate::manifest::kept_facts::Path;
 use crate::manifest::lines::Source;
 use crate::manifest::node::Data;
 use crate::manifest::problem::{FactProblems, Hint, Problem, Problems, quoted};
 use crate::manifest::secrets::Filling;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::source::{bad_name, is_name};
-use crate::manifest::text::{Texts, Trouble};
+use crate::manifest::text::{Findings, Texts, Trouble};
 use crate::manifest::used::Used;
 
 /// What is set from outside, over what a manifest says.
@@ -106,6 +107,40 @@ pub(crate) struct RenewedVars {
 }
 
 impl VarsOfFacts {
+    /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
+    /// One that holds a secret stays as it is.
+    pub(crate) fn again(&self, names: Names, facts: &[Path]) -> Names {
+        let wrong = BTreeMap::clone(&names.wrong);
+        let (mut evaluation, mut evaluated) = (self.evaluation(names, wrong), BTreeSet::new());
+        for ((name, var), checked) in &self.0 {
+            let names = &evaluation.names;
+            let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
+            let is_used = names.vars.contains_key(name) && !is_secret;
+            let is_other = checked.used.uses_facts(facts) || checked.used.uses_any(&evaluated);
+            if is_used && is_other {
+                evaluation.again((name, var), checked);
+                evaluated.insert(name.clone());
+            }
+        }
+        let Evaluation { names, deferred, .. } = evaluation;
+        Names { wrong: Arc::new(deferred), ..names }
+    }
+
+    /// Returns the variables before any is evaluated again.
+    fn evaluation(&self, names: Names, wrong: BTreeMap<String, String>) -> Evaluation {
+        Evaluation {
+            names,
+            fact_problems: FactProblems::Deferred,
+            kept: Vec::new(),
+            late: BTreeSet::new(),
+            budget: Budget::new(),
+            wrong: wrong.keys().cloned().collect(),
+            deferred: wrong,
+            files: BTreeMap::new(),
+            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
+        }
+    }
+
     /// Evaluates those again that use facts which have changed, or another one of them. `names` are what they see,
     /// with the facts after the change, and `wrong` those that were wrong before. Returns none if one of them holds a
     /// secret: only a load finds what becomes of that.
@@ -114,15 +149,7 @@ impl VarsOfFacts {
         (names, wrong): (Names, &BTreeMap<String, String>),
         changed: &BTreeSet<Vec<String>>,
     ) -> Option<RenewedVars> {
-        let mut evaluation = Evaluation {
-            names,
-            fact_problems: FactProblems::Deferred,
-            budget: Budget::new(),
-            wrong: wrong.keys().cloned().collect(),
-            deferred: wrong.clone(),
-            files: BTreeMap::new(),
-            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
-        };
+        let mut evaluation = self.evaluation(names, wrong.clone());
         let mut evaluated = BTreeSet::new();
         for ((name, var), checked) in &self.0 {
             if !checked.used.uses_facts(changed) && !checked.used.uses_any(&evaluated) {
@@ -131,9 +158,7 @@ impl VarsOfFacts {
             if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
                 return None;
             }
-            evaluation.wrong.remove(name);
-            evaluation.deferred.remove(name);
-            evaluation.add((name, var), checked, &mut Problems::default());
+            evaluation.again((name, var), checked);
             evaluated.insert(name.clone());
         }
         let Evaluation { names, deferred, .. } = evaluation;
@@ -176,9 +201,10 @@ impl<'a> KnownVars<'a> {
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
-/// could be read as a whole.
+/// could be read as a whole. `kept` are paths of facts that resources may keep: what is wrong with a variable because
+/// of these is no problem until it is used.
 pub(crate) fn evaluate(
-    (written, is_whole): (IndexMap<String, Written>, bool),
+    (written, is_whole, kept): (IndexMap<String, Written>, bool, Vec<Path>),
     outside: &Outside<'_>,
     bounds: &mut Bounds,
     problems: &mut Problems,
@@ -209,7 +235,7 @@ pub(crate) fn evaluate(
             let ordered = order.nodes().iter();
             let ordered =
                 ordered.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
-            let evaluated = in_order(ordered, (outside, sensitive), bounds, problems);
+            let evaluated = in_order(ordered, (outside, sensitive, kept), bounds, problems);
             let mut all: Vec<_> = vars.into_iter().zip(checked).map(Some).collect();
             let ordered = order.nodes().iter().filter_map(|index| all[*index].take());
             let of_facts = ordered.filter(|((name, _), _)| evaluated.of_facts.contains(name));
@@ -303,7 +329,7 @@ fn refused(name: &str) -> Option<String> {
 /// Evaluates the variables, each after those that it uses.
 fn in_order<'a>(
     ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
-    (outside, sensitive): (&Outside<'_>, Sensitive),
+    (outside, sensitive, kept): (&Outside<'_>, Sensitive, Vec<Path>),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
@@ -312,6 +338,8 @@ fn in_order<'a>(
     let mut evaluation = Evaluation {
         names,
         fact_problems: outside.fact_problems,
+        kept,
+        late: BTreeSet::new(),
         budget: Budget::of_values(bounds.values()),
         wrong: BTreeSet::new(),
         deferred: BTreeMap::new(),
@@ -335,6 +363,9 @@ fn in_order<'a>(
 struct Evaluation {
     names: Names,
     fact_problems: FactProblems,
+    /// The paths of facts that resources may keep, and the variables that follow from these facts.
+    kept: Vec<Path>,
+    late: BTreeSet<String>,
     budget: Budget,
     wrong: BTreeSet<String>,
     deferred: BTreeMap<String, String>,
@@ -344,6 +375,14 @@ struct Evaluation {
 }
 
 impl Evaluation {
+    /// Evaluates a variable that was evaluated before.
+    fn again(&mut self, (name, var): (&String, &Var), checked: &Checked) {
+        self.wrong.remove(name);
+        self.deferred.remove(name);
+        self.names.unknown_vars.remove(name);
+        self.add((name, var), checked, &mut Problems::default());
+    }
+
     fn add(
         &mut self,
         (name, var): (&String, &Var),
@@ -354,8 +393,12 @@ impl Evaluation {
         if follows_facts {
             self.of_facts.insert(name.clone());
         }
+        let is_late = used.uses_facts(&self.kept) || used.uses_any(&self.late);
+        if is_late {
+            self.late.insert(name.clone());
+        }
         let mut deferred = Problems::default();
-        let is_deferred = self.fact_problems == FactProblems::Deferred && follows_facts;
+        let is_deferred = is_late || self.fact_problems == FactProblems::Deferred && follows_facts;
         let found = if is_deferred { &mut deferred } else { problems };
         let mut is_wrong = *is_wrong || used.uses_any(&self.wrong) || self.budget.is_overdrawn();
         let before = found.count();
@@ -388,8 +431,12 @@ impl Evaluation {
         Arc::make_mut(&mut self.names.sensitive).add_derived(name, &written.node);
         let mut texts = Texts::new(&self.names, &mut self.budget);
         let value = texts.node(&written.node);
-        for Trouble { span, text, failure } in texts.finish().troubles {
+        let Findings { troubles, unknown } = texts.finish();
+        for Trouble { span, text, failure } in troubles {
             check::report(&written.source, (&text, &span), failure, problems);
+        }
+        if !unknown.is_empty() {
+            self.names.unknown_vars.insert(name.to_owned(), unknown);
         }
         let (source, mut files) = (&*written.source, Vec::new());
         let mut filling = Filling { source, problems, files: &mut files };

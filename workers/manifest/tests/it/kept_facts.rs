@@ -127,3 +127,37 @@ fn a_fact_that_no_resource_writes_is_the_one_that_is_stored() -> Result<(), Box<
     }
     Ok(())
 }
+
+#[test]
+fn a_kept_fact_is_used_by_way_of_variables() -> Result<(), Box<dyn Error>> {
+    let others =
+        format!("{KEEP}vars: {{page: '{{{{ dir }}}}/page', dir: '{{{{ facts.seen.dir }}}}'}}\n");
+    for stored in [json!({}), json!({"seen": {"dir": "/old"}})] {
+        let loaded = load("path: '{{ page }}', content: x", &others, (stored, json!({})))?;
+
+        let user = loaded.resource("user")?;
+        let claim = user.claims.iter().find(|claim| claim.is_made());
+        assert_eq!(claim.map(|claim| claim.name.as_str()), Some("/srv/www/page"));
+        assert_eq!(user.dependencies[0].resource, "keep");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_variable_of_facts_that_nobody_keeps_is_refused_as_before() -> Result<(), Box<dyn Error>> {
+    let vars = "vars: {word: '{{ facts.nosuch }}'}\n";
+    let readonly = KEEP.replace("type: fact", "type: fact, readonly: true");
+    let of_seen = vars.replace("nosuch", "seen.dir");
+    for (others, content) in [
+        (format!("{KEEP}{vars}"), "x"),
+        // It is told where it is used.
+        (format!("{readonly}{of_seen}"), "'{{ word }}'"),
+    ] {
+        let user = format!("path: /user, content: {content}");
+
+        let refused = load(&user, &others, nothing()).err().ok_or("it is loaded")?.to_string();
+
+        assert!(refused.contains("facts has no"), "{refused}");
+    }
+    Ok(())
+}

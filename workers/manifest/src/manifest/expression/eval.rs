@@ -35,6 +35,8 @@ pub(crate) struct Names {
     pub(crate) has_part_of_facts: bool,
     /// The facts that are not known yet, as other resources keep them.
     pub(crate) unknown_facts: UnknownFacts,
+    /// The variables that follow from such facts, each with the aliases of the resources that keep these.
+    pub(crate) unknown_vars: BTreeMap<String, BTreeSet<String>>,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
     /// Which of them are secrets.

@@ -49,6 +49,10 @@ impl<'a> Eval<'_, '_, 'a> {
                 if let Some(name) = self.names.wrong.keys().next() {
                     return self.variable(name);
                 }
+                if !self.names.unknown_vars.is_empty() {
+                    let unknown = self.names.unknown_vars.values().flatten();
+                    return Err(Stop::Unknown(unknown.cloned().collect()));
+                }
                 self.budget.steps(self.names.vars.len()).map_err(|why| failed(0, why))?;
                 Ok(BTreeMap::clone(&self.names.vars).into())
             }
@@ -72,6 +76,9 @@ impl<'a> Eval<'_, '_, 'a> {
     fn variable(&self, name: &str) -> Result<Value, Stop> {
         if let Some(why) = self.names.wrong.get(name) {
             return Err(failed(0, format!("variable \"{name}\" is wrong: {why}")));
+        }
+        if let Some(unknown) = self.names.unknown_vars.get(name) {
+            return Err(Stop::Unknown(unknown.clone()));
         }
         Ok(self.names.vars.get(name).cloned().unwrap_or(Value::UNDEFINED))
     }
