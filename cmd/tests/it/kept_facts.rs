@@ -148,6 +148,28 @@ resources:
 }
 
 #[tokio::test]
+async fn a_template_file_uses_a_kept_fact() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {word: one, kept: "{{ facts.one }}"}
+resources:
+  page: {type: file, config: {path: "@/page", template: page.j2}}
+  first: {type: fact, config: {path: /one, value: "{{ word }}"}}
+"#,
+    )?;
+    machine.write("page.j2", "{{ facts.one }}, {{ kept }}\n")?;
+
+    for word in ["one", "other"] {
+        let var = format!("word={word}");
+        let moved = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(moved.code, Some(2), "{moved:?}");
+        assert_eq!(machine.read("page"), Some(format!("{word}, {word}\n")));
+        let again = apply_with(&machine, &["--var", &var]).await?;
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_saved_plan_with_a_kept_fact_is_carried_out_on_a_fresh_machine() -> TestResult {
     let machine = Machine::new(SITE)?;
 

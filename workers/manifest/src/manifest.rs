@@ -58,6 +58,7 @@ use expand::{Expanded, expand};
 use expression::from_json;
 use globals::AllGlobals;
 pub(crate) use judging::{Judging, KnownKinds};
+use keepers::Outlook;
 use kept_facts::{KeptFacts, VALUE};
 use links::{Links, connect};
 use node::Node;
@@ -179,9 +180,9 @@ impl Manifest {
         let drafts = decode(resources, kinds, (&known, &at_load.metas), &mut problems);
         let seen = (&globals.seen, if_wrong);
         let mut expanded = expand(drafts, seen, &known, &mut bounds, &mut problems);
-        let of_facts = (&globals, &facts.layers[..], &vars.uses);
+        let seen = (Outlook::new(&*kinds, &globals, bounds.values()), &facts.layers[..]);
         let (kept_facts, declared, mut links) =
-            linked(&expanded, kinds, of_facts, &mut bounds, &mut problems);
+            linked(&expanded, seen, (&known, &vars.uses), &mut bounds, &mut problems);
         let mut drafts = std::mem::take(&mut expanded.drafts);
         if problems.count() == 0 {
             make_kinds(kinds, &drafts, (&plugs, offered), &mut problems);
@@ -316,17 +317,18 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
     }
 }
 
-/// Finds which facts resources keep, and links the resources. `vars` has what each variable uses.
+/// Finds which facts resources keep, and links the resources. `uses` has what each variable uses.
 fn linked(
     expanded: &Expanded,
-    kinds: &impl Judging,
-    (globals, layers, vars): (&Arc<AllGlobals>, &[Arc<serde_json::Value>], &BTreeMap<String, Used>),
+    (mut outlook, layers): (Outlook<'_, impl Judging>, &[Arc<serde_json::Value>]),
+    (vars, uses): (&KnownVars<'_>, &BTreeMap<String, Used>),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> (KeptFacts, Order, Vec<Links>) {
-    let kept_facts =
-        keepers::kept_facts(&expanded.drafts, kinds, (globals, layers), bounds.values());
-    let (order, links) = connect(expanded, (&kept_facts, vars), bounds, problems);
+    let kept_facts = outlook.kept_facts(&expanded.drafts, layers);
+    let readers = expanded.drafts.iter().filter(|_| !kept_facts.is_empty());
+    let files: Vec<Used> = readers.map(|draft| outlook.used_by_files(draft, vars)).collect();
+    let (order, links) = connect(expanded, (&kept_facts, uses, &files), bounds, problems);
     (kept_facts, order, links)
 }
 

@@ -121,7 +121,9 @@ impl Template {
         }
         let deferred = deferred.filter(|_| used.follows_facts(vars.of_facts));
         self.try_file(file, budget, deferred.unwrap_or(problems));
-        !used.secrets.is_empty() || !secrets_of(&self.aliases, &used).is_empty()
+        !used.secrets.is_empty()
+            || !secrets_of(&self.aliases, &used).is_empty()
+            || self.kept_facts.iter().any(|fact| fact.is_secret)
     }
 
     /// Renders a template file as far as it needs no dependency.

@@ -61,10 +61,11 @@ impl Links {
 }
 
 /// Looks up what resources refer to, and orders them. Returns the links of each. A resource comes after those that keep
-/// facts which it uses; `vars` has what each variable uses.
+/// facts which it uses; `vars` has what each variable uses, and `files` what the template files of each resource use, if
+/// any resource keeps a fact.
 pub(crate) fn connect(
     expanded: &Expanded,
-    (kept_facts, vars): (&KeptFacts, &BTreeMap<String, Used>),
+    (kept_facts, vars, files): (&KeptFacts, &BTreeMap<String, Used>, &[Used]),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> (Order, Vec<Links>) {
@@ -75,6 +76,7 @@ pub(crate) fn connect(
         expanded,
         kept_facts,
         vars,
+        files,
         positions,
         bounds,
         problems: &mut *problems,
@@ -138,6 +140,7 @@ struct Connecting<'a> {
     expanded: &'a Expanded,
     kept_facts: &'a KeptFacts,
     vars: &'a BTreeMap<String, Used>,
+    files: &'a [Used],
     positions: HashMap<&'a str, usize>,
     bounds: &'a mut Bounds,
     problems: &'a mut Problems,
@@ -209,7 +212,9 @@ impl<'a> Connecting<'a> {
         if facts.is_empty() {
             return;
         }
-        let used = draft.used.facts_in_turn(self.vars);
+        let by_files = self.files.get(node).cloned().unwrap_or_default();
+        let all = by_files.and((*draft.used).clone());
+        let used = all.facts_in_turn(self.vars);
         let kept: BTreeMap<&Path, &KeptFact> =
             used.iter().flat_map(|path| facts.touched(path)).collect();
         if kept.is_empty() {
@@ -242,10 +247,10 @@ impl<'a> Connecting<'a> {
             }
         }
         let paths: Vec<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();
-        let names = draft.used.vars_in_turn(self.vars);
+        let names = all.vars_in_turn(self.vars);
         let mut vars = names.into_iter().filter_map(|name| self.vars.get(name));
         if vars.any(|used| used.uses_facts(&paths)) {
-            links.in_turn = Some(draft.used.in_turn(self.vars));
+            links.in_turn = Some(all.in_turn(self.vars));
         }
     }
 
