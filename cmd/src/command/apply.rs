@@ -7,7 +7,7 @@ use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Facilities, PlanOptions, Salt, Site,
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, Passed, PlanOptions, Salt, Site,
 };
 use crankcase_status::StateDir;
 use crankcase_workers::{Leftover, end_leftovers};
@@ -29,6 +29,13 @@ const KILLED: &str = "crankcase: interrupted again: what ran was killed, and the
 
 /// What is said when a person has refused.
 const UNCONFIRMED: &str = "crankcase: it was not confirmed; no resource was changed";
+
+/// How many times a site is applied at most, as long as that changes facts which it keeps.
+const PASSES: usize = 10;
+
+/// The error when a site has no end.
+const MOVES_ON: &str = "the facts that the site keeps have changed ten times; what says which resources there are \
+    must not depend on them for ever";
 
 /// The error when variables or resources are given with a saved plan.
 const HAS_VARS: &str = "a saved plan has the variables and resources that it was made with; leave out --var, \
@@ -90,13 +97,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
     let asking = asking.map(Arc::new);
     let options = options(&args, (as_planned, asking.clone()), facilities);
-    // What is said of the progress would stand in the line of a question.
-    let applying: Pin<Box<dyn Future<Output = Account>>> = match &asking {
-        Some(_) => Box::pin(site.apply(&options, stop)),
-        None => Box::pin(told(global, ("apply", &options.progress), site.apply(&options, stop))),
-    };
-    let Some((account, was_interrupted)) = to_the_end(applying, &stopper, &mut interrupts).await
-    else {
+    let passes = Passes { global, args: &args, options: &options, is_asked: asking.is_some() };
+    let applied = passes.apply(site, (&stopper, stop), &mut interrupts).await?;
+    let Some((account, was_interrupted)) = applied else {
         observing.end_record("interrupted");
         drop(print::to_stderr(|out| writeln!(out, "{KILLED}")));
         return Ok(exit::INTERRUPTED);
@@ -221,11 +224,74 @@ fn options(
 ) -> ApplyOptions {
     // A person is asked about one resource at a time, in the order of the plan.
     let parallel = if asking.is_some() { NonZeroUsize::MIN } else { args.work.jobs };
+    let is_free = as_planned.is_none() && asking.is_none();
     let as_planned = as_planned.map(|as_planned| Arc::new(as_planned) as Arc<dyn Approval>);
     let asking = asking.map(|asking| asking as Arc<dyn Approval>);
     let approval = as_planned.into_iter().chain(asking).collect();
     let fail_fast = args.fail_fast;
-    ApplyOptions { parallel, fail_fast, approval, facilities, ..ApplyOptions::default() }
+    // What nobody has seen is not done on top of what was approved.
+    let passed = is_free.then(Passed::default);
+    ApplyOptions { parallel, fail_fast, approval, passed, facilities, ..ApplyOptions::default() }
+}
+
+/// The applies of one command.
+struct Passes<'a> {
+    global: &'a Global,
+    args: &'a Args,
+    options: &'a ApplyOptions,
+    /// Whether a person is asked meanwhile.
+    is_asked: bool,
+}
+
+impl Passes<'_> {
+    /// Applies a site, and again as long as that changes facts which the site keeps: other resources may be declared
+    /// then. Returns the account of all, and whether the work was interrupted; nothing if it was broken off.
+    async fn apply(
+        &self,
+        mut site: Site,
+        (stopper, stop): (&Stopper, Stop),
+        interrupts: &mut Interrupts,
+    ) -> anyhow::Result<Option<(Account, bool)>> {
+        let (mut released, mut passes) = (Vec::new(), 0);
+        loop {
+            let applying = self.once(&site, stop.clone());
+            let applied = to_the_end(applying, stopper, interrupts).await;
+            let Some((mut account, was_interrupted)) = applied else { return Ok(None) };
+            released.append(&mut account.released);
+            account.released.clone_from(&released);
+            let is_good = !was_interrupted && account.failures() + account.refused() == 0;
+            let passed = self.options.passed.as_ref().filter(|_| is_good && !site.is_piped());
+            if !passed.is_some_and(Passed::has_changed_facts) {
+                return Ok(Some((account, was_interrupted)));
+            }
+            passes += 1;
+            if passes == PASSES {
+                show(self.global, (account, false), interrupts).await?;
+                bail!(ExitError::new(exit::FAILED, MOVES_ON));
+            }
+            match load_unless(self.global, self.args, interrupts).await {
+                Ok(Some((_, again))) => site = again,
+                Ok(None) => return Ok(Some((account, true))),
+                Err(error) => {
+                    show(self.global, (account, false), interrupts).await?;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn once<'s>(
+        &'s self,
+        site: &'s Site,
+        stop: Stop,
+    ) -> Pin<Box<dyn Future<Output = Account> + 's>> {
+        let applying = site.apply(self.options, stop);
+        match self.is_asked {
+            // What is said of the progress would stand in the line of a question.
+            true => Box::pin(applying),
+            false => Box::pin(told(self.global, ("apply", &self.options.progress), applying)),
+        }
+    }
 }
 
 /// Waits for the account, and returns whether the work was interrupted; nothing if it was broken off.

@@ -170,6 +170,42 @@ resources:
 }
 
 #[tokio::test]
+async fn resources_for_the_items_of_a_kept_fact_come_and_go_in_one_apply() -> TestResult {
+    let site = |users: &str| {
+        format!(
+            r#"resources:
+  home:
+    type: file
+    for_each: "{{{{ facts.seen.users | default([]) }}}}"
+    config: {{path: "@/{{{{ item }}}}", content: "of {{{{ item }}}}\n"}}
+  keep: {{type: fact, config: {{path: /seen/users, value: {users}}}}}
+  count: {{type: exec, config: {{command: "echo x >> @/ran", shell: true}}}}
+"#
+        )
+    };
+    let machine = Machine::new(&site("[ada]"))?;
+    let rounds = [
+        ("[ada]", "ada", "~ keep (fact) changed", 2),
+        ("[ada, brian]", "brian", "~ home[\"brian\"] (file) changed", 3),
+        ("[brian]", "brian", "- home[\"ada\"] (file) was released", 2),
+    ];
+
+    for (round, (users, user, said, unchanged)) in rounds.into_iter().enumerate() {
+        machine.write("site.yaml", &site(users))?;
+        let moved = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+        assert_eq!(moved.code, Some(0), "{moved:?}");
+        assert!(moved.stdout.contains(said), "{moved:?}");
+        assert_eq!(machine.read(user), Some(format!("of {user}\n")));
+        // A command without a guard runs once in an apply.
+        assert_eq!(machine.read("ran"), Some("x\n".repeat(2 * round + 1)));
+        let again = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
+        let expected = format!("apply: 1 changed, {unchanged} unchanged\n");
+        assert!(again.stdout.ends_with(&expected), "{again:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_saved_plan_with_a_kept_fact_is_carried_out_on_a_fresh_machine() -> TestResult {
     let machine = Machine::new(SITE)?;
 

@@ -97,6 +97,19 @@ pub struct Accounted {
     pub missed: Vec<String>,
 }
 
+impl Accounted {
+    /// Returns what was done in all by an apply and by a later one.
+    pub(crate) fn and(self, later: Self) -> Self {
+        let outcome = match later.outcome {
+            Outcome::Unchanged => self.outcome,
+            outcome => outcome,
+        };
+        let differences = [self.differences, later.differences].concat();
+        let done = [self.done, later.done].concat();
+        Self { outcome, differences, done, ..later }
+    }
+}
+
 /// How a resource ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]

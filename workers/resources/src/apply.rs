@@ -4,6 +4,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::account::Account;
+use crate::apply::passed::Applied;
 use crate::apply::visit::Visit;
 use crate::approval::Approval;
 use crate::declaration::Declaration;
@@ -18,8 +19,11 @@ use crate::progress::Progress;
 use crate::together::Groups;
 use crate::walk::walk;
 
+mod passed;
 mod shutdown;
 mod visit;
+
+pub use passed::Passed;
 
 /// How to apply.
 #[derive(Debug, Clone)]
@@ -33,6 +37,8 @@ pub struct ApplyOptions {
     pub approval: Vec<Arc<dyn Approval>>,
     /// What is told how far it has come.
     pub progress: Progress,
+    /// What earlier applies of the same command have done; none by default.
+    pub passed: Option<Passed>,
     /// What resources are given; nothing that outlives the process by default.
     pub facilities: Facilities,
 }
@@ -44,6 +50,7 @@ impl Default for ApplyOptions {
             fail_fast: false,
             approval: Vec::new(),
             progress: Progress::default(),
+            passed: None,
             facilities: Facilities::default(),
         }
     }
@@ -89,24 +96,30 @@ pub(crate) async fn apply_in_order(
     let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());
     let groups = Groups::new(order, declarations, kinds);
-    let applied =
-        walk(order, options.parallel, |node, applied: &[Option<visit::Applied>], slot| {
-            let inputs = Inputs::gather(order, declarations, (node, notices), |node| {
-                applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
-            });
-            let visit = Visit {
-                declaration: declarations[node].clone(),
-                setting: setting.clone(),
-                inputs,
-                targets: targets(order, declarations, node),
-                halting: Arc::clone(&halting),
-                prior: priors.get(&node).cloned().unwrap_or_default(),
-                place: groups.place(node),
-                slot: Some(slot),
-            };
-            options.progress.clone().count(declarations[node].name.clone(), visit.run())
-        })
-        .await;
+    let applied = walk(order, options.parallel, |node, applied: &[Option<Applied>], slot| {
+        let inputs = Inputs::gather(order, declarations, (node, notices), |node| {
+            applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
+        });
+        let passed = options.passed.as_ref();
+        let passed = passed.filter(|_| inputs.is_settled() && !priors.contains_key(&node));
+        let visit = Visit {
+            passed: passed.and_then(|passed| passed.get(&declarations[node])),
+            declaration: declarations[node].clone(),
+            setting: setting.clone(),
+            inputs,
+            targets: targets(order, declarations, node),
+            halting: Arc::clone(&halting),
+            prior: priors.get(&node).cloned().unwrap_or_default(),
+            place: groups.place(node),
+            slot: Some(slot),
+        };
+        options.progress.clone().count(declarations[node].name.clone(), visit.run())
+    })
+    .await;
+    let applied = match &options.passed {
+        Some(passed) => passed.note(declarations, applied),
+        None => applied,
+    };
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
     let resources = order.nodes().iter().filter_map(|node| accounted[*node].take()).collect();
     Account { resources, released: Vec::new() }

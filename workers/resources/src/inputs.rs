@@ -125,6 +125,11 @@ impl Inputs {
         inputs
     }
 
+    /// Returns whether nothing before the resource has changed or failed, and nothing notifies it.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.blocked_by.is_none() && self.unsure.is_empty() && self.notices.is_empty()
+    }
+
     /// Returns who notifies the resource for certain.
     pub(crate) fn notified_by(&self) -> Vec<String> {
         self.notices.iter().map(|notice| notice.by.clone()).collect()

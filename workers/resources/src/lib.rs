@@ -72,7 +72,7 @@ pub use account::{Account, Accounted, Done, Halt, Outcome};
 #[doc(hidden)]
 pub use action::unknown as unknown_action;
 pub use action::{Action, ActionType, Actions, Unfinished};
-pub use apply::{ApplyOptions, apply};
+pub use apply::{ApplyOptions, Passed, apply};
 pub use approval::{Approval, AsPlanned, Wish};
 pub use automatic::{Conflict, conflicts, connect};
 pub use blocking::blocking;

@@ -329,7 +329,13 @@ impl Template {
     /// files whose texts are rendered, or may: what those use may change at any time.
     pub(crate) fn keep(&self, all: &AllGlobals, renders_files: bool) {
         let used = if renders_files { &Used::all() } else { &*self.used };
-        self.kept.set(all.used(used)).expect("it is kept once");
+        let mut kept = all.used(used);
+        if !self.kept_facts.is_empty() {
+            // These come with the states of the resources that keep them.
+            let facts = self.kept_facts.iter().map(|fact| &fact.path[..]);
+            kept.fingerprints = all.fingerprints(&used.without_facts(facts));
+        }
+        self.kept.set(kept).expect("it is kept once");
     }
 }
 

@@ -87,6 +87,16 @@ impl Used {
         all
     }
 
+    /// Returns this without these facts, and what is in them.
+    pub(crate) fn without_facts<'a>(
+        &self,
+        facts: impl Iterator<Item = &'a [String]> + Clone,
+    ) -> Self {
+        let mut others = self.clone();
+        others.facts.retain(|used| !facts.clone().any(|fact| used.starts_with(fact)));
+        others
+    }
+
     /// Returns whether any state of a dependency is used.
     pub(crate) fn uses_states(&self) -> bool {
         self.all_states || !self.states.is_empty()

@@ -4,6 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::account::{Accounted, Outcome};
+use crate::apply::passed::Applied;
 use crate::apply::shutdown::Prior;
 use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
 use crate::declaration::Declaration;
@@ -19,6 +20,8 @@ use crate::walk::Slot;
 /// One resource to be made as declared.
 #[derive(Debug)]
 pub(crate) struct Visit {
+    /// What was done to the resource before, if that is taken over.
+    pub(crate) passed: Option<Applied>,
     pub(crate) declaration: Declaration,
     pub(crate) setting: Setting,
     pub(crate) inputs: Inputs,
@@ -32,15 +35,11 @@ pub(crate) struct Visit {
     pub(crate) slot: Option<Slot>,
 }
 
-/// A resource that was visited.
-#[derive(Debug)]
-pub(crate) struct Applied {
-    pub(crate) accounted: Accounted,
-    pub(crate) seen: Seen,
-}
-
 impl Visit {
     pub(crate) async fn run(mut self) -> Applied {
+        if let Some(applied) = self.passed.take() {
+            return applied;
+        }
         let began = Instant::now();
         let mut progress =
             Progress { steps: std::mem::take(&mut self.prior.steps), ..Progress::default() };
@@ -154,7 +153,7 @@ impl Visit {
         let seen = Seen { state, blocked_by, changes, changing_before, making, differing, actions };
         let accounted =
             Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
-        Applied { accounted, seen }
+        Applied { accounted, seen, is_passed: false }
     }
 }
 
