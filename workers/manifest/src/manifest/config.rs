@@ -1,6 +1,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
 use crankcase_resources::{
@@ -240,8 +241,12 @@ impl Template {
         }
         let names = Names { facts, unknown_facts, ..names };
         let Some(vars) = &self.late_vars else { return names };
-        let paths: Vec<_> = self.kept_facts.iter().map(|fact| fact.path.clone()).collect();
-        vars.again(names, &paths)
+        vars.again(names, &self.kept_paths())
+    }
+
+    /// Returns the paths of the facts that other resources keep.
+    fn kept_paths(&self) -> Vec<Vec<String>> {
+        self.kept_facts.iter().map(|fact| fact.path.clone()).collect()
     }
 
     /// Evaluates the config; returns how many bytes of values it has made too. The inner error says what is wrong
@@ -331,9 +336,12 @@ impl Template {
         let used = if renders_files { &Used::all() } else { &*self.used };
         let mut kept = all.used(used);
         if !self.kept_facts.is_empty() {
-            // These come with the states of the resources that keep them.
-            let facts = self.kept_facts.iter().map(|fact| &fact.path[..]);
-            kept.fingerprints = all.fingerprints(&used.without_facts(facts));
+            // These, and what follows from them, come with the states of the resources that keep them.
+            let (facts, secrets) = (self.kept_paths(), &all.seen.sensitive);
+            let vars = self.late_vars.as_ref().map(|vars| vars.following(&facts));
+            let mut vars = vars.unwrap_or_default();
+            vars.retain(|name| secrets.used(slice::from_ref(name)).is_none());
+            kept.fingerprints = all.fingerprints(&used.without(&facts, &vars));
         }
         self.kept.set(kept).expect("it is kept once");
     }
@@ -424,9 +432,10 @@ impl Render for Template {
                 && self.item == other.item
                 && self.used == other.used
                 && self.kept_facts == other.kept_facts
-                // What these are made of is not compared.
-                && self.late_vars.is_none()
-                && other.late_vars.is_none()
+                && match (&self.late_vars, &other.late_vars) {
+                    (Some(one), Some(other)) => one.is_alike(other),
+                    (one, other) => one.is_none() && other.is_none(),
+                }
                 && self.kept.get().zip(other.kept.get()).is_some_and(|(one, two)| one.is_alike(two))
         })
     }

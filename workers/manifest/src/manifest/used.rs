@@ -87,13 +87,11 @@ impl Used {
         all
     }
 
-    /// Returns this without these facts, and what is in them.
-    pub(crate) fn without_facts<'a>(
-        &self,
-        facts: impl Iterator<Item = &'a [String]> + Clone,
-    ) -> Self {
+    /// Returns this without some facts, with all that is in them, and some variables.
+    pub(crate) fn without(&self, facts: &[Vec<String>], vars: &BTreeSet<String>) -> Self {
         let mut others = self.clone();
-        others.facts.retain(|used| !facts.clone().any(|fact| used.starts_with(fact)));
+        others.facts.retain(|used| !facts.iter().any(|fact| used.starts_with(fact)));
+        others.vars.retain(|used| !vars.contains(used));
         others
     }
 

@@ -110,20 +110,40 @@ impl VarsOfFacts {
     /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
     /// One that holds a secret stays as it is.
     pub(crate) fn again(&self, names: Names, facts: &[Path]) -> Names {
-        let wrong = BTreeMap::clone(&names.wrong);
-        let (mut evaluation, mut evaluated) = (self.evaluation(names, wrong), BTreeSet::new());
+        let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
+        let mut evaluation = self.evaluation(names, wrong);
         for ((name, var), checked) in &self.0 {
             let names = &evaluation.names;
             let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
-            let is_used = names.vars.contains_key(name) && !is_secret;
-            let is_other = checked.used.uses_facts(facts) || checked.used.uses_any(&evaluated);
-            if is_used && is_other {
+            if following.contains(name) && names.vars.contains_key(name) && !is_secret {
                 evaluation.again((name, var), checked);
-                evaluated.insert(name.clone());
             }
         }
         let Evaluation { names, deferred, .. } = evaluation;
         Names { wrong: Arc::new(deferred), ..names }
+    }
+
+    /// Returns the names of those that use some facts, directly or by way of another one.
+    pub(crate) fn following(&self, facts: &[Path]) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for ((name, _), Checked { used, .. }) in &self.0 {
+            if used.uses_facts(facts) || used.uses_any(&names) {
+                names.insert(name.clone());
+            }
+        }
+        names
+    }
+
+    /// Returns whether others are written alike.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let is_alike = |one: &Var, other: &Var| match (one, other) {
+            (Var::Written(one), Var::Written(other)) => one.node == other.node,
+            (Var::Set(one), Var::Set(other)) => one == other,
+            _ => false,
+        };
+        let mut pairs = self.0.iter().zip(&other.0);
+        self.0.len() == other.0.len()
+            && pairs.all(|((one, _), (other, _))| one.0 == other.0 && is_alike(&one.1, &other.1))
     }
 
     /// Returns the variables before any is evaluated again.

@@ -53,10 +53,12 @@ impl Passed {
         mut applied: Vec<Applied>,
     ) -> Vec<Applied> {
         let mut passes = self.0.lock();
-        passes.has_changed_facts =
-            declarations.iter().zip(&applied).any(|(declaration, applied)| {
-                applied.seen.changes == Changes::Yes && keeps_fact(declaration)
-            });
+        let mut keepers = declarations.iter().zip(&applied).filter(|(it, _)| keeps_fact(it));
+        passes.has_changed_facts = keepers.any(|(_, it)| it.seen.changes == Changes::Yes);
+        if !passes.has_changed_facts && passes.applied.is_empty() {
+            // There is no next one.
+            return applied;
+        }
         for now in applied.iter_mut().filter(|now| !now.is_passed) {
             if let Some((_, before)) = passes.applied.get(&now.accounted.name) {
                 now.accounted = before.accounted.clone().and(now.accounted.clone());
