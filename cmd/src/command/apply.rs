@@ -7,7 +7,8 @@ use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Facilities, Passed, PlanOptions, Salt, Site,
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, Passed, PlanOptions, Salt, Selection,
+    Site,
 };
 use crankcase_status::StateDir;
 use crankcase_workers::{Leftover, end_leftovers};
@@ -254,14 +255,15 @@ impl Passes<'_> {
     ) -> anyhow::Result<Option<(Account, bool)>> {
         let (mut released, mut passes) = (Vec::new(), 0);
         loop {
-            let applying = self.once(&site, stop.clone());
+            let part = self.known_part(&site, passes)?;
+            let applying = self.once(part.as_ref().unwrap_or(&site), stop.clone());
             let applied = to_the_end(applying, stopper, interrupts).await;
             let Some((mut account, was_interrupted)) = applied else { return Ok(None) };
             released.append(&mut account.released);
             account.released.clone_from(&released);
             let is_good = !was_interrupted && account.failures() + account.refused() == 0;
             let passed = self.options.passed.as_ref().filter(|_| is_good && !site.is_piped());
-            if !passed.is_some_and(Passed::has_changed_facts) {
+            if !passed.is_some_and(|passed| passed.has_changed_facts() || part.is_some()) {
                 return Ok(Some((account, was_interrupted)));
             }
             passes += 1;
@@ -278,6 +280,18 @@ impl Passes<'_> {
                 }
             }
         }
+    }
+
+    /// Returns the site without what is known only after it was applied; none if that is nothing, or is known no better
+    /// after another apply.
+    fn known_part(&self, site: &Site, passes: usize) -> anyhow::Result<Option<Site>> {
+        let late = site.declarations().iter().filter(|declared| declared.is_unsure);
+        let skip: Vec<String> = late.map(|declared| declared.name.clone()).collect();
+        let passed = self.options.passed.as_ref().filter(|_| !skip.is_empty() && !site.is_piped());
+        if !passed.is_some_and(|passed| passes == 0 || passed.has_changed_facts()) {
+            return Ok(None);
+        }
+        Ok(Some(site.select(&Selection { skip, ..Selection::default() })?))
     }
 
     fn once<'s>(

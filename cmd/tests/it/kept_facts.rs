@@ -62,6 +62,21 @@ async fn an_agent_keeps_a_fact_and_what_uses_it_from_its_first_start() -> TestRe
 }
 
 #[tokio::test]
+async fn an_agent_finds_the_items_of_a_kept_fact_by_itself() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  home: {type: file, for_each: "{{ facts.seen.users }}", config: {path: "@/{{ item }}", content: x}}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+"#,
+    )?;
+
+    let agent = Agent::start(&machine).await?;
+
+    machine.until("ada", |text| text == "x").await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
 async fn a_plan_names_all_whose_facts_variables_wait_for() -> TestResult {
     let machine = Machine::new(
         r#"vars: {owner: "{{ facts.owner }}", mode: "{{ facts.mode }}"}
@@ -100,7 +115,7 @@ async fn a_kept_fact_that_nobody_can_foresee_is_known_after_apply() -> TestResul
     assert_eq!((first.code, second.code), (Some(2), Some(0)), "{first:?} {second:?}");
     let kept = facts(&machine, &["get", "/seen/owner", "--output", "json"]).await?;
     let kept: Value = serde_json::from_str(&kept.stdout)?;
-    let page = format!("{}\n", kept.as_str().ok_or("no owner is kept")?);
+    let page = format!("{}\n", kept["value"].as_str().ok_or("no owner is kept")?);
     assert_eq!(machine.read("page"), Some(page));
     Ok(())
 }
@@ -165,6 +180,65 @@ resources:
         assert_eq!(machine.read("page"), Some(format!("{word}, {word}\n")));
         let again = apply_with(&machine, &["--var", &var]).await?;
         assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_says_which_resources_there_are_is_known_after_apply() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {has_motd: "{{ facts.seen.motd }}"}
+resources:
+  home:
+    type: file
+    for_each: "{{ facts.seen.users }}"
+    config: {path: "@/{{ item }}", content: "of {{ item }}\n"}
+  index: {type: file, dependencies: {all: home}, config: {path: "@/index", content: "{{ all | length }}\n"}}
+  motd: {type: file, when: "{{ has_motd }}", config: {path: "@/motd", content: "hello\n"}}
+  users: {type: fact, config: {path: /seen/users, value: [ada, brian]}}
+  welcome: {type: fact, config: {path: /seen/motd, value: true}}
+"#,
+    )?;
+
+    let check = machine.run(&["check", "site.yaml"]).await?;
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+    let first = apply(&machine).await?;
+    let second = apply(&machine).await?;
+
+    assert_eq!((check.code, plan.code), (Some(0), Some(0)), "{check:?} {plan:?}");
+    for (late, keeper) in [("home", "users"), ("motd", "welcome")] {
+        let may =
+            format!("? {late} (file) may change after {keeper}: its config is known after apply");
+        assert!(plan.stdout.contains(&may), "{plan:?}");
+    }
+    assert_eq!((first.code, second.code), (Some(2), Some(0)), "{first:?} {second:?}");
+    for (file, content) in [("ada", "of ada\n"), ("index", "2\n"), ("motd", "hello\n")] {
+        assert_eq!(machine.read(file).as_deref(), Some(content), "{first:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
+    let site = |readonly: bool, fact: &str| {
+        format!(
+            r#"resources:
+  home: {{type: print, for_each: "{{{{ facts.seen.{fact} }}}}", config: {{message: "{{{{ item }}}}"}}}}
+  users: {{type: fact, readonly: {readonly}, config: {{path: /seen/users, value: [ada]}}}}
+"#
+        )
+    };
+
+    for (site, code, said) in [
+        (site(true, "users"), 65, "facts has no"),
+        (site(false, "others"), 65, "facts has no"),
+        (site(false, "users.of"), 1, "home (print) failed"),
+    ] {
+        let machine = Machine::new(&site)?;
+        let refused = apply(&machine).await?;
+        assert_eq!(refused.code, Some(code), "{refused:?}");
+        let all = format!("{}{}", refused.stdout, refused.stderr);
+        assert!(all.contains(said), "{refused:?}");
     }
     Ok(())
 }

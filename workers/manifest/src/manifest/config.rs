@@ -402,7 +402,11 @@ fn state_in_part(alias: &str, inputs: &Inputs, missed: &Missed) -> minijinja::Va
 impl Render for Template {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
         if let Some(why) = &self.unsure {
-            let Unsure { place, message } = &**why;
+            let Unsure { place, message, late } = &**why;
+            if late.is_some() {
+                let because = self.kept_facts.iter().map(|fact| fact.alias.clone()).collect();
+                return Ok(Rendered::Unknown { because });
+            }
             return Err(RenderError { place: place.clone(), message: message.clone() });
         }
         let (names, in_part) = (self.names(inputs), self.names_in_part(inputs));

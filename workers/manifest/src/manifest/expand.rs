@@ -92,8 +92,11 @@ impl Expansion<'_> {
         if guard.is_wrong || guard.used.uses_any(self.vars.wrong) || self.is_spent {
             return Err(None);
         }
-        let is_deferred = self.if_wrong.fact_problems() == FactProblems::Deferred;
-        if !is_deferred || !guard.used.follows_facts(self.vars.of_facts) {
+        let may_defer = self.if_wrong.fact_problems() == FactProblems::Deferred;
+        let is_deferred = may_defer && guard.used.follows_facts(self.vars.of_facts);
+        // An agent finds out by itself; anybody else has to be told what is known after apply.
+        let is_late = !may_defer && self.vars.are_late(&guard.used);
+        if !is_deferred && !is_late {
             return evaluate(self).ok_or(None);
         }
         let told = std::mem::take(self.problems);
@@ -103,7 +106,8 @@ impl Expansion<'_> {
             (Some(value), None) => Ok(value),
             (_, Some(problem)) if !self.is_spent => {
                 let place = || guard.source.place(guard.node.span.start);
-                Err(Some(Unsure::of(problem, place)))
+                let late = is_late.then(|| Arc::new(guard.used.clone()));
+                Err(Some(Unsure { late, ..Unsure::of(problem, place) }))
             }
             _ => {
                 self.problems.append(deferred);
@@ -142,7 +146,7 @@ impl Expansion<'_> {
         }
     }
 
-    fn warn(&mut self, name: &str, Unsure { place, message }: &Unsure) {
+    fn warn(&mut self, name: &str, Unsure { place, message, .. }: &Unsure) {
         self.expanded.warnings.push(format!("{name}: {place}: {message}"));
     }
 

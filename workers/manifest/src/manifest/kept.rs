@@ -75,7 +75,7 @@ impl Wrong<'_, '_> {
         match self.deferrable(nodes, attribute) {
             Some(node) => {
                 let place = told.template.source.place(offset);
-                self.deferred.push((node, Unsure { place, message }));
+                self.deferred.push((node, Unsure { place, message, late: None }));
             }
             None => self.problems.with_hint(&told.template.source, offset, message, hint),
         }

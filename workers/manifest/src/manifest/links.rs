@@ -79,7 +79,7 @@ pub(crate) fn connect(
         files,
         positions,
         bounds,
-        problems: &mut *problems,
+        problems,
         edges,
         of_facts: HashMap::new(),
         count: 0,
@@ -87,7 +87,7 @@ pub(crate) fn connect(
     };
     let links =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
-    let Connecting { edges, of_facts, .. } = connecting;
+    let Connecting { edges, of_facts, problems, .. } = connecting;
     let order = Order::from_edges(edges).unwrap_or_else(|cycles| {
         cycles.iter().for_each(|cycle| tell_cycle(cycle, (drafts, &of_facts), problems));
         Order::default()
@@ -188,6 +188,11 @@ impl<'a> Connecting<'a> {
             links.aliases.push(Alias { name, items, of, secrets });
         }
         self.link_facts(node, draft, &mut links);
+        if let Some(why) = draft.unsure.as_ref().filter(|it| it.late.is_some())
+            && links.kept_facts.is_empty()
+        {
+            self.problems.at(&draft.source, draft.offset, &why.message);
+        }
         for (offset, name) in &draft.notify {
             let at = (draft, *offset);
             let (notified, is_group) = match self.look_up(at, name) {
@@ -213,7 +218,8 @@ impl<'a> Connecting<'a> {
             return;
         }
         let by_files = self.files.get(node).cloned().unwrap_or_default();
-        let all = by_files.and((*draft.used).clone());
+        let of_guard = draft.unsure.iter().find_map(|it| it.late.clone()).unwrap_or_default();
+        let all = by_files.and((*of_guard).clone()).and((*draft.used).clone());
         let used = all.facts_in_turn(self.vars);
         let kept: BTreeMap<&Path, &KeptFact> =
             used.iter().flat_map(|path| facts.touched(path)).collect();

@@ -114,13 +114,15 @@ pub(crate) struct Guard {
 pub(crate) struct Unsure {
     pub(crate) place: Place,
     pub(crate) message: String,
+    /// What is used to know it, if that follows from facts which resources of the site keep: it is known after apply.
+    pub(crate) late: Option<Arc<Used>>,
 }
 
 impl Unsure {
     /// Returns what a problem says. It is at this place unless it has one itself.
     pub(crate) fn of(problem: &Problem, place: impl FnOnce() -> Place) -> Self {
         let message = problem.message.clone();
-        Self { place: problem.place.clone().unwrap_or_else(place), message }
+        Self { place: problem.place.clone().unwrap_or_else(place), message, late: None }
     }
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Evaluated {
     pub(crate) uses: BTreeMap<String, Used>,
     /// Those that follow from facts.
     pub(crate) of_facts: BTreeSet<String>,
+    /// Paths of facts that resources may keep, and the variables that follow from these facts.
+    pub(crate) late: (Vec<Path>, BTreeSet<String>),
     /// The same, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
 }
@@ -194,6 +196,7 @@ impl Evaluated {
             names,
             wrong: &self.wrong,
             of_facts: &self.of_facts,
+            late: &self.late,
             sensitive: &self.sensitive,
             resources,
         }
@@ -207,6 +210,8 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) wrong: &'a BTreeSet<String>,
     /// Those that follow from facts.
     pub(crate) of_facts: &'a BTreeSet<String>,
+    /// Paths of facts that resources may keep, and the variables that follow from these facts.
+    late: &'a (Vec<Path>, BTreeSet<String>),
     /// Which of their values are secrets.
     pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
@@ -214,6 +219,12 @@ pub(crate) struct KnownVars<'a> {
 }
 
 impl<'a> KnownVars<'a> {
+    /// Returns whether what is used follows from facts that resources may keep.
+    pub(crate) fn are_late(&self, used: &Used) -> bool {
+        let (facts, vars) = self.late;
+        used.uses_facts(facts) || used.uses_any(vars)
+    }
+
     /// Returns what may be used where everything has to be known at load.
     pub(crate) fn usable(&'a self, has_item: bool, place: &'a str) -> Usable<'a> {
         Usable::at_load((&self.names, self.sensitive), has_item, place)
@@ -270,8 +281,18 @@ pub(crate) fn evaluate(
             let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
             let (files, uses, of_facts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
             let (deferred, vars_of_facts) = (Arc::default(), Arc::default());
-            let vars = values;
-            Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, vars_of_facts }
+            let (vars, late) = (values, (kept, BTreeSet::new()));
+            Evaluated {
+                vars,
+                wrong,
+                deferred,
+                sensitive,
+                files,
+                uses,
+                of_facts,
+                late,
+                vars_of_facts,
+            }
         }
     }
 }
@@ -371,12 +392,13 @@ fn in_order<'a>(
         evaluation.add(var, checked, problems);
         uses.insert(var.0.clone(), checked.used.clone());
     }
-    let Evaluation { names, budget, mut wrong, deferred, files, of_facts, .. } = evaluation;
+    let Evaluation { names, kept, late, budget, mut wrong, deferred, files, of_facts, .. } =
+        evaluation;
     wrong.retain(|name| !deferred.contains_key(name));
     bounds.made(budget.made(), budget.is_overdrawn());
     let (vars, sensitive, deferred) = (names.vars, names.sensitive, Arc::new(deferred));
-    let vars_of_facts = Arc::default();
-    Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, vars_of_facts }
+    let (late, vars_of_facts) = ((kept, late), Arc::default());
+    Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, late, vars_of_facts }
 }
 
 /// The variables that are evaluated so far.
