@@ -1,6 +1,7 @@
 //! What applies of one command have done, for the next one.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -21,10 +22,17 @@ pub(crate) struct Applied {
 /// What the applies with it have done. The next one takes over what was done to a resource that is declared as before
 /// and comes after nothing that changes, and accounts for the others with what was done before. Cheap to clone; clones
 /// are of the same applies.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Passed(Arc<Mutex<Passes>>);
 
-#[derive(Debug, Default)]
+impl fmt::Debug for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The states hold secrets.
+        f.debug_struct("Passed").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
 struct Passes {
     /// Each resource, as it was declared.
     applied: HashMap<String, (Declaration, Applied)>,
