@@ -146,3 +146,68 @@ pub(crate) fn path(pointer: &str) -> Path {
     };
     names.split_off(above.min(names.len()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use minijinja::Value;
+    use minijinja::value::Serde;
+    use serde_json::json;
+
+    use super::{KeptFacts, path, with_fact};
+
+    #[test]
+    fn a_fact_touches_what_is_in_it_and_around_it() {
+        let mut kept = KeptFacts::default();
+        for pointer in ["/a/b", "/a/bc", "/d"] {
+            kept.add(pointer, 0, &[]);
+        }
+
+        for (used, touched) in [
+            ("/a/b/c", "/a/b"),
+            ("/a/b", "/a/b"),
+            ("/a", "/a/b /a/bc"),
+            ("", "/a/b /a/bc /d"),
+            ("/a/c", ""),
+            ("/e", ""),
+        ] {
+            let used = path(used);
+            let found = kept.touched(&used).map(|(_, kept)| kept.pointer.as_str());
+            assert_eq!(found.collect::<Vec<_>>().join(" "), touched, "{used:?}");
+        }
+    }
+
+    #[test]
+    fn a_layer_hides_what_a_resource_writes() {
+        for (pointer, layer, is_seen) in [
+            ("/a/b", json!({}), true),
+            ("/a/b", json!({"a": {"c": 1}}), true),
+            ("/a/b", json!({"a": {"b": 1}}), false),
+            ("/a/b", json!({"a": {"b": {"c": 1}}}), false),
+            ("/a/b", json!({"a": 1}), false),
+            ("/layers/role/web/a/b", json!({}), false),
+        ] {
+            let mut kept = KeptFacts::default();
+            kept.add(pointer, 0, &[Arc::new(layer.clone())]);
+
+            let found = kept.touched(&path("/a")).all(|(_, kept)| kept.is_seen());
+
+            assert_eq!(found, is_seen, "{pointer} {layer}");
+            assert!(kept.is_alike(&[Arc::new(layer)]));
+        }
+    }
+
+    #[test]
+    fn a_fact_takes_the_place_of_what_was_there() {
+        for (facts, expected) in [
+            (json!({}), json!({"a": {"b": 1}})),
+            (json!({"a": 5, "c": 2}), json!({"a": {"b": 1}, "c": 2})),
+            (json!({"a": {"b": {"d": 3}, "e": 4}}), json!({"a": {"b": 1, "e": 4}})),
+        ] {
+            let with = with_fact(&Value::from(Serde(&facts)), &path("/a/b"), 1.into());
+
+            assert_eq!(serde_json::to_value(with).ok(), Some(expected), "{facts}");
+        }
+    }
+}
