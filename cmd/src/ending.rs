@@ -42,7 +42,7 @@ pub(crate) fn end_calls(global: &Global) {
         // Before people are told: they may answer with a signal.
         let mut interrupts = Interrupts::listen().ok();
         if !global.quiet {
-            tell(&format!("waits for {}", under_way().unwrap_or_default()));
+            tell(&format!("waits for {}", under_way().unwrap_or_default())).await;
         }
         let again = async {
             match &mut interrupts {
@@ -54,16 +54,15 @@ pub(crate) fn end_calls(global: &Global) {
             biased;
             () = calls.ended() => return,
             () = again => {
-                tell(KILLED);
                 calls.kill();
+                tell(KILLED).await;
             }
             () = sleep(LAST) => {}
         }
         if timeout(FIRST, calls.ended()).await.is_err() {
             let left = under_way().unwrap_or_default();
-            tell(&format!(
-                "does not wait any more for {left}; the next apply or run ends what is on record"
-            ));
+            let next = "the next apply or run ends what is on record";
+            tell(&format!("does not wait any more for {left}; {next}")).await;
         }
     };
     if let Ok(runtime) = Builder::new_current_thread().enable_all().build() {
@@ -74,24 +73,20 @@ pub(crate) fn end_calls(global: &Global) {
 /// Says what went wrong, and returns the exit code. A signal ends what nobody reads.
 pub(crate) fn tell_failure(format: Format, error: anyhow::Error) -> u8 {
     let (code, error) = (failure::code_of(&error), Arc::new(error));
-    let telling = async {
+    let until_told = async {
         // Before anything is written: whoever sees it may answer with a signal.
         let mut interrupts = Interrupts::listen().ok()?;
-        let ((told, telling), error) = (oneshot::channel::<()>(), Arc::clone(&error));
-        let tell = move || {
-            // Nobody can be told when the stream is closed.
-            drop(failure::tell(format, &error));
-            drop(told);
-        };
-        thread::Builder::new().name("failure".to_owned()).spawn(tell).ok()?;
+        let error = Arc::clone(&error);
+        // Nobody can be told when the stream is closed.
+        let told = telling(move || drop(failure::tell(format, &error)))?;
         Some(tokio::select! {
             biased;
-            _ = telling => code,
+            _ = told => code,
             () = interrupts.next() => exit::INTERRUPTED,
         })
     };
     let runtime = Builder::new_current_thread().enable_all().build();
-    let told = runtime.ok().and_then(|runtime| runtime.block_on(telling));
+    let told = runtime.ok().and_then(|runtime| runtime.block_on(until_told));
     told.unwrap_or_else(|| {
         // Without a thread nobody can listen meanwhile.
         drop(failure::tell(format, &error));
@@ -99,7 +94,24 @@ pub(crate) fn tell_failure(format: Format, error: anyhow::Error) -> u8 {
     })
 }
 
-fn tell(text: &str) {
+/// Says something to people, and waits for that for at most a second: nobody may read it.
+pub(crate) async fn tell(text: &str) {
+    let line = format!("crankcase: {}", one_line(text));
     // Nobody can be told when the stream is closed.
-    drop(print::to_stderr(|out| writeln!(out, "crankcase: {}", one_line(text))));
+    let told = telling(move || drop(print::to_stderr(|out| writeln!(out, "{line}"))));
+    if let Some(told) = told {
+        drop(timeout(FIRST, told).await);
+    }
+}
+
+/// Begins to tell something in a thread of its own, which what nobody reads may hold up. Returns what is done when it
+/// is told; none without a thread.
+fn telling(tell: impl FnOnce() + Send + 'static) -> Option<oneshot::Receiver<()>> {
+    let (told, until_told) = oneshot::channel();
+    let tell = move || {
+        tell();
+        drop(told);
+    };
+    thread::Builder::new().name("telling".to_owned()).spawn(tell).ok()?;
+    Some(until_told)
 }

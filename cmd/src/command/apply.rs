@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::progress::{loaded, told};
+use crate::ending::tell;
 use crate::exit::ExitError;
 use crate::facts_store::{host_name, open};
 use crate::global::Global;
@@ -26,7 +27,7 @@ use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
 /// What is said after a second signal.
-const KILLED: &str = "crankcase: interrupted again: what ran was killed, and there is no account";
+const KILLED: &str = "interrupted again: what ran was killed, and there is no account";
 
 /// What is said when a person has refused.
 const UNCONFIRMED: &str = "crankcase: it was not confirmed; no resource was changed";
@@ -98,11 +99,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
     let asking = asking.map(Arc::new);
     let options = options(&args, (as_planned, asking.clone()), facilities);
-    let passes = Passes { global, args: &args, options: &options, is_asked: asking.is_some() };
+    let (args, is_asked) = (&args, asking.is_some());
+    let passes = Passes { global, args, options: &options, observing: &observing, is_asked };
     let applied = passes.apply(site, (&stopper, stop), &mut interrupts).await?;
     let Some((account, was_interrupted)) = applied else {
         observing.end_record("interrupted");
-        drop(print::to_stderr(|out| writeln!(out, "{KILLED}")));
+        tell(KILLED).await;
         return Ok(exit::INTERRUPTED);
     };
     let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());
@@ -240,6 +242,7 @@ struct Passes<'a> {
     global: &'a Global,
     args: &'a Args,
     options: &'a ApplyOptions,
+    observing: &'a Arc<Observing>,
     /// Whether a person is asked meanwhile.
     is_asked: bool,
 }
@@ -268,18 +271,23 @@ impl Passes<'_> {
             }
             passes += 1;
             if passes == PASSES {
-                show(self.global, (account, false), interrupts).await?;
+                self.show(account, interrupts).await?;
                 bail!(ExitError::new(exit::FAILED, MOVES_ON));
             }
             match load_unless(self.global, self.args, interrupts).await {
                 Ok(Some((_, again))) => site = again,
                 Ok(None) => return Ok(Some((account, true))),
                 Err(error) => {
-                    show(self.global, (account, false), interrupts).await?;
+                    self.show(account, interrupts).await?;
                     return Err(error);
                 }
             }
         }
+    }
+
+    async fn show(&self, account: Account, interrupts: &mut Interrupts) -> anyhow::Result<()> {
+        let shown = (self.global, Arc::clone(self.observing));
+        show(shown, (account, false), interrupts).await.map(drop)
     }
 
     /// Returns the site without what is known only after it was applied; none if that is nothing, or is known no better

@@ -2,6 +2,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crankcase_resources::Progress;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use crate::calls::under_way;
@@ -55,8 +56,13 @@ async fn told_of<F: Future>(
             () = sleep(wait), if !global.quiet => {}
         }
         if let Some(what) = what() {
-            // Nobody can be told when the stream is closed.
-            drop(print::to_stderr(|out| writeln!(out, "{what}")));
+            // Nobody can be told when the stream is closed, and the work goes on while nobody reads.
+            let tell = move || drop(print::to_stderr(|out| writeln!(out, "{what}")));
+            tokio::select! {
+                biased;
+                output = &mut work => return output,
+                _ = spawn_blocking(tell) => {}
+            }
         }
         wait = (wait * 2).min(LONGEST);
     }

@@ -183,6 +183,28 @@ async fn what_nobody_reads_can_be_interrupted() -> TestResult {
     Ok(())
 }
 
+/// A type that fills the stderr of the program that asks it, and takes its time when it is told to end.
+const FILLS: &str = "#!/bin/sh
+trap 'sleep 5; exit 1' TERM
+dd if=/dev/zero of=/proc/$PPID/fd/2 bs=4096 count=1000 oflag=nonblock 2> /dev/null
+echo $$ > up
+sleep 1000 & wait
+";
+
+#[tokio::test]
+async fn what_is_said_of_types_while_nobody_reads_holds_up_no_end() -> TestResult {
+    let machine = Machine::new("resources: {r1: {type: \"program:./it\"}}\n")?;
+    program(&machine, "it", FILLS)?;
+    let mut child = machine.begin(&["check", "site.yaml"])?;
+    machine.until("up", |text| text.ends_with('\n')).await?;
+
+    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+    let ended = within(child.wait()).await??;
+
+    assert_eq!(ended.code(), Some(130));
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_command_that_waits_for_a_pipe_can_be_interrupted() -> TestResult {
     for command in ["check", "graph", "plan", "apply"] {
