@@ -9,8 +9,8 @@ use crankcase_testing::{EventRecorder, Failure, Journal, Script, clean_kill, tes
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::threads::{Idle, SHORT, WorkerRuntime};
-use crate::{A, B, Spans, TestResult, state, stop_all, with_grace};
+use crate::threads::{SHORT, WorkerRuntime};
+use crate::{A, B, Idle, Spans, TestResult, state, stop_all, with_grace};
 
 /// Returns a blocking manifold that notes the name of its thread and when it ends.
 fn blocking(journal: &Journal) -> Manifold {

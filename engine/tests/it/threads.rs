@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use crate::{A, B, TestResult, state, with_grace};
+use crate::{A, B, Idle, TestResult, state, with_grace};
 
 pub(crate) const SHORT: Duration = Duration::from_millis(20);
 
@@ -183,15 +183,6 @@ async fn a_stuck_worker_does_not_hold_up_its_inputs() -> TestResult {
     assert_eq!(stuck, WorkerState::Stuck);
     assert_eq!(journal.starts("a"), 2);
     Ok(clean_kill(engine).await?)
-}
-
-pub(crate) struct Idle;
-
-impl crankcase_engine::Worker for Idle {
-    async fn run(self, stop: Stop) -> crankcase_engine::Outcome {
-        stop.wait().await;
-        Ok(())
-    }
 }
 
 #[tokio::test]
