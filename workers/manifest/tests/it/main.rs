@@ -1,6 +1,7 @@
 //! Tests of the public API.
 mod bad_manifests;
 mod bounds;
+mod claims;
 mod hidden;
 mod json;
 mod kept_facts;
@@ -9,6 +10,7 @@ mod loading;
 mod manifest_order;
 mod mutations;
 mod rendering;
+mod rule_loops;
 mod secrets;
 mod site;
 mod states;
