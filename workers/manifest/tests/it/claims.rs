@@ -50,15 +50,14 @@ fn resources_come_after_those_that_make_what_they_need() -> Result<(), Box<dyn E
 
 #[test]
 fn what_uses_a_secret_comes_after_those_that_make_its_file() -> Result<(), Box<dyn Error>> {
-    let site = Site::new(
+    let site = Site::new("")?;
+    site.declare(
         "vars:\n  key: {secret: {file: key}}\n  derived: '{{ key }}, as it is'\nresources:\n  direct: \
          {type: file, config: {path: /srv/direct, content: '{{ vars.key }}'}}\n  in_turn: {type: \
          file, config: {path: /srv/in_turn, content: '{{ derived }}'}}\n  rendered: {type: file, \
          config: {path: /srv/rendered, template: page}}\n  other: {type: file, config: {path: \
          /srv/other, content: x}}\n  z: {type: file, config: {path: '@/key', content: s3cret}}\n",
     )?;
-    let text = std::fs::read_to_string(site.path("site.yaml"))?;
-    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
     site.write("key", "s3cret")?;
     site.write("page", "{{ vars.key }}")?;
 
@@ -117,8 +116,7 @@ fn a_file_that_is_read_is_there_or_made_before() -> Result<(), Box<dyn Error>> {
 fn a_file_that_another_resource_may_make_is_not_missed() -> Result<(), Box<dyn Error>> {
     let site = Site::new("")?;
     let load = |resources: &str| {
-        let text = resources.replace('@', &site.folder().display().to_string());
-        site.write("site.yaml", format!("resources:\n{text}"))?;
+        site.declare(&format!("resources:\n{resources}"))?;
         Ok::<_, Box<dyn Error>>(load(&site).err().unwrap_or_default())
     };
     let copy = "  copy: {type: file, config: {path: /copy, source: made}, dependencies: ";
@@ -181,15 +179,21 @@ async fn a_path_that_becomes_known_is_kept_by_one_resource_too() -> Result<(), B
     Ok(())
 }
 
-/// Returns what is said of two files at these paths, with the folder of the site as `@`.
+/// Returns what is said of a manifest, with the folder of the site as `@`; `state` is the state folder in it, if any.
+fn said(site: &Site, text: &str, state: Option<&str>) -> Result<String, Box<dyn Error>> {
+    site.declare(text)?;
+    let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
+    files.state = state.map(|name| site.path(name));
+    let (loaded, root) = (files.load(), site.folder().display().to_string());
+    Ok(loaded.map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
+}
+
+/// Returns what is said of two files with these configs.
 fn said_of(site: &Site, first: &str, second: &str) -> Result<String, Box<dyn Error>> {
     let text = format!(
         "resources:\n  a: {{type: file, config: {first}}}\n  b: {{type: file, config: {second}}}\n"
     );
-    let root = site.folder().display().to_string();
-    site.write("site.yaml", text.replace('@', &root))?;
-    let loaded = SiteFiles::new(vec![site.folder().to_owned()], builtin()).load();
-    Ok(loaded.map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
+    said(site, &text, None)
 }
 
 #[test]
@@ -264,15 +268,9 @@ fn nothing_is_kept_in_the_state_folder_of_the_agent() -> Result<(), Box<dyn Erro
     std::fs::create_dir_all(site.path("state/private"))?;
     std::os::unix::fs::symlink("state", site.path("link"))?;
     std::os::unix::fs::symlink("state/private", site.path("inner"))?;
-    let said_of = |config: &str, kind: &str| -> Result<_, Box<dyn Error>> {
-        let root = site.folder().display().to_string();
+    let said_of = |config: &str, kind: &str| {
         let text = format!("resources:\n  a: {{type: {kind}, config: {config}}}\n");
-        site.write("site.yaml", text.replace('@', &root))?;
-        let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
-        files.state = Some(site.path("state"));
-        let loaded = files.load();
-        Ok(loaded
-            .map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
+        said(&site, &text, Some("state"))
     };
 
     let inside = ["state/", "state/lock", "state/private/a/b", "link/lock", "link/", "inner/a/b"];

@@ -156,7 +156,7 @@ async fn what_is_made_for_each_item_is_applied_and_used() -> TestResult {
     let text = "resources:\n  file: {type: file, for_each: {a: '0600', b: '0640'}, config: {path: \
                 '@/{{ item.key }}', mode: '{{ item.value }}'}}\n  list: {type: file, dependencies: \
                 {files: file}, config: {path: '@/list', template: list.j2}}\n";
-    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    site.declare(text)?;
     let loaded = load(&site)?;
 
     let plan = loaded.plan(&PlanOptions::default()).await;
@@ -237,7 +237,7 @@ async fn what_is_readonly_is_read_and_never_changed() -> TestResult {
                 content: '{{ there.state.size }} bytes'}}\n  missing: {type: file, readonly: true, \
                 config: {path: '@/missing'}}\n  user: {type: file, dependencies: [missing], config: \
                 {path: '@/user', content: '{{ missing.state.path }}'}}\n";
-    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    site.declare(text)?;
     let loaded = load(&site)?;
 
     let plan = loaded.plan(&PlanOptions::default()).await;
@@ -355,7 +355,7 @@ async fn a_template_sees_the_host() -> TestResult {
     let site = Site::new("")?;
     site.write("page.j2", "{{ host.system.os }} {{ host['memory'] }}")?;
     let text = "resources: {page: {type: file, config: {path: '@/page', template: page.j2}}}\n";
-    site.write("site.yaml", text.replace('@', &site.folder().display().to_string()))?;
+    site.declare(text)?;
     let host = Host::new(|| json!({"system": {"os": "debian"}, "memory": 1024}));
     let files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
     let loaded = SiteFiles { host, ..files }.load()?;

@@ -28,6 +28,11 @@ impl Site {
         Ok(path)
     }
 
+    /// Writes `site.yaml`, with the folder in the place of each `@`.
+    pub(crate) fn declare(&self, text: &str) -> io::Result<PathBuf> {
+        self.write("site.yaml", text.replace('@', &self.folder().display().to_string()))
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(name)
     }

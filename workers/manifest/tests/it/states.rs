@@ -224,8 +224,8 @@ async fn a_plan_of_an_empty_machine_shows_what_is_made_of_groups_and_whole_state
     dependencies: {all: home}
     config: {path: "@/each", content: "{% for user, state in all | items %}{{ state | length }}{% endfor %}"}
 "#;
-    let text = text.replace('@', &folder).replace("USER", &owner.uid().to_string());
-    site.write("site.yaml", text.replace("GROUP", &owner.gid().to_string()))?;
+    let text = text.replace("USER", &owner.uid().to_string());
+    site.declare(&text.replace("GROUP", &owner.gid().to_string()))?;
     site.write("page.j2", "{% for user, state in all | items %}{{ state.mode }}{% endfor %}\n")?;
     let loaded = load(&site)?;
     let (_stopper, stop) = Stop::pair();
