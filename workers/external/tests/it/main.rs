@@ -8,8 +8,7 @@ mod sensitive;
 mod world;
 
 use std::error::Error;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +17,8 @@ use crankcase_external::{External, Settings};
 use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_resources::{Culprit, Kinds, WantedKind, Wishes};
 use serde_json::json;
+
+use crate::world::program;
 
 /// A type that keeps a text in a file.
 const TEXT: &str = r#"#!/bin/sh
@@ -46,10 +47,9 @@ esac
 
 /// Returns the kinds with one of a program, and its name.
 fn kinds(folder: &Path, text: &str) -> Result<(Kinds, String), Box<dyn Error>> {
-    let program = folder.join("type");
-    fs::write(&program, text)?;
-    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
-    let name = format!("program:{}", program.display());
+    let path = folder.join("type");
+    program(&path, text)?;
+    let name = format!("program:{}", path.display());
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(Settings::default())));
     let wanted = WantedKind::new(&name, "sample", folder.to_owned());
     let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
@@ -69,8 +69,7 @@ fn sample(name: &str) -> Sample {
 fn an_engine_that_answers_late_is_what_the_machine_lacks() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let engine = folder.path().join("engine");
-    fs::write(&engine, "#!/bin/sh\nsleep 1000\n")?;
-    fs::set_permissions(&engine, Permissions::from_mode(0o755))?;
+    program(&engine, "#!/bin/sh\nsleep 1000\n")?;
     let engine = engine.display().to_string();
     let mut settings = Settings::default();
     (settings.engine, settings.engine_timeout) = (vec![engine.clone()], Duration::from_millis(100));
