@@ -103,6 +103,15 @@ fn stored(mount: &Mount, left: &[&str]) -> TestResult<std::path::PathBuf> {
     Ok(path)
 }
 
+/// Opens facts to read them and to change them, and checks what both see.
+fn opened(path: &Path, left: &[&str]) -> TestResult<World> {
+    let found = Sqlite::find(path)?.ok_or("there is no store")?;
+    assert_eq!(Facts::open(Box::new(found))?.current().version(), 2, "{left:?}");
+    let world = World { facts: open(path)?, folder: tempfile::tempdir()? };
+    assert_eq!(world.value(), json!({"a": 2}), "{left:?}");
+    Ok(world)
+}
+
 #[test]
 fn facts_are_read_on_a_full_disk_and_changed_when_it_has_room_again() -> TestResult {
     for left in [&[][..], &["-wal"], &["-wal", "-shm"]] {
@@ -110,11 +119,7 @@ fn facts_are_read_on_a_full_disk_and_changed_when_it_has_room_again() -> TestRes
         let path = stored(&mount, left)?;
         assert!(mount.fill().is_err(), "the disk is not full");
 
-        let found = Sqlite::find(&path)?.ok_or("there is no store")?;
-        assert_eq!(Facts::open(Box::new(found))?.current().version(), 2, "{left:?}");
-        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
-        let world = World { facts, folder: tempfile::tempdir()? };
-        assert_eq!(world.value(), json!({"a": 2}), "{left:?}");
+        let world = opened(&path, left)?;
         assert_eq!(world.facts.log(None, 9)?.len(), 2);
         let large = world.ops(json!([["SET", "/b", "x".repeat(100_000)]]));
         assert!(matches!(large, Err(FactsError::Store(StoreError::Use { .. }))), "{large:?}");
@@ -133,11 +138,7 @@ fn facts_are_read_on_a_read_only_disk_and_changed_when_it_can_be_written_again()
         let path = stored(&mount, left)?;
         mount.remount("ro")?;
 
-        let found = Sqlite::find(&path)?.ok_or("there is no store")?;
-        assert_eq!(Facts::open(Box::new(found))?.current().version(), 2, "{left:?}");
-        let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
-        let world = World { facts, folder: tempfile::tempdir()? };
-        assert_eq!(world.value(), json!({"a": 2}), "{left:?}");
+        let world = opened(&path, left)?;
         let refused = world.ops(json!([["SET", "/a", 3]]));
         assert!(matches!(refused, Err(FactsError::Store(_))), "{refused:?}");
 
