@@ -74,13 +74,19 @@ impl Drop for Disk {
     }
 }
 
-#[tokio::test]
-async fn an_agent_starts_with_its_facts_on_a_full_disk() -> TestResult {
+/// Returns a machine with a fact, and the disk that the fact is on.
+async fn facts_on_a_disk() -> Result<(Machine, Disk), Error> {
     let machine = Machine::new(
         "resources: {page: {type: file, config: {path: '@/page', content: '{{ facts.text }}'}}}\n",
     )?;
     let disk = Disk::new(&machine).await?;
     facts(&machine, &["set", "/text", "one"]).await?;
+    Ok((machine, disk))
+}
+
+#[tokio::test]
+async fn an_agent_starts_with_its_facts_on_a_full_disk() -> TestResult {
+    let (machine, disk) = facts_on_a_disk().await?;
     disk.fill()?;
 
     assert_eq!(facts(&machine, &["get", "/text"]).await?.stdout, "one\n");
@@ -99,11 +105,7 @@ async fn an_agent_starts_with_its_facts_on_a_full_disk() -> TestResult {
 
 #[tokio::test]
 async fn facts_are_read_and_planned_with_on_a_read_only_disk() -> TestResult {
-    let machine = Machine::new(
-        "resources: {page: {type: file, config: {path: '@/page', content: '{{ facts.text }}'}}}\n",
-    )?;
-    let disk = Disk::new(&machine).await?;
-    facts(&machine, &["set", "/text", "one"]).await?;
+    let (machine, disk) = facts_on_a_disk().await?;
     disk.mount(&["-o", "remount,ro"]).await?;
 
     assert_eq!(facts(&machine, &["get", "/text"]).await?.stdout, "one\n");
