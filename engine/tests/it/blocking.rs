@@ -36,9 +36,9 @@ async fn a_blocking_worker_has_a_thread_of_its_name() -> TestResult {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult {
-    let engine = test_engine().policy(with_grace(SHORT)).build()?;
+/// Returns a manifold with a thread of its own that ignores its stop until the sender is dropped, and
+/// its sender.
+pub(crate) fn deaf() -> (Manifold, mpsc::Sender<()>) {
     let (release, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let deaf = Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {
@@ -47,6 +47,13 @@ async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult 
         held.lock().recv().ok();
         Ok(())
     });
+    (deaf, release)
+}
+
+#[tokio::test]
+async fn a_blocking_worker_that_ignores_its_stop_is_left_behind() -> TestResult {
+    let engine = test_engine().policy(with_grace(SHORT)).build()?;
+    let (deaf, release) = deaf();
     engine.install(A, deaf.abort_grace(SHORT)).await?;
     engine.running(A).await?;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crankcase_engine::{ChangeError, EndKind, Engine, EventKind, Manifold, Name, Policy, Stop};
 use crankcase_testing::{EventRecorder, Journal, Script, test_engine, test_policy};
-use parking_lot::Mutex;
 use tokio::sync::mpsc::unbounded_channel;
 
+use crate::blocking::deaf;
 use crate::threads::{SHORT, WorkerRuntime};
 use crate::{A, B, Idle, TestResult};
 
@@ -148,19 +148,6 @@ async fn an_engine_whose_workers_runtime_is_gone_ends_with_an_error() -> TestRes
     Ok(())
 }
 
-/// Returns a manifold with a thread of its own that ignores its stop until the sender is dropped, and
-/// its sender.
-fn deaf() -> (Manifold, mpsc::Sender<()>) {
-    let (release, held) = mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let deaf = Manifold::builder().offers::<(u32,)>().run_blocking(move |(), up| {
-        drop(up.ready((1,)));
-        held.lock().recv().ok();
-        Ok(())
-    });
-    (deaf.grace(Duration::from_secs(3600)), release)
-}
-
 fn was_dropped(kind: &EventKind) -> bool {
     matches!(kind, EventKind::Ended { end: EndKind::Dropped, .. })
 }
@@ -174,7 +161,7 @@ async fn lost_workers()
     let mut events = EventRecorder::new(&engine);
     // It keeps the engine from ending at once.
     let (deaf, release) = deaf();
-    engine.install(A, deaf).await?;
+    engine.install(A, deaf.grace(Duration::from_secs(3600))).await?;
     engine.install(B, Script::new().manifold(())).await?;
     engine.running(A).await?;
     engine.running(B).await?;
