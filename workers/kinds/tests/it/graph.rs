@@ -7,8 +7,8 @@ use std::path::Path;
 use crankcase_engine::Stop;
 use crankcase_kinds::{Argv, Command, EntryPath, Exec, File, Presence, Principal, builtin};
 use crankcase_resources::{
-    AbsPath, ApplyOptions, Graph, Mode, Node, NodeError, PlanOptions, RenderError, RenderedText,
-    Scope, Surroundings, Verdict,
+    AbsPath, ApplyOptions, Graph, GraphError, Mode, Node, NodeError, PlanOptions, RenderError,
+    RenderedText, Scope, Surroundings, Verdict,
 };
 use serde_json::json;
 use tempfile::tempdir;
@@ -51,6 +51,15 @@ async fn a_graph_of_typed_configs_is_planned_and_applied() -> TestResult {
     Ok(())
 }
 
+/// Returns each thing that is wrong, an attribute with its node.
+fn said(refused: &GraphError) -> Vec<String> {
+    let said = refused.errors().iter().map(|error| match error {
+        NodeError::Attribute { name, error, .. } => format!("{name}.{error}"),
+        other => other.to_string(),
+    });
+    said.collect()
+}
+
 #[test]
 fn each_attribute_that_is_wrong_is_named_with_its_node() -> TestResult {
     let wrong = Node::new("page", "file").with("mod", "0644").with("content", 1);
@@ -60,12 +69,8 @@ fn each_attribute_that_is_wrong_is_named_with_its_node() -> TestResult {
 
     let refused = all.site(&builtin(), &Surroundings::new(Path::new("/"))).expect_err("is wrong");
 
-    let said = refused.errors().iter().map(|error| match error {
-        NodeError::Attribute { name, error, .. } => format!("{name}.{error}"),
-        other => other.to_string(),
-    });
     assert_eq!(
-        said.collect::<Vec<_>>(),
+        said(&refused),
         [
             "folder.content: a folder has none; take the / from the end of the path for a file",
             "page.mod: there is no such attribute; did you mean \"mode\"?",
@@ -85,15 +90,11 @@ fn an_attribute_that_a_state_does_not_have_is_refused_with_the_nearest() -> Test
 
     let refused = all.site(&builtin(), &Surroundings::new(Path::new("/"))).expect_err("is wrong");
 
-    let said = refused.errors().iter().map(|error| match error {
-        NodeError::Attribute { name, error, .. } => format!("{name}.{error}"),
-        other => other.to_string(),
-    });
     let expected = [
         "other.any: the state of \"answer\" has no \"x\"",
         "page.content: the state of \"answer\" has no \"stdot\"; did you mean \"stdout\"?",
     ];
-    assert_eq!(said.collect::<Vec<_>>(), expected);
+    assert_eq!(said(&refused), expected);
     let noop = Graph::from(Node::new("noop", "noop").with("any", 1));
     let page = Graph::from(Node::new("page", "file").with("path", "/srv/page"));
     page.using("content", &noop, "any")?.site(&builtin(), &Surroundings::new(Path::new("/")))?;
