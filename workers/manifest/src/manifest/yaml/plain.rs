@@ -12,26 +12,23 @@ pub(super) fn plain(
     span: &Range<usize>,
     problems: &mut Problems,
 ) -> Data {
-    match scalar::resolve(text) {
-        Scalar::Null => Data::Null,
-        Scalar::Bool(value) => Data::Bool(value),
-        Scalar::Number(value) => Data::Number(value),
-        Scalar::String => Data::String(text.to_owned()),
-        Scalar::Changed(value) => {
-            let message = format!("{} is the number {value}, which changes its text", quoted(text));
-            let help = format!("write {value}, or quote it if it is a text: {}", quoted(text));
-            let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
-            problems.with_hint(source, span.start, message, hint);
-            Data::String(text.to_owned())
-        }
-        Scalar::Refused(why) => {
-            let message = format!("{} {why}", quoted(text));
-            let help = format!("quote it if it is a text: {}", quoted(text));
-            let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
-            problems.with_hint(source, span.start, message, hint);
-            Data::String(text.to_owned())
-        }
-    }
+    let (message, help) = match scalar::resolve(text) {
+        Scalar::Null => return Data::Null,
+        Scalar::Bool(value) => return Data::Bool(value),
+        Scalar::Number(value) => return Data::Number(value),
+        Scalar::String => return Data::String(text.to_owned()),
+        Scalar::Changed(value) => (
+            format!("{} is the number {value}, which changes its text", quoted(text)),
+            format!("write {value}, or quote it if it is a text: {}", quoted(text)),
+        ),
+        Scalar::Refused(why) => (
+            format!("{} {why}", quoted(text)),
+            format!("quote it if it is a text: {}", quoted(text)),
+        ),
+    };
+    let hint = Hint::of(text).or(help).suggest(Some(&quoted(text)));
+    problems.with_hint(source, span.start, message, hint);
+    Data::String(text.to_owned())
 }
 
 /// Returns the number that a scalar is where it can be nothing else, if it is one.
