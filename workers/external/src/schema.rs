@@ -12,6 +12,7 @@ use crate::schema::pattern::Patterns;
 use crate::schema::steps::{Steps, TooMany};
 
 mod graph;
+mod maps;
 mod pattern;
 mod steps;
 

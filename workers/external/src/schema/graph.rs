@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::schema::maps::maps;
 use crate::schema::pattern::{Cost, Patterns};
 
 /// How many parts a schema has at most; each takes about a KiB once it is read.
@@ -233,13 +234,7 @@ struct Places<'s> {
 impl<'s> Places<'s> {
     fn of(schema: &'s Value) -> Self {
         let mut places = Self { resources: vec![schema], anchors: HashMap::new() };
-        let mut left = vec![schema];
-        while let Some(value) = left.pop() {
-            let Value::Object(map) = value else {
-                left.extend(value.as_array().into_iter().flatten());
-                continue;
-            };
-            left.extend(map.values());
+        for (value, map) in maps(schema) {
             for keyword in ["$anchor", "$dynamicAnchor", "$id", "id"] {
                 let Some(name) = map.get(keyword).and_then(Value::as_str) else { continue };
                 match (name.strip_prefix('#'), keyword) {

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use regex::RegexBuilder;
 use serde_json::Value;
 
+use crate::schema::maps::maps;
+
 /// How much all of them may take, in bytes.
 const BUDGET: usize = 40 * 1024 * 1024;
 
@@ -111,13 +113,8 @@ impl Size {
 
 /// Returns all that may be a regular expression.
 fn written(schema: &Value) -> Vec<&str> {
-    let (mut patterns, mut left) = (Vec::new(), vec![schema]);
-    while let Some(value) = left.pop() {
-        let Value::Object(map) = value else {
-            left.extend(value.as_array().into_iter().flatten());
-            continue;
-        };
-        left.extend(map.values());
+    let mut patterns = Vec::new();
+    for (_, map) in maps(schema) {
         patterns.extend(map.get("pattern").and_then(Value::as_str));
         if let Some(Value::Object(members)) = map.get("patternProperties") {
             patterns.extend(members.keys().map(String::as_str));
