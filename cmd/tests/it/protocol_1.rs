@@ -361,12 +361,12 @@ async fn a_type_can_be_tried_against_its_protocol() -> TestResult {
     assert_eq!(none.code, Some(65), "{none:?}");
     for limit in [0, 1, 4, 7] {
         let expected = format!(
-            "killed in action 1 when it has written {limit} bytes, it leaves what was neither before nor is to be: "
+            "killed in action 1 when it has written {limit} bytes, it leaves files that are neither old nor new: "
         );
         let line = torn.stdout.lines().find(|line| line.contains(&expected));
         assert!(line.is_some_and(|line| line.ends_with("/world/disk")), "{limit}: {torn:?}");
     }
-    let expected = "its actions and apply do not leave the same, or not each time: ";
+    let expected = "its actions and an apply leave different files, or other ones each time: ";
     let line = stamped.stdout.lines().find(|line| line.contains(expected));
     assert!(line.is_some_and(|line| line.ends_with("/world/disk.stamp")), "{stamped:?}");
     assert_eq!(allowed.code, Some(0), "{allowed:?}");

@@ -47,7 +47,7 @@ impl ExternalType {
     pub(crate) async fn ask(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
         let Self { name, runner, shared, .. } = self;
         if context.ledger().is_some() {
-            // What is not ended then is ended before the next look.
+            // Leftovers that this does not end are ended before the next look.
             tokio::select! {
                 biased;
                 () = shared.end_leftovers() => {}

@@ -60,7 +60,7 @@ pub(crate) struct Init {
 }
 
 impl Init {
-    /// Takes what is sensitive in a config for secrets.
+    /// Adds the sensitive values of a config to the secrets.
     pub(crate) fn hide(&self, config: &Map<String, Value>, secrets: &Secrets) {
         hide(config, &self.sensitive.0, secrets);
     }
@@ -122,7 +122,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Takes what is sensitive in it, by the type's first answer, for secrets.
+    /// Adds the values that are sensitive by the type's first answer to the secrets.
     pub(crate) fn hide(&self, init: &Init, secrets: &Secrets) {
         let states: Vec<_> = match self {
             Self::Valid(state) => vec![state],

@@ -22,7 +22,8 @@ use crate::waking::Signal;
 /// How long a watch may go on.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// How many lines a watch may write in a second. Each is only a signal, and costs a look at most.
+/// The most lines that a watch may write in a second. A line is only a signal, and costs at most
+/// one look.
 const MOST_LINES: usize = 10_000;
 
 /// What a call needs beside what is said in it.
@@ -102,7 +103,7 @@ impl Watched {
     }
 }
 
-/// Waits until more lines come in a second than may.
+/// Waits until more lines have come in a second than are allowed.
 async fn flood(lines: &AtomicUsize) {
     while lines.swap(0, Relaxed) <= MOST_LINES {
         tokio::time::sleep(Duration::from_secs(1)).await;

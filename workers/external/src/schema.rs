@@ -20,11 +20,11 @@ mod steps;
 const LARGEST: usize = 1024 * 1024;
 const DEEPEST: usize = 64;
 
-/// How many steps it may take to judge a config: less than a second. Steps are counted before, as if each
-/// alternative were tried to its end.
+/// How many steps it may take to judge a config: less than a second. The steps are counted before the config is judged,
+/// as if each alternative were tried to its end.
 const MOST_STEPS: usize = 2_000_000;
 
-/// How many steps it may take to tell all that is wrong: each may leave an error until the last is taken.
+/// The most steps for a list of all errors: each step may add an error, and all are kept until the last step.
 const MOST_TOLD: usize = 100_000;
 
 /// How often a regular expression may go back in one text.
@@ -51,7 +51,7 @@ impl ConfigSchema {
     ///
     /// # Errors
     ///
-    /// When it is none, refers to something elsewhere, or is too large, too deep or too much work.
+    /// When it is no schema, refers to something elsewhere, or is too large, too deep or too much work.
     pub(crate) fn read(schema: &Value) -> Result<Self, String> {
         let size = schema.to_string().len();
         if size > LARGEST {
@@ -92,8 +92,7 @@ impl ConfigSchema {
             Ok(steps) if steps > MOST_TOLD => {
                 // What is not known yet may still make it right.
                 let is_right = !unknown.is_empty() || self.validator.is_valid(config);
-                let wrong =
-                    "it does not match its config_schema, which is too much work to say where";
+                let wrong = "it does not match its config_schema; it is too much work to say where";
                 return if is_right { Vec::new() } else { whole(wrong) };
             }
             Ok(_) => {}
@@ -127,7 +126,7 @@ fn read(schema: &Value, patterns: &Patterns) -> Result<(Validator, Option<String
     };
     for (draft, name) in [(Draft::Draft7, "Draft 7"), (Draft::Draft4, "Draft 4")] {
         if let Ok(validator) = build(Some(draft)) {
-            let warning = format!("it is read as {name}, for as 2020-12 it is wrong: {first}");
+            let warning = format!("it is read as {name}, because it is wrong as 2020-12: {first}");
             return Ok((validator, Some(warning)));
         }
     }
@@ -236,7 +235,7 @@ mod tests {
 
         let warning = schema.map(|schema| schema.warning).unwrap_or_default().unwrap_or_default();
         assert!(
-            warning.starts_with("it is read as Draft 4, for as 2020-12 it is wrong: "),
+            warning.starts_with("it is read as Draft 4, because it is wrong as 2020-12: "),
             "{warning}"
         );
         assert_eq!(errors(&draft4, &json!({"n": 6}), &[]).len(), 1);
@@ -302,7 +301,7 @@ mod tests {
                 );
             }
         }
-        // Where nothing of it is applied, it may stand there.
+        // A costly part that judges no value of this config does no harm.
         let aside = json!({"properties": {"other": doubled(28, |it| json!({"anyOf": [it, it]}))}});
         let aside = aside.to_string().replace("#/$defs", "#/properties/other/$defs");
         let aside = serde_json::from_str(&aside).unwrap_or_default();

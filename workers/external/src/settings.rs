@@ -23,11 +23,11 @@ pub struct Settings {
     /// The state folder of the agent: no plug may hold it, and it has the names of the containers that
     /// run, so that the next agent can end what a killed one has left. Default none.
     pub state: Option<PathBuf>,
-    /// Whether the state folder is made where there is none, for the record of what runs. It is for those
-    /// who will hold it anyway. Default false: then nothing is on record without a state folder.
+    /// Whether the state folder is made if there is none, to put on record what runs. It is for a process that will
+    /// hold the state folder later. Default false: without a state folder nothing is on record.
     pub makes_state: bool,
-    /// The folder for answers that images, and programs that say which files their answers depend on, would
-    /// give again. It is made, but not the one that it is in. Default none.
+    /// The folder in which answers are kept for later processes: those of images, and of programs that say which files
+    /// their answers depend on. It is made if there is none, but the folder around it is not. Default none.
     pub cache: Option<PathBuf>,
     /// Whether each type is asked again how it works, once, whatever is in that folder. Default false.
     pub is_fresh: bool,

@@ -54,8 +54,8 @@ impl External {
         Self { settings: Arc::new(settings), calls: Calls::default(), kept: Arc::default() }
     }
 
-    /// Sets where its calls are noted while they are under way, and by what they are ended. By default
-    /// nobody but their callers ends them.
+    /// Sets the object that notes the calls while they are under way, and can end them all. By default only the caller
+    /// of a call ends it.
     #[must_use]
     pub fn with_calls(self, calls: Calls) -> Self {
         Self { calls, ..self }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::reference;
 use crate::settings::Settings;
 
-/// What stands before a colon and says what runs the rest.
+/// A word before a colon, which says what runs the rest.
 const PREFIXES: [&str; 3] = ["program", "docker", "podman"];
 
 /// The images that came with Deployster: without a tag they have its version.
@@ -40,8 +40,8 @@ impl Runner {
         Self::container((engine, image), settings).map(Some)
     }
 
-    /// Reads the image that a call of this type names. A type's engine has its images, so it runs all that
-    /// name none; a bare name is that of an image here, and not of a kind.
+    /// Reads the image that a call of this type names. An image without an engine is run by the engine of the type,
+    /// which has its images. A bare name is the name of an image here, and not of a kind.
     pub(crate) fn of_call(
         &self,
         image: &str,

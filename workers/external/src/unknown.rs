@@ -6,7 +6,7 @@ pub(crate) enum Unknown {
     /// All that is wrong with its answer, or with what it asks for.
     #[error("{}", _0.join("; "))]
     Type(Vec<String>),
-    /// That it has not answered in time.
+    /// The type has not answered in time.
     #[error("{_0}")]
     Late(String),
     /// What the machine lacks to ask it.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The number of items of a chunk: twice as many are split.
+/// The usual number of items of a chunk. A chunk with twice as many is split.
 const CHUNK: usize = 512;
 
 /// A list that operations change.

@@ -280,7 +280,7 @@ fn put_item(
     Ok(())
 }
 
-/// Puts a value into a list, where a path leads to.
+/// Puts a value into a list, at the item that the last segment of a path names.
 pub(crate) fn put_into(
     items: &mut impl Items,
     (path, data): (&Pointer, &Value),

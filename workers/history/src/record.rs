@@ -48,8 +48,8 @@ pub struct Event {
     pub why: String,
     /// How long that took, in milliseconds.
     pub took_ms: u64,
-    /// More about it, as data. The last 5,000 events keep this, and a few before them, or as many as take
-    /// 256 MiB.
+    /// More about the event, as data. The last 5,000 events keep it, and a few before them, or fewer if these take more
+    /// than 256 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<serde_json::Value>,
 }

@@ -16,7 +16,7 @@ use crate::store::{HistoryError, Store};
 /// files takes longer than to write them.
 const WAITING: usize = 65_536;
 
-/// How many bytes of details wait to be written; events beyond are kept without theirs.
+/// The most bytes of details that wait to be written. Events beyond that are kept without their details.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
 /// How many events are written in one transaction.

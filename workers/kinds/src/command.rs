@@ -157,8 +157,8 @@ fn refuse_nul(text: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Returns what commands need as far as it is known: their folder, user and group, their programs, and
-/// each file that one of their words names. They may make any file. One without words needs nothing.
+/// Returns what commands need, as far as it is known: their folder, user and group, their programs, and each file that
+/// one of their words names. They may make any file. A command without words needs nothing.
 pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> Claimed {
     let SettingHalf { cwd, env, user, group, .. } = setting;
     let mut claimed = Claimed::default();

@@ -134,7 +134,7 @@ impl Exec {
         {
             let Some(guard) = guard else { continue };
             if context.follows_changes() {
-                return Err(format!("guard {name} may look at what is changed first").into());
+                return Err(format!("guard {name} may see what changes before it").into());
             }
             let finished = run(guard, self, (context, true))
                 .await

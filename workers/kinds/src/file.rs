@@ -30,7 +30,7 @@ pub enum Do {
     Create { path: EntryPath },
     /// writes the file anew
     Write { path: EntryPath },
-    /// writes the file in place, where it is not replaced by a new one
+    /// writes new content into the existing file
     Overwrite { path: EntryPath },
     /// sets mode, owner and group
     Adjust { path: EntryPath },

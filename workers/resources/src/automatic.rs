@@ -20,8 +20,7 @@ pub struct Conflict {
     pub second: usize,
     /// What the second one keeps.
     pub claim: Claim,
-    /// Whether it is the name under which the first one writes a file before that gets its own name, and
-    /// where it removes what was left of one.
+    /// Whether the thing is the path of a temporary file of the first one.
     pub is_temporary: bool,
 }
 
@@ -65,7 +64,7 @@ pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
     conflicts
 }
 
-/// Returns who makes a path that is the name of a temporary file of another one.
+/// Returns the resources that make a path which is that of a temporary file of another one.
 fn temporary(declarations: &[Declaration]) -> Vec<Conflict> {
     let made = || {
         let nodes = declarations.iter().enumerate();

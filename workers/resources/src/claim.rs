@@ -152,8 +152,8 @@ impl Claim {
         (&self.space, &self.name) == (&other.space, &other.name) && self.overlaps(other)
     }
 
-    /// Returns whether two resources cannot both keep what their claims say if that is of one thing, whatever
-    /// its name: one keeps the whole, or both keep the same part.
+    /// Returns whether two claims on one thing exclude each other, whatever the names of the thing: one keeps the
+    /// whole, or both keep the same part.
     pub fn overlaps(&self, other: &Self) -> bool {
         match (&self.role, &other.role) {
             (Role::Keeps { part: one, .. }, Role::Keeps { part: two, .. }) => {

@@ -114,7 +114,7 @@ fn thing(claim: &Claim) -> Thing {
     (claim.space.clone().into_owned(), claim.name.clone())
 }
 
-/// Says that a thing has its keeper, or in which other way another resource uses it.
+/// Says that another resource keeps a thing already, or uses it in another way.
 pub fn already_kept((claim, how): (&Claim, &str), other: &str, place: &Place) -> String {
     let Claim { space, name, .. } = claim;
     format!("{space} {name:?} is {how} by resource \"{other}\" already, at {place}")

@@ -271,10 +271,10 @@ impl Context {
         self.about.foresight.as_ref()?.sees(space, name)
     }
 
-    /// Returns whether in a plan a resource before this one, at any distance, changes or may change: what
-    /// a look that nobody can see through, such as a command, finds now, it may not find then. When it is
-    /// this resource's turn, the answer is always no. A check that cannot tell then fails with an error, as
-    /// with [`foresees`](Self::foresees).
+    /// Returns whether, in a plan, a resource before this one changes or may change, at any distance. Then a look that
+    /// depends on unknown things, such as a command, may find something else when it is this resource's turn. When it
+    /// is, the answer is always no. A check that cannot tell then fails with an error, as with
+    /// [`foresees`](Self::foresees).
     pub fn follows_changes(&self) -> bool {
         self.about.foresight.as_ref().is_some_and(Foresight::follows_changes)
     }

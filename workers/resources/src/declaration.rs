@@ -284,8 +284,8 @@ pub enum DependencyState {
     Unknown,
 }
 
-/// The attribute of a state that says why others are not there although the resource has them: a map from
-/// their names to texts. Who uses such an attribute gets that text as an error.
+/// The attribute of a state that says why other attributes are missing: a map from their names to texts. An expression
+/// that uses such an attribute fails with that text.
 pub const UNUSABLE: &str = "unusable";
 
 /// A config whose expressions can be rendered.

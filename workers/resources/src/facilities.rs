@@ -59,7 +59,7 @@ impl Facilities {
     /// When the notifications that an earlier agent has left cannot be read.
     pub fn open(state: &Path) -> Result<Self, FileError> {
         if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
-            tracing::warn!(%error, "cannot look for files that a crash has left written in part");
+            tracing::warn!(%error, "cannot look for files that a crash has left partly written");
         }
         Self::with(state, Some(Ledger::new(&Self::processes(state))))
     }

@@ -56,7 +56,8 @@ impl Halting {
         Self { approval, ..self }
     }
 
-    /// Returns what is in the programs of a resource, for those who approve its change; null if nobody does.
+    /// Returns the digests of the programs of a resource, by which its change is approved; null if no approval is
+    /// needed.
     pub(crate) async fn programs(&self, opened: &Opened) -> Value {
         match self.approval.is_empty() {
             true => Value::Null,

@@ -97,8 +97,8 @@ pub trait Kind: fmt::Debug + Send + Sync {
         self.judge(known)
     }
 
-    /// Takes what is secret in the config of the resource with this name for secrets: from then on they are
-    /// shown nowhere. By default these are the attributes that the table says are sensitive.
+    /// Adds the secrets in the config of the resource with this name to `secrets`: from then on they are shown nowhere.
+    /// By default these are the attributes that the table says are sensitive.
     fn hide(&self, resource: &str, config: &Config, secrets: &Secrets) {
         let _ = resource;
         note_secrets(config, self.table(), secrets);

@@ -95,10 +95,10 @@ impl Kinds {
         self.judged(kind, |kind| kind.judge_of(resource, known))
     }
 
-    /// Takes what is secret in the config of a resource for secrets, as far as its kind knows.
+    /// Adds the secrets in the config of a resource to all secrets, as far as its kind knows them.
     pub fn hide(&self, (kind, resource): (&str, &str), config: &Config, secrets: &Secrets) {
         if let Ok(kind) = self.get(kind) {
-            // That a kind panics is told when it judges the config.
+            // A panic of the kind is reported when it judges the config.
             let _panicked = caught(|| kind.hide(resource, config, secrets));
         }
     }

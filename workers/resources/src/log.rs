@@ -6,8 +6,8 @@ use crankcase_workers::{Secrets, printable};
 
 /// How many bytes of log one call keeps; what comes later is counted and dropped.
 ///
-/// All that is kept of both outputs of an action has room, 1 MiB of each, also when every byte of it was
-/// no UTF-8 and became three.
+/// That is room for all that is kept of both outputs of an action, 1 MiB of each, even if no byte was UTF-8 and each
+/// became three bytes.
 const LIMIT: usize = 7 * 1024 * 1024;
 
 /// What a call has logged. Cheap to clone; clones are the same.

@@ -35,13 +35,14 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = (resource, line);
     }
 
-    /// Sees, under run, that a resource is about to act for the first time in a look, before it acts. The event is the
-    /// one that is seen when it has acted, as far as it is known.
+    /// Sees, under run, that a resource is about to do its first action after a look. `event` is the event that follows
+    /// the actions, as far as it is known.
     fn begins(&self, event: &Happened) {
         let _ = event;
     }
 
-    /// Sees, under run, that an action of a resource has failed for the reason that was seen last: this is no event.
+    /// Sees, under run, that an action of a resource has failed again, for the same reason as the last time. There is
+    /// no event for it.
     fn failed_again(&self, resource: &str) {
         let _ = resource;
     }

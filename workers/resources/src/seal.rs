@@ -42,7 +42,7 @@ pub struct Grounds<'a> {
     pub(crate) config: &'a Config,
     /// The state after the change, as far as it is known.
     pub(crate) after: Option<&'a Value>,
-    /// What is in the programs that it executes; null if there are none.
+    /// The digests of the programs that it executes; null if there are none.
     pub(crate) programs: &'a Value,
 }
 

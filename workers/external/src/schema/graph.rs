@@ -1,7 +1,7 @@
 //! A schema as a graph: which of its parts judge which parts of a config.
 //!
-//! It is larger than what is judged in truth wherever that is hard to tell: a reference means all that it
-//! may mean, and each alternative is followed. So what it says of the work is an upper bound.
+//! Where the exact graph is hard to tell, this one is larger: a reference leads to all that it may mean, and each
+//! alternative is followed. So the work that follows from it is an upper bound.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::schema::pattern::{Cost, Patterns};
 /// How many parts a schema has at most; each takes about a KiB once it is read.
 const MOST: usize = 16 * 1024;
 
-/// How many ways there are at most from parts to those in them and to those that they may refer to.
+/// The most edges: from a part to a part in it, or to a part that it may refer to.
 const MOST_WAYS: usize = 64 * 1024;
 
 /// How many parts may have an id of their own: a reference may mean something in each of them.
@@ -42,11 +42,11 @@ pub(super) enum Part {
 /// A part of a schema.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// What it has to compare a value with, as a number of steps.
+    /// The number of steps that compare a value.
     pub(super) own: u64,
-    /// What it takes to look for members by their names.
+    /// The number of steps that look up members by their names.
     pub(super) looks: u64,
-    /// What its regular expressions cost for a text, and for the name of each member.
+    /// The costs of its regular expressions: for a text, and for the name of each member.
     pub(super) pattern: Option<Cost>,
     pub(super) name_patterns: Vec<Cost>,
     /// Whether it looks again at what its parts have judged.
@@ -54,7 +54,7 @@ pub(super) struct Node {
     pub(super) parts: Vec<(Part, usize)>,
 }
 
-/// All parts that are reached from the schema itself, which is the first.
+/// All parts that can be reached from the schema itself. The schema is the first.
 #[derive(Debug)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
@@ -113,8 +113,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Returns how long a way above all circles is, how long one below them, and how many parts are in
-    /// circles or between them; together no way is longer.
+    /// Returns the length of the longest path above all circles, that of the longest path below them, and the number of
+    /// parts in circles or between them. No path is longer than the sum.
     fn depth(&self, is_followed: impl Fn(&Part) -> bool) -> (usize, usize, usize) {
         let followed = |node: &Node| -> Vec<usize> {
             let parts = node.parts.iter().filter(|(part, _)| is_followed(part));
@@ -132,7 +132,8 @@ impl Graph {
     }
 }
 
-/// Takes away all that no other one leads to, again and again; returns the length of the longest way.
+/// Removes the parts to which no other part leads, until every part left has one that leads to it. Returns the length
+/// of the longest path of removed parts.
 fn peel(edges: &[Vec<usize>], reversed: &[Vec<usize>], is_left: &mut [bool]) -> usize {
     let counted = |before: &Vec<usize>| before.iter().filter(|from| is_left[**from]).count();
     let mut before: Vec<usize> = reversed.iter().map(counted).collect();
@@ -164,7 +165,7 @@ impl Node {
             Value::Array(names) => names.len(),
             _ => 0,
         });
-        // Several are found in the time of a step.
+        // Several members are looked up in the time of one step.
         self.looks = named.sum::<usize>() as u64 / 4;
         if map.get("format").is_some_and(|format| format == "regex") {
             self.own += Cost::OF_A_REGEX;
@@ -223,11 +224,11 @@ fn parts<'s>(
     Ok(parts)
 }
 
-/// What references can mean.
+/// The parts that references can mean.
 struct Places<'s> {
-    /// The schema, and all in it that have an id of their own.
+    /// The schema, and all its parts that have an id of their own.
     resources: Vec<&'s Value>,
-    /// What has an anchor, by its name.
+    /// The parts that have an anchor, by its name.
     anchors: HashMap<&'s str, Vec<&'s Value>>,
 }
 
@@ -249,7 +250,7 @@ impl<'s> Places<'s> {
 
     fn targets(&self, reference: &str) -> Result<Vec<&'s Value>, String> {
         let (base, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        // The schemas of schemas come with the library, and are as large as they are.
+        // The schemas of schemas come with the library, so they need no bound.
         if base.contains("//json-schema.org/") {
             return Ok(Vec::new());
         }
@@ -269,7 +270,7 @@ impl<'s> Places<'s> {
     }
 }
 
-/// Returns a fragment without its percent signs. The segments of a pointer keep theirs.
+/// Decodes the percent-encoding of a fragment. The escapes of a pointer (`~0` and `~1`) stay as they are.
 fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::new();
     let mut left = fragment.as_bytes();

@@ -1,4 +1,4 @@
-//! The regular expressions of a schema, and what they take.
+//! The regular expressions of a schema, and what they cost in memory and time.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::schema::maps::maps;
 
-/// How much all of them may take, in bytes.
+/// The most memory for all of them, in bytes.
 const BUDGET: usize = 40 * 1024 * 1024;
 
-/// How large one may be, in bytes.
+/// The most memory for one of them, in bytes.
 const LARGEST: usize = 10 * 1024 * 1024;
 
 /// The sizes that are tried, in bytes: what fits into none is refused when the schema is read.
 const SIZES: [usize; 7] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, LARGEST];
 
-/// What a text costs, in steps of about 200 ns.
+/// The cost of a text, in steps of about 200 ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cost {
     each: u64,
@@ -28,7 +28,7 @@ impl Cost {
     /// What it costs at most to judge a text as a regular expression.
     pub(super) const OF_A_REGEX: u64 = 10_000;
 
-    /// What one that can go back costs: as much as it may go back.
+    /// The cost of an expression that can backtrack: as much as it may backtrack.
     const OF_GOING_BACK: u64 = 400;
 
     /// Returns what a text of so many bytes costs.
@@ -50,16 +50,16 @@ pub(super) struct Patterns {
 #[derive(Debug, Clone, Copy)]
 enum Size {
     Plain(usize),
-    /// It can go back, and has so many pieces.
+    /// It can backtrack, and has this many pieces.
     GoesBack(usize),
 }
 
 impl Patterns {
-    /// Weighs what a schema has.
+    /// Measures the regular expressions of a schema.
     ///
     /// # Errors
     ///
-    /// When they take too much.
+    /// When they take too much memory.
     pub(super) fn of(schema: &Value) -> Result<Self, String> {
         let (mut sizes, mut taken, mut largest, mut pieces) = (HashMap::new(), 0, SIZES[3], 0);
         for pattern in written(schema) {
@@ -103,7 +103,7 @@ impl Size {
             match RegexBuilder::new(pattern).size_limit(size).build() {
                 Ok(_) => return Self::Plain(size),
                 Err(regex::Error::CompiledTooBig(_)) => {}
-                // What looks around, or at what was found before, takes another engine.
+                // Look-around and back-references need another engine.
                 Err(_) => return Self::GoesBack(1 + 2 * pattern.matches(['(', '\\']).count()),
             }
         }

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::schema::graph::{Graph, Node, Part};
 
-/// How many parts of a schema may be at work inside one another.
+/// The most parts of a schema that may judge inside one another.
 const DEEPEST: usize = 400;
 
-/// How many counts are remembered, for a part of a schema and a place in a config.
+/// The most counts that are remembered, each for a part of a schema and a place in a config.
 const REMEMBERED: usize = 500_000;
 
 static NAME: Value = Value::String(String::new());
@@ -17,14 +17,14 @@ static NAME: Value = Value::String(String::new());
 /// Counts the steps of one config.
 pub(super) struct Steps<'a> {
     graph: &'a Graph,
-    /// How many more steps may be found. Each look at a part and a place takes one at least, so that what takes too
-    /// many steps is not counted to its end.
+    /// The number of steps that are left. Each look at a part and a place takes at least one, so the count ends early
+    /// if a config takes too many.
     left: u64,
     /// By the part of the schema and the place of the value; none while it is counted.
     counted: HashMap<(usize, usize), Option<u64>>,
 }
 
-/// It takes more than it may.
+/// The config takes more steps than it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooMany;
 
@@ -69,7 +69,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Returns what a part takes without those in it.
+    /// Returns the steps of a part, without those of the parts in it.
     fn own(node: &Node, value: &Value) -> u64 {
         // To go through many parts takes time, whatever they judge.
         let mut count = node.own.saturating_add(node.parts.len() as u64 / 16);

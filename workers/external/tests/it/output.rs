@@ -4,7 +4,7 @@ use crankcase_resources::{Done, Outcome};
 
 use crate::world::{TestResult, World};
 
-/// A type whose action does this.
+/// Returns a type whose action runs this line.
 fn acting(mend: &str) -> String {
     format!(
         r#"#!/bin/sh

@@ -12,7 +12,7 @@ const MAX_NAME: usize = 60;
 /// How much of an output the state holds at most, in bytes.
 const MAX_OUTPUT: i64 = 16 * 1024 * 1024;
 
-/// What understands lines.
+/// The shell that runs lines.
 pub(super) const SHELL: &str = "/bin/sh";
 
 /// runs a command, unless a guard says that there is no need
@@ -42,7 +42,7 @@ pub struct Exec {
     /// the time between TERM and KILL, at most 5 minutes
     #[param(default = "5s")]
     pub grace: Grace,
-    /// how much of each output the state may hold, in bytes, at most 16 MiB; one that is larger cannot be used
+    /// the largest output that the state holds, in bytes, at most 16 MiB; a larger one cannot be used
     #[param(default = 131072, unit = "bytes")]
     pub max_output: MaxOutput,
 }
@@ -75,11 +75,11 @@ pub struct ExecState {
     pub ran: bool,
     /// its exit code; null before it has run
     pub exit_code: Option<i32>,
-    /// what it wrote to its standard output; not there if that is larger than `max_output`, or not UTF-8
+    /// what it wrote to its standard output; missing if that is larger than `max_output`, or not UTF-8
     pub stdout: String,
     /// what it wrote to its standard error, alike
     pub stderr: String,
-    /// why an output is not there, by its name; null if both are
+    /// why an output is missing, by its name; null if none is
     pub unusable: Option<BTreeMap<String, String>>,
 }
 

@@ -24,8 +24,8 @@ pub(super) fn last_lines(text: &str) -> String {
     if last.is_empty() { String::new() } else { format!("; it said last: {}", last.join(" / ")) }
 }
 
-/// Returns the beginning and the end of an output for the log, in whole lines: of a secret that was cut
-/// nobody could tell that it is one.
+/// Returns the beginning and the end of an output for the log, in whole lines: a part of a secret could not be
+/// recognised as one.
 pub(super) fn ends(output: &str) -> Cow<'_, str> {
     if output.len() <= 2 * LOGGED {
         return output.into();
@@ -42,7 +42,7 @@ pub(super) fn ends(output: &str) -> Cow<'_, str> {
 pub(super) enum RunError {
     #[error("folder {cwd:?} to run in does not exist")]
     MissingFolder { cwd: PathBuf },
-    #[error("{cwd:?} to run in is no folder")]
+    #[error("cannot run in {cwd:?}: it is no folder")]
     NoFolder { cwd: PathBuf },
     #[error("cannot run {program:?}: there is no {what} {account:?}")]
     NoAccount { program: String, what: &'static str, account: String },

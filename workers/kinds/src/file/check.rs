@@ -185,7 +185,7 @@ fn compare(
         let path = path.clone();
         let stale = match is_in_place(file, (folder, found), content, context)? {
             true => clean(stale.act(Do::Overwrite { path }), (file, folder), rights.user)?,
-            // It removes what was left as well.
+            // It also removes the temporary file that was left.
             false => stale.act(Do::Write { path }),
         };
         return Ok(stale.after(after(state)).into());

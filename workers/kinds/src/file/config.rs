@@ -40,11 +40,11 @@ pub struct File {
     /// whether it is to be there
     #[param(default = "exists")]
     pub state: Presence,
-    /// whether a change of the content is shown line by line; if not given, it is unless the file has, or
-    /// had, no r for others, or its source or template is outside the manifest's folder
+    /// whether a change of the content is shown line by line; by default only if others may read the file before and
+    /// after the change, and any source or template is in the manifest's folder
     pub diff: Option<bool>,
-    /// whether a new content is written into the file that is there: auto does so where the file cannot be
-    /// replaced by a new one, as it is a mount point or its folder cannot be written
+    /// whether new content is written into the existing file: auto does so if the file cannot be replaced by a new one,
+    /// because it is a mount point or its folder cannot be written to
     #[param(default = "auto")]
     pub in_place: InPlace,
 }
@@ -94,10 +94,10 @@ pub enum Presence {
     Absent,
 }
 
-/// Whether a new content is written into the file that is there, or into a new file that takes its place.
+/// Whether new content is written into the existing file, or into a new file that takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InPlace {
-    /// Where no new file can take its place.
+    /// Only if no new file can take its place.
     Auto,
     /// In any case.
     Always,

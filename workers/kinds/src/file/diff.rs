@@ -9,7 +9,7 @@ use crate::file::observe::{Observable, Observed};
 /// How many lines each side may have to be compared line by line.
 const LINE_LIMIT: usize = 2_000;
 
-/// Who may see a content.
+/// Whether changes of the content of a file are shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
     /// What the manifest says.
@@ -34,8 +34,9 @@ impl Shown {
         difference(Value::Null, Some("").filter(|_| self.in_all(&[mode])), new)
     }
 
-    /// Returns the change of a content in a file that has a mode afterwards: line by line if both are
-    /// short texts that everybody may read, else by digest alone, or by size where that says enough.
+    /// Returns how the content of a file changes. `mode` is the mode of the file after the change. The change is shown
+    /// line by line if both contents are short texts that everybody may read, else by digest, or by size where the old
+    /// content was not read.
     pub(super) fn changed(self, old: &Observed, new: &Digest, mode: u32) -> Difference {
         let is_shown = self.in_all(&[old.found.mode, mode]);
         match &old.content {

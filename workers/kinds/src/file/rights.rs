@@ -8,7 +8,7 @@ use crate::file::error::EntryError;
 const NEW_FILE: u32 = 0o644;
 const NEW_FOLDER: u32 = 0o755;
 
-/// The bit of a folder's mode that gives its group to what is made in it.
+/// The setgid bit: new entries of a folder with this bit get the group of the folder.
 const SET_GROUP: u32 = 0o2000;
 
 /// What an entry gets beside its content.
@@ -66,8 +66,8 @@ impl Rights {
     }
 }
 
-/// Returns the bit that a new folder gets from the folder that it is in, as the kernel has it. If that is still
-/// to be made, it gets the bit in turn from the nearest folder that is there.
+/// Returns the setgid bit that a new folder inherits from its parent, as the kernel does it. A parent that does not
+/// exist yet inherits the bit from the nearest folder above it that exists.
 fn inherited(parent: &Path) -> u32 {
     let above = parent.ancestors().find_map(|folder| Folder::open(folder).ok());
     let found = above.and_then(|folder| folder.look_at_itself().ok());

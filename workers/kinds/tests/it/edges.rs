@@ -1,4 +1,4 @@
-//! What comes after what, because it reads what the other makes.
+//! The order of resources that read or execute what others make.
 
 use std::error::Error;
 use std::fs;

@@ -347,7 +347,7 @@ async fn a_guard_that_may_see_what_changes_first_is_known_later() -> TestResult 
         let verdict = plan.get(name).map(|it| &it.verdict);
         let Some(Verdict::MayChange { because, reason }) = verdict else { panic!("{plan}") };
         assert_eq!(because, &["first"]);
-        assert!(reason.ends_with(" may look at what is changed first"), "{reason}");
+        assert!(reason.ends_with(" may see what changes before it"), "{reason}");
         let alone = plan.get(&format!("{name} alone")).map(|it| &it.verdict);
         assert!(!matches!(alone, Some(Verdict::MayChange { .. })), "{plan}");
     }
@@ -381,7 +381,10 @@ async fn a_plan_sees_that_a_command_cannot_be_started() -> TestResult {
         (json!({"command": ["true"], "cwd": path("gone")}), "to run in does not exist"),
         (json!({"command": ["true"], "user": "no-such-user"}), "there is no user \"no-such-user\""),
         (json!({"command": ["true"], "group": "no-such"}), "there is no group \"no-such\""),
-        (json!({"command": "true", "shell": true, "cwd": path("plain")}), "to run in is no folder"),
+        (
+            json!({"command": "true", "shell": true, "cwd": path("plain")}),
+            "plain\": it is no folder",
+        ),
     ];
 
     for (config, expected) in cases {

@@ -1,10 +1,10 @@
-//! Writing a file in place, where no other file can be put in its place.
+//! Writing a file in place, for files that cannot be replaced by a new one.
 //!
 //! Invariants:
 //! 1. Before the first byte of a file changes, a record with its path, its whole old content and its
 //!    whole new one is on the disk, in a journal.
 //! 2. The record goes only when the file is synced, as the new one or as the old one.
-//! 3. So a file that a crash has left in part is found by its record, and becomes the new one.
+//! 3. So a file that a crash has left partly written is found by its record, and gets the new content.
 //! 4. Nobody but root and the agent's user can exchange the file for another one meanwhile.
 
 use std::ffi::OsStr;
@@ -29,10 +29,10 @@ use crate::seed::any_seed;
 /// The largest content that is written in place, in bytes.
 pub const OVERWRITE_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// The largest record, in bytes: both contents and what is said of them.
+/// The largest record, in bytes: both contents and the line about them.
 const RECORD_LIMIT: u64 = 2 * OVERWRITE_LIMIT + 64 * 1024;
 
-/// How many records are read.
+/// The most records that are read.
 const MOST_RECORDS: usize = 100_000;
 
 /// A file that is open to be written in place. It stays the file that it is, and whoever reads it meanwhile
@@ -129,13 +129,13 @@ impl Folder {
 
 impl Overwrite {
     /// Writes a content of at most 16 MiB, and syncs it. The old content and the new one are kept in a folder of
-    /// the agent's own, `journal`, until that is done, so that [`finish_overwrites`] can end what a crash has
-    /// interrupted. The folder is made if it is not there.
+    /// the agent's own, `journal`, until that is done, so that [`finish_overwrites`] can finish it after a crash. The
+    /// folder is made if it is not there.
     ///
     /// # Errors
     ///
-    /// When the content is too large, or the system refuses. What could not be written as a whole is written
-    /// back.
+    /// When the content is too large, or the system refuses. If only a part could be written, the old content is
+    /// written back.
     pub fn write(self, content: &[u8], journal: &Path) -> Result<(), FileError> {
         let Self { file, old, path } = self;
         if content.len() as u64 > OVERWRITE_LIMIT {
@@ -149,7 +149,7 @@ impl Overwrite {
         if written.is_err()
             && let Err(error) = write(&file, &old, &path)
         {
-            tracing::warn!(?path, %error, "a file is written in part until the next start");
+            tracing::warn!(?path, %error, "a file stays partly written until the next start");
             return written;
         }
         // A record that stays does no harm: the file is found whole.
@@ -160,9 +160,9 @@ impl Overwrite {
     }
 }
 
-/// Ends what an [`Overwrite`] has not ended because of a crash: a file that is a part of the old content and a
-/// part of the new one becomes the new one. A file that something else has changed since is left as it is. What
-/// cannot be written is logged, and tried again by the next call.
+/// Finishes what a crash has interrupted in an [`Overwrite`]: a file with parts of the old and of the new content gets
+/// the new content. A file that something else has changed since is left as it is. A file that cannot be written is
+/// logged, and tried again by the next call.
 ///
 /// # Errors
 ///
@@ -197,7 +197,7 @@ impl Record {
     }
 }
 
-/// Writes the new content of a record, if the file is written in part.
+/// Writes the new content of a record, if the file is partly written.
 fn finish(record: &[u8], journal: &Path) -> Result<(), FileError> {
     let damaged =
         || FileError::io("understand", journal)(io::Error::from(io::ErrorKind::InvalidData));
@@ -220,11 +220,14 @@ fn finish(record: &[u8], journal: &Path) -> Result<(), FileError> {
         return Ok(());
     }
     if !is_mixed(&opened.old, old, new) {
-        tracing::warn!(?path, "a file was written in part, and then by something else; it is left");
+        tracing::warn!(
+            ?path,
+            "a partly written file was changed by something else; it is left as it is"
+        );
         return Ok(());
     }
     write(&opened.file, new, &path)?;
-    tracing::warn!(?path, "a file that a crash had left written in part is whole");
+    tracing::warn!(?path, "a file that a crash had left partly written was finished");
     Ok(())
 }
 

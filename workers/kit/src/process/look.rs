@@ -89,8 +89,8 @@ impl ProcessConfig {
     }
 }
 
-/// Refuses a script whose interpreter is missing: of that the system only says that there is no such
-/// file, as if it were the script.
+/// Refuses a script whose interpreter is missing. The system only says that there is no such file, as if the script
+/// were missing.
 fn require_interpreter(program: &Path) -> io::Result<()> {
     let mut line = Vec::new();
     // Who may execute a program may not always read it.

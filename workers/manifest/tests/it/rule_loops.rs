@@ -7,7 +7,7 @@ use crankcase_manifest::SiteFiles;
 
 use crate::site::Site;
 
-/// What is said of a resource that uses a fact, and of some rules.
+/// Returns what is said of these rules, in a site with resources that use and keep facts.
 fn ruled(rules: &str) -> Result<String, Box<dyn Error>> {
     let site = Site::new(&format!(
         r#"vars: {{n: "{{{{ facts.n | default(0) }}}}"}}

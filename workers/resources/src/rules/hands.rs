@@ -41,8 +41,8 @@ impl Hands {
 
     /// Writes a fact, which belongs to the rule from then on. None removes the fact.
     ///
-    /// A rule that has changed facts or notified resources ten times in ten seconds waits before each further time, and
-    /// does so once a second.
+    /// A rule that has changed facts or notified resources ten times in ten seconds is slowed: each further time it
+    /// waits until a second has passed since the last one.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// A rule that has done this many things within this time does further ones this far apart: it may be part of a loop.
+/// A rule that has done `BURST` things within `WITHIN` may be part of a loop: it does further things `APART`.
 const BURST: usize = 10;
 const WITHIN: Duration = Duration::from_secs(10);
 const APART: Duration = Duration::from_secs(1);

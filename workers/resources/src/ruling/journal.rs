@@ -28,7 +28,7 @@ const NAME: &str = "events.jsonl";
 /// The largest file that is read, in bytes.
 const LIMIT: u64 = 64 * 1024 * 1024;
 
-/// How many lines that mean nothing any more may be in the file.
+/// The most outdated lines in the file.
 const STALE: usize = 1_000;
 
 /// The journal. Without a folder nothing is kept.
@@ -82,8 +82,8 @@ impl Journal {
         self.state.lock().wanted = Some(triggers);
     }
 
-    /// Notes that a resource is about to act. Blocks for the disk. That this cannot be written costs an event only if
-    /// the agent is killed too.
+    /// Notes that a resource is about to act. Blocks for the disk. If the line cannot be written, the event is lost
+    /// only if the agent is killed too.
     pub(super) fn begin(&self, event: &Happened) {
         let state = &mut *self.state.lock();
         let is_wanted = |all: &Vec<Trigger>| all.iter().any(|it| it.is_of(&event.resource));
@@ -94,7 +94,7 @@ impl Journal {
         state.open(event.brief());
         if let Err(error) = read.and_then(|()| self.write(state, &line)) {
             let (resource, error) = (&event.resource, chain(&*error));
-            tracing::warn!(resource, error, "cannot put on record what rules are to be told");
+            tracing::warn!(resource, error, "cannot put an event for the rules on record");
         }
     }
 
@@ -106,7 +106,7 @@ impl Journal {
         last.number
     }
 
-    /// Notes that what a resource has begun last has no event. Blocks for the disk.
+    /// Notes that no event comes of what a resource has begun last. Blocks for the disk.
     pub(super) fn end(&self, resource: &str) {
         let state = &mut *self.state.lock();
         let last = state.last_of(resource).filter(|begun| !begun.is_told);
@@ -132,7 +132,7 @@ impl Journal {
             tracing::warn!(
                 resource,
                 error,
-                "cannot put on record what rules were told; they may be told again"
+                "cannot put on record that the rules have an event; they may get it again"
             );
         }
     }
@@ -170,7 +170,11 @@ impl Journal {
                 }
                 Err(_) => {
                     let (path, line) = (self.path(), state.lines);
-                    tracing::warn!(?path, line, "an event is not whole; it is left out");
+                    tracing::warn!(
+                        ?path,
+                        line,
+                        "a line of the events for the rules is not whole; it is left out"
+                    );
                 }
             }
         }
@@ -184,7 +188,7 @@ impl Journal {
         match state.is_read {
             true if is_stale => self.rewrite(state),
             true => self.append(state, line),
-            // What could not be read stays.
+            // A file that could not be read stays as it is.
             false => Ok(()),
         }
     }
@@ -194,7 +198,7 @@ impl Journal {
             Some(file) => file,
             None => open(&self.folder)?.append(NAME)?,
         };
-        // What stands before may not be whole.
+        // The line before may not be whole.
         let text = format!("\n{}\n", serde_json::to_string(line)?);
         file.write_all(text.as_bytes())?;
         state.file = Some(file);

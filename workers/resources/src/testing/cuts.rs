@@ -48,7 +48,8 @@ pub(super) fn check(trial: &mut Trial<'_>, steps: &Steps) -> io::Result<()> {
     Ok(())
 }
 
-/// Does the actions up to one of them, which is killed once it has written this much to a file.
+/// Does the actions up to one of them. That action is killed when it has written `limit` bytes to a
+/// file.
 fn cut_writes(trial: &mut Trial<'_>, steps: &Steps, (at, limit): (usize, usize)) -> io::Result<()> {
     let Some(set) = &trial.sample.write_limit else { return Ok(()) };
     let what = format!("killed in action {} when it has written {limit} bytes", at + 1);
@@ -72,12 +73,12 @@ fn cut_writes(trial: &mut Trial<'_>, steps: &Steps, (at, limit): (usize, usize))
     let left = trial.world.look()?;
     let strange = listed(left.strange(steps).into_iter().map(Path::display));
     trial.require(strange.is_empty(), || {
-        format!("{what}, it leaves what was neither before nor is to be: {strange}")
+        format!("{what}, it leaves files that are neither old nor new: {strange}")
     });
     is_brought_to_its_end(trial, steps, &what)
 }
 
-/// What a cut has left is brought to its end by the next apply.
+/// Checks that the next apply finishes what a cut has left.
 fn is_brought_to_its_end(trial: &mut Trial<'_>, steps: &Steps, what: &str) -> io::Result<()> {
     let account = apply_all(trial.kinds, &[trial.declaration()]);
     let Some(account) = trial.take(what, account) else { return Ok(()) };
@@ -86,7 +87,7 @@ fn is_brought_to_its_end(trial: &mut Trial<'_>, steps: &Steps, what: &str) -> io
     let mended = trial.world.look()?;
     let other = steps.last().map(|last| paths(last, &mended)).unwrap_or_default();
     trial.require(other.is_empty(), || {
-        format!("{what}, apply does not bring it to its end: {other}")
+        format!("{what}, the next apply does not finish it: {other}")
     });
     Ok(())
 }

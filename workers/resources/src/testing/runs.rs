@@ -41,7 +41,7 @@ pub(super) fn check(trial: &mut Trial<'_>) -> io::Result<Steps> {
     let steps = step_by_step(trial)?;
     let other = steps.last().map(|last| paths(last, &after)).unwrap_or_default();
     trial.require(other.is_empty(), || {
-        format!("its actions and apply do not leave the same, or not each time: {other}")
+        format!("its actions and an apply leave different files, or other ones each time: {other}")
     });
     Ok(steps)
 }
@@ -266,7 +266,7 @@ fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io
     let world = trial.world.look()?;
     let other = paths(after, &world);
     trial.require(world == *after, || {
-        format!("applied after it was put back, it is another one: {other}")
+        format!("applied again after it was put back, it leaves different files: {other}")
     });
     Ok(())
 }

@@ -34,7 +34,7 @@ pub struct Sample {
     pub(super) write_limit: Option<WriteLimit>,
 }
 
-/// What limits how many bytes a process may write to a file.
+/// A function that limits how many bytes a process may write to a file.
 pub(super) type WriteLimit = Box<dyn Fn(Option<u64>) + Send + Sync>;
 
 impl Sample {
@@ -72,16 +72,16 @@ impl Sample {
         Self { is_process: true, ..self }
     }
 
-    /// Says that something differs each time, such as a time: an attribute of the state, or a path in the
-    /// folder, with all that is below it. It is not compared.
+    /// Leaves something out of all comparisons because it differs each time, as a time does: an attribute of the state,
+    /// or a path in the folder, with all that is below it.
     pub fn volatile(mut self, name: &str) -> Self {
         self.volatile.push(name.to_owned());
         self
     }
 
-    /// Sets what limits how many bytes the process that does its work may write to a file: what writes more
-    /// is killed. With it each action is cut off within its writes, which has to leave each file as it was
-    /// before or after one of the actions. By default they are not cut off there.
+    /// Sets a function that limits how many bytes the process of the actions may write to a file; a process that writes
+    /// more is killed. `None` is no limit. With this function, each action is cut off within its writes, and each file
+    /// must then be as it is before or after one of the actions. By default no action is cut off within its writes.
     pub fn limited_by(self, limit: impl Fn(Option<u64>) + Send + Sync + 'static) -> Self {
         Self { write_limit: Some(Box::new(limit)), ..self }
     }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub(super) struct World {
     _root: TempDir,
     folder: PathBuf,
-    /// The paths below it whose content may be another one each time.
+    /// The paths below it whose content may differ each time.
     volatile: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -30,7 +30,7 @@ impl World {
         &self.folder
     }
 
-    /// Lets what is at a path, or below it, have another content each time.
+    /// Lets the content at a path, and below it, differ each time.
     pub(super) fn allow(&self, path: PathBuf) {
         self.volatile.lock().insert(path);
     }
@@ -88,7 +88,7 @@ impl Snapshot {
         changed.map(|(path, _)| path).chain(gone).map(PathBuf::as_path).collect()
     }
 
-    /// Returns the paths of some worlds that are in none of them as they are in this one.
+    /// Returns the paths that are in this world as they are in none of the others.
     pub(super) fn strange<'a>(&self, worlds: &'a [Self]) -> BTreeSet<&'a Path> {
         let known = worlds.iter().flat_map(|world| world.0.keys());
         let strange = known

@@ -31,7 +31,8 @@ pub(super) fn plain(
     Data::String(text.to_owned())
 }
 
-/// Returns the number that a scalar is where it can be nothing else, if it is one.
+/// Returns the number that a scalar stands for where only a number is right; none if it stands for
+/// no number.
 pub(super) fn number(text: &str) -> Option<Data> {
     match scalar::resolve(text) {
         Scalar::Number(value) | Scalar::Changed(value) => Some(Data::Number(value)),
