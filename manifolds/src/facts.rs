@@ -89,7 +89,7 @@ pub fn manifold(facts: Facts) -> Manifold {
 }
 
 /// Returns an input of the facts at a path, as the host of the facts sees them. It changes only when these facts change.
-/// It is none while there are none.
+/// The input is none while there are none.
 ///
 /// [`Facts::seen_by`] sets the host. Without a host, layers count for nothing.
 pub fn at(facts: &Name<Snapshot>, path: Pointer) -> Selected<Option<Tree>> {
@@ -131,7 +131,7 @@ fn read_typed<T: DeserializeOwned>(
     let is_secret = snapshot.schemas().has_sensitive();
     T::deserialize(found.to_value()).map(Some).map_err(|error| match is_secret {
         // The error may quote the value.
-        true => format!("{path}: they are not what a worker expects"),
+        true => format!("{path}: the facts are not of the type that the worker expects"),
         false => format!("{path}: {error}"),
     })
 }

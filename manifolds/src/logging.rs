@@ -156,7 +156,7 @@ impl Logging {
     }
 }
 
-/// Returns stderr, to ask what it is.
+/// Returns stderr, to find out where it leads.
 #[expect(clippy::disallowed_methods, reason = "nothing is written")]
 fn stderr() -> io::Stderr {
     io::stderr()

@@ -47,7 +47,8 @@ impl Drop for Watched {
     }
 }
 
-/// Waits for the stop with a [`HoldingWaker`], and tells what comes of it.
+/// Waits for the stop with a [`HoldingWaker`]. Sends "polled" if it is polled after the stop, and "dropped" when it is
+/// dropped.
 async fn held(stop: Stop, seen: mpsc::Sender<&'static str>) {
     let (sender, next) = mpsc::channel();
     let (watched, mut next) = (Watched { seen, next: sender }, Some(next));

@@ -203,12 +203,12 @@ impl Machine {
         self.degraded_by(name, "").await
     }
 
-    /// Waits until a resource says that it is degraded by this, and returns all of why.
+    /// Waits until a resource is degraded with a reason that contains `by`. Returns the reason.
     pub(crate) async fn degraded_by(&self, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
         degraded_in(&self.resources().await?, name, by).await
     }
 
-    /// Waits until the rules say that they are degraded by this, and returns all of why.
+    /// Waits until the rules are degraded with a reason that contains `by`. Returns the reason.
     pub(crate) async fn rules_degraded_by(&self, by: &str) -> Result<String, Box<dyn Error>> {
         degraded_in(&self.engine, RULES.as_str(), by).await
     }
@@ -292,7 +292,7 @@ impl Machine {
     }
 }
 
-/// Waits until a worker of an engine says that it is degraded by this, and returns all of why.
+/// Waits until a worker of an engine is degraded with a reason that contains `by`. Returns the reason.
 async fn degraded_in(engine: &Engine, name: &str, by: &str) -> Result<String, Box<dyn Error>> {
     let mut events = engine.events();
     let path = format!("{}/{name}", engine.path().trim_end_matches('/'));

@@ -18,7 +18,7 @@ use crate::site::machine::{Machine, TestResult};
 #[derive(Debug)]
 struct Tell {
     to: &'static str,
-    /// Told before it hangs.
+    /// Gets a message before the handler hangs.
     hangs: watch::Sender<()>,
 }
 
@@ -208,7 +208,7 @@ async fn an_event_that_an_agent_has_left_is_handled_by_the_next_one() -> TestRes
     Ok(())
 }
 
-/// Tells the resource of an event.
+/// Sets the fact `/told` to the resource of an event.
 #[derive(Debug)]
 struct TellResource;
 
