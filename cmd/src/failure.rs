@@ -43,7 +43,7 @@ pub(crate) fn after_parsing(mut error: clap::Error) -> ExitCode {
         error.print().ok();
         return ExitCode::from(DONE);
     }
-    // It shows what was given.
+    // The error shows parts of the command line.
     let given: Vec<_> =
         error.context().filter_map(|(kind, value)| Some((kind, on_one_line(value)?))).collect();
     for (kind, value) in given {

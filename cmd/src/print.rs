@@ -67,7 +67,7 @@ pub(crate) fn text(text: String) -> anyhow::Result<()> {
     unless_read_enough(print(move |out| out.write_all(text.as_bytes())))
 }
 
-/// Whoever has read enough of the output has what was asked for: the exit code is that of the work.
+/// A reader that closes the pipe has read enough: the exit code is that of the work.
 fn unless_read_enough(printed: anyhow::Result<()>) -> anyhow::Result<()> {
     match printed {
         Err(error) if is_broken_pipe(&error) => Ok(()),

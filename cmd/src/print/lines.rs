@@ -14,8 +14,8 @@ use super::out::to_stdout;
 use super::{Versioned, written};
 use crate::global::Format;
 
-/// How many bytes of lines of an agent wait for their reader; lines beyond are counted and lost. Those of an
-/// apply have at most as many as its account.
+/// The most bytes of lines of an agent that wait for their reader. Lines beyond that are counted and lost. The lines of
+/// an apply take at most as many bytes as its account.
 const WAITING: usize = 64 * 1024 * 1024;
 
 /// How long the reader of an agent is waited for at the end.

@@ -11,8 +11,8 @@ use crate::facts::facts;
 use crate::machine::Machine;
 use crate::world::{Error, TestResult, ran};
 
-/// Clears a screen, in two ways, turns the text after it, hides, and begins a line of its own. As YAML and JSON
-/// escape it.
+/// A text that clears the screen in two ways, turns the text after it, hides parts of it, and begins a line of its own;
+/// with the escapes of YAML and JSON.
 pub(crate) const HOSTILE: &str =
     r"h\u001b[2Jo\u009b2Js\u202et\u2066i\ufeffl\u200be\u0007\u00ad\nFORGED";
 

@@ -100,7 +100,8 @@ impl Machine {
         Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
     }
 
-    /// Returns the program, run after a command of the shell, which holds for it too.
+    /// Returns the program, which runs after a command of the shell, such as `ulimit`, that holds
+    /// for the program too.
     pub(crate) fn program_after(&self, line: &str, arguments: &[&str]) -> Command {
         let program = self.program(arguments);
         let program = program.as_std();
