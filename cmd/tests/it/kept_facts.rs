@@ -244,6 +244,23 @@ async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_uses_a_fact_that_is_left_alone_sees_the_one_that_is_stored() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: "{{ facts.word }}"}}
+  keep: {type: fact, meta: {noop: true}, config: {path: /word, value: new}}
+"#,
+    )?;
+    facts(&machine, &["set", "/word", "\"old\""]).await?;
+
+    let applied = apply(&machine).await?;
+
+    assert!(applied.stdout.contains("= keep (fact) is not as declared"), "{applied:?}");
+    assert_eq!(machine.read("page").as_deref(), Some("old"), "{applied:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn resources_for_the_items_of_a_kept_fact_come_and_go_in_one_apply() -> TestResult {
     let site = |users: &str| {
         format!(

@@ -78,7 +78,11 @@ impl Resource for Fact {
         if found.as_ref() == Some(&self.value) {
             return Ok(Check::valid(self.clone()));
         }
-        let stale = Stale::absent().differs("value", found.unwrap_or_default(), self.value.clone());
+        let stale = match found.clone() {
+            Some(value) => Stale::<Self>::new(Self { path: self.path.clone(), value }),
+            None => Stale::absent(),
+        };
+        let stale = stale.differs("value", found.unwrap_or_default(), self.value.clone());
         let write = Do::Write { path: self.path.0.clone(), value: self.value.clone() };
         Ok(stale.act(write).after(self.clone()).into())
     }
