@@ -9,7 +9,7 @@ fn acting(mend: &str) -> String {
     format!(
         r#"#!/bin/sh
 case ${{1-init}} in
-init) echo '{{"protocol": 1, "timeouts": {{"action": "2s"}}, "calls": {{"check": {{"args": ["check"]}}}}}}' ;;
+init) echo '{{"protocol": 1, "calls": {{"check": {{"args": ["check"]}}}}}}' ;;
 check) echo '{{"status": "STALE", "actions": [{{"name": "mend", "args": ["mend"]}}]}}' ;;
 mend) {mend} ;;
 esac
@@ -20,19 +20,19 @@ esac
 const SITE: &str = "resources: {r1: {type: \"program:./it\"}}\n";
 
 /// Requires that an action fails with this error, and that the account and the events have all it has said.
-async fn fails(site: &str, mend: &str, (expected, log): (&str, &[&str])) -> TestResult {
-    let world = World::new(site, &acting(mend))?;
+async fn fails(site: &str, script: &str, (expected, log): (&str, &[&str])) -> TestResult {
+    let world = World::new(site, script)?;
 
     let (account, events) = world.apply().await?;
 
     let Outcome::Failed { at: Some(Done { log: said, .. }), error } = &account.resources[0].outcome
     else {
-        return Err(format!("{mend}: {account}").into());
+        return Err(format!("{script}: {account}").into());
     };
-    assert!(error.ends_with(expected), "{mend}: {error}");
-    assert_eq!(said, log, "{mend}");
-    assert_eq!(events.len(), 1, "{mend}: {events:?}");
-    assert_eq!(events[0].done.iter().map(|done| &done.log).collect::<Vec<_>>(), [said], "{mend}");
+    assert!(error.ends_with(expected), "{script}: {error}");
+    assert_eq!(said, log, "{script}");
+    assert_eq!(events.len(), 1, "{script}: {events:?}");
+    assert_eq!(events[0].done.iter().map(|done| &done.log).collect::<Vec<_>>(), [said], "{script}");
     Ok(())
 }
 
@@ -43,25 +43,30 @@ async fn all_that_a_failed_action_has_said_is_in_the_account_and_the_event() -> 
     log.extend(lines.iter().map(String::as_str));
     let many = "echo on stdout; for n in $(seq 40); do echo line $n >&2; done; exit 3";
 
-    fails(SITE, many, ("command terminated with exit code #3!; it said last: line 40", &log))
-        .await?;
+    fails(
+        SITE,
+        &acting(many),
+        ("command terminated with exit code #3!; it said last: line 40", &log),
+    )
+    .await?;
     let (quiet, last) = ("echo no luck; echo; exit 4", "exit code #4!; it said last: no luck");
-    fails(SITE, quiet, (last, &["no luck", ""])).await?;
+    fails(SITE, &acting(quiet), (last, &["no luck", ""])).await?;
     let (killed, last) = ("echo begun; kill -9 $$", "was ended by signal 9; it said last: begun");
-    fails(SITE, killed, (last, &["begun"])).await?;
-    fails(SITE, "exit 5", ("command terminated with exit code #5!", &[])).await
+    fails(SITE, &acting(killed), (last, &["begun"])).await?;
+    fails(SITE, &acting("exit 5"), ("command terminated with exit code #5!", &[])).await
 }
 
 #[tokio::test]
 async fn all_that_a_late_action_has_said_is_in_the_account_and_the_event() -> TestResult {
     let late = "echo out; echo begun >&2; exec sleep 1000";
+    let script = acting(late).replace("\"calls\"", r#""timeouts": {"action": "2s"}, "calls""#);
     let own = "took longer than 2s and was ended; it said last: begun";
     let limited = SITE.replace("it\"", "it\", meta: {timeout: 1s}");
     let of_resource = "it took longer than its timeout of 1s and was told to stop: interrupted; it said last: begun";
 
     let (one, other) = tokio::join!(
-        fails(SITE, late, (own, &["out", "begun"])),
-        fails(&limited, late, (of_resource, &["out", "begun"])),
+        fails(SITE, &script, (own, &["out", "begun"])),
+        fails(&limited, &script, (of_resource, &["out", "begun"])),
     );
 
     one.and(other)
