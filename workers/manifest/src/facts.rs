@@ -20,7 +20,7 @@ pub trait SiteFacts: fmt::Debug + Send + Sync {
 }
 
 /// The `facts` of expressions at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct SeenFacts {
     /// The revision of the facts: another number after each change.
     pub revision: u64,
@@ -31,6 +31,13 @@ pub struct SeenFacts {
     /// The layers of the host, each a map of facts. They are in the facts already: what a layer sets stays, whatever a
     /// resource writes below the layers.
     pub layers: Vec<Arc<Value>>,
+}
+
+/// Shows no facts, as some of them may be secrets.
+impl fmt::Debug for SeenFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeenFacts").field("revision", &self.revision).finish_non_exhaustive()
+    }
 }
 
 impl Default for SeenFacts {
