@@ -198,7 +198,7 @@ impl Manifest {
         let both = (&mut declarations[..], &mut placed[..]);
         beside::check_read(both, &order, (&known, fact_problems, left), &mut problems);
         loops::check_loops(&wired, (&declarations, &placed), &vars.uses, &mut problems);
-        let warnings = [tune(&mut declarations, &names, facts), expanded.warnings].concat();
+        let mut warnings = [tune(&mut declarations, &names, facts), expanded.warnings].concat();
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact((&mut declarations, &mut warnings), secrets);

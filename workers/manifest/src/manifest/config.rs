@@ -245,7 +245,7 @@ impl Template {
     }
 
     /// Returns the paths of the facts that other resources keep.
-    fn kept_paths(&self) -> Vec<Vec<String>> {
+    fn kept_paths(&self) -> BTreeSet<Vec<String>> {
         self.kept_facts.iter().map(|fact| fact.path.clone()).collect()
     }
 

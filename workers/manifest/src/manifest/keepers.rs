@@ -25,7 +25,7 @@ use crate::manifest::vars::KnownVars;
 
 /// Returns the paths of the facts that resources may keep, as far as they are written out: of a path with expressions
 /// what is before the first one.
-pub(crate) fn paths(resources: &IndexMap<String, Written>, kinds: &impl Judging) -> Vec<Path> {
+pub(crate) fn paths(resources: &IndexMap<String, Written>, kinds: &impl Judging) -> BTreeSet<Path> {
     let text = |entry: &Entry| match &entry.value.data {
         Data::String(text) => Some(text.clone()),
         _ => None,

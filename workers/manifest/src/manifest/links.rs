@@ -1,7 +1,6 @@
 //! Who depends on whom among the resources of a manifest, and whom they notify.
 
-use std::collections::{BTreeMap, HashMap};
-use std::slice;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crankcase_resources::{Dependency, Edges, OnChange, Order, circle, item_name};
@@ -54,8 +53,8 @@ impl Links {
     pub(crate) fn secret_facts(&self, used: &Used) -> impl Iterator<Item = String> {
         let by_way = self.in_turn.is_some() && (used.all_vars || !used.vars.is_empty());
         let secret = self.kept_facts.iter().filter(|fact| fact.is_secret);
-        let secret =
-            secret.filter(move |fact| by_way || used.uses_facts(slice::from_ref(&fact.path)));
+        let secret = secret
+            .filter(move |fact| by_way || used.uses_facts(&BTreeSet::from([fact.path.clone()])));
         secret.map(|fact| format!("facts.{}", fact.path.join(".")))
     }
 }
@@ -252,7 +251,7 @@ impl<'a> Connecting<'a> {
                 links.kept_facts.push(UsedFact { path: path.clone(), alias, is_secret: false });
             }
         }
-        let paths: Vec<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();
+        let paths: BTreeSet<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();
         let names = all.vars_in_turn(self.vars);
         let mut vars = names.into_iter().filter_map(|name| self.vars.get(name));
         if vars.any(|used| used.uses_facts(&paths)) {

@@ -88,7 +88,7 @@ impl Used {
     }
 
     /// Returns this without some facts, with all that is in them, and some variables.
-    pub(crate) fn without(&self, facts: &[Vec<String>], vars: &BTreeSet<String>) -> Self {
+    pub(crate) fn without(&self, facts: &BTreeSet<Vec<String>>, vars: &BTreeSet<String>) -> Self {
         let mut others = self.clone();
         others.facts.retain(|used| !facts.iter().any(|fact| used.starts_with(fact)));
         others.vars.retain(|used| !vars.contains(used));

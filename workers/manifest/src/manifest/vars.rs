@@ -90,7 +90,7 @@ pub(crate) struct Evaluated {
     /// Those that follow from facts.
     pub(crate) of_facts: BTreeSet<String>,
     /// Paths of facts that resources may keep, and the variables that follow from these facts.
-    pub(crate) late: (Vec<Path>, BTreeSet<String>),
+    pub(crate) late: (BTreeSet<Path>, BTreeSet<String>),
     /// The same, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct RenewedVars {
 impl VarsOfFacts {
     /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
     /// One that holds a secret stays as it is.
-    pub(crate) fn again(&self, names: Names, facts: &[Path]) -> Names {
+    pub(crate) fn again(&self, names: Names, facts: &BTreeSet<Path>) -> Names {
         let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
         let mut evaluation = self.evaluation(names, wrong);
         for ((name, var), checked) in &self.0 {
@@ -126,7 +126,7 @@ impl VarsOfFacts {
     }
 
     /// Returns the names of those that use some facts, directly or by way of another one.
-    pub(crate) fn following(&self, facts: &[Path]) -> BTreeSet<String> {
+    pub(crate) fn following(&self, facts: &BTreeSet<Path>) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         for ((name, _), Checked { used, .. }) in &self.0 {
             if used.uses_facts(facts) || used.uses_any(&names) {
@@ -153,7 +153,7 @@ impl VarsOfFacts {
         Evaluation {
             names,
             fact_problems: FactProblems::Deferred,
-            kept: Vec::new(),
+            kept: BTreeSet::new(),
             late: BTreeSet::new(),
             budget: Budget::new(),
             wrong: wrong.keys().cloned().collect(),
@@ -211,7 +211,7 @@ pub(crate) struct KnownVars<'a> {
     /// Those that follow from facts.
     pub(crate) of_facts: &'a BTreeSet<String>,
     /// Paths of facts that resources may keep, and the variables that follow from these facts.
-    late: &'a (Vec<Path>, BTreeSet<String>),
+    late: &'a (BTreeSet<Path>, BTreeSet<String>),
     /// Which of their values are secrets.
     pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
@@ -235,7 +235,7 @@ impl<'a> KnownVars<'a> {
 /// could be read as a whole. `kept` are paths of facts that resources may keep: what is wrong with a variable because
 /// of these is no problem until it is used.
 pub(crate) fn evaluate(
-    (written, is_whole, kept): (IndexMap<String, Written>, bool, Vec<Path>),
+    (written, is_whole, kept): (IndexMap<String, Written>, bool, BTreeSet<Path>),
     outside: &Outside<'_>,
     bounds: &mut Bounds,
     problems: &mut Problems,
@@ -370,7 +370,7 @@ fn refused(name: &str) -> Option<String> {
 /// Evaluates the variables, each after those that it uses.
 fn in_order<'a>(
     ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
-    (outside, sensitive, kept): (&Outside<'_>, Sensitive, Vec<Path>),
+    (outside, sensitive, kept): (&Outside<'_>, Sensitive, BTreeSet<Path>),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Evaluated {
@@ -406,7 +406,7 @@ struct Evaluation {
     names: Names,
     fact_problems: FactProblems,
     /// The paths of facts that resources may keep, and the variables that follow from these facts.
-    kept: Vec<Path>,
+    kept: BTreeSet<Path>,
     late: BTreeSet<String>,
     budget: Budget,
     wrong: BTreeSet<String>,
