@@ -117,8 +117,9 @@ impl Folder {
         Ok(HeldFolder::new(path, fd))
     }
 
-    /// Returns a path that leads through the open folder to an entry of it, or to the folder itself for an empty name. It
-    /// is for calls that take only paths, and good in this process while the folder is open. `/proc` has to be mounted.
+    /// Returns a path that leads through the open folder to an entry of it, or to the folder itself for an empty name.
+    /// It is for calls that take only paths, and good in this process while the folder is open. `/proc` has to be
+    /// mounted.
     pub fn through(&self, name: impl AsRef<OsStr>) -> PathBuf {
         let mut path = PathBuf::from(format!("/proc/self/fd/{}", self.fd.as_raw_fd()));
         if !name.as_ref().is_empty() {
@@ -127,9 +128,9 @@ impl Folder {
         path
     }
 
-    /// Opens a file with a library that takes a path and remembers it, as SQLite does. `open` gets the path at which the
-    /// folder is now, with no symlink on it. The file, and those whose names have one of these endings more, have to be
-    /// regular files or absent. `open` itself has to follow no symlink.
+    /// Opens a file with a library that takes a path and remembers it, as SQLite does. `open` gets the path at which
+    /// the folder is now, with no symlink on it, and must follow none at the file. The file, and each one with its name
+    /// and one of the endings, must be a regular file or absent.
     ///
     /// # Errors
     ///
@@ -156,8 +157,8 @@ impl Folder {
         Err(FileError::io("open", &self.path.join(name))(moved))
     }
 
-    /// Returns a path that leads to the folder now: the one that it was opened with or, if that leads elsewhere, the one
-    /// at which it is. It is for other programs, which know nothing of this process's open folders.
+    /// Returns a path that leads to the folder now: the one that it was opened with or, if that leads elsewhere, the
+    /// one at which it is. It is for other programs, which know nothing of this process's open folders.
     ///
     /// # Errors
     ///
