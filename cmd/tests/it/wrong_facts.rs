@@ -5,10 +5,10 @@ use crate::facts::facts;
 use crate::machine::Machine;
 use crate::world::{Error, TestResult};
 
-const SITE: &str = r#"vars: {port: "{{ facts.port + 0 }}"}
+const SITE: &str = r#"vars: {listen: "port {{ port }}", port: "{{ facts.port + 0 }}"}
 resources:
   door: {type: file, config: {path: "@/door", content: "open\n", mode: "{{ facts.mode }}"}}
-  conf: {type: file, config: {path: "@/conf", content: "port {{ port }}\n"}}
+  conf: {type: file, config: {path: "@/conf", content: "{{ listen }}\n"}}
   limits: {type: file, config: {path: "@/limits", template: limits.j2}}
   motd: {type: file, notify: [door], config: {path: "@/motd", content: "{{ facts.motd }}\n"}}
   sign: {type: file, dependencies: [door], config: {path: "@/sign", content: "{{ facts.motd }}\n"}}

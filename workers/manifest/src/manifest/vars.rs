@@ -151,7 +151,8 @@ impl VarsOfFacts {
     /// Returns the variables before any is evaluated again.
     fn evaluation(&self, names: Names, wrong: BTreeMap<String, String>) -> Evaluation {
         Evaluation {
-            names,
+            // What is wrong may be right once it was evaluated again.
+            names: Names { wrong: Arc::default(), ..names },
             fact_problems: FactProblems::Deferred,
             kept: BTreeSet::new(),
             late: BTreeSet::new(),
