@@ -10,7 +10,8 @@ mod display;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Account {
-    /// Every resource, after those that it uses; otherwise in the order of the manifest.
+    /// Every resource, after those that it uses; otherwise in the order of the manifest. At the end those that an
+    /// earlier apply of the same command has changed, and that are not there any more.
     pub resources: Vec<Accounted>,
     /// What is not kept any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -100,9 +101,9 @@ pub struct Accounted {
 impl Accounted {
     /// Returns what was done in all by an apply and by a later one.
     pub(crate) fn and(self, later: Self) -> Self {
-        let outcome = match later.outcome {
-            Outcome::Unchanged => self.outcome,
-            outcome => outcome,
+        let outcome = match (self.outcome, later.outcome) {
+            (Outcome::Changed, Outcome::Unchanged) => Outcome::Changed,
+            (_, outcome) => outcome,
         };
         let differences = [self.differences, later.differences].concat();
         let done = [self.done, later.done].concat();

@@ -116,13 +116,16 @@ pub(crate) async fn apply_in_order(
         options.progress.clone().count(declarations[node].name.clone(), visit.run())
     })
     .await;
-    let applied = match &options.passed {
-        Some(passed) => passed.note(declarations, applied),
-        None => applied,
+    let (applied, others) = match &options.passed {
+        Some(passed) => {
+            let applied = passed.note(declarations, kinds, applied);
+            (applied, passed.done_to_others(declarations))
+        }
+        None => (applied, Vec::new()),
     };
     let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
-    let resources = order.nodes().iter().filter_map(|node| accounted[*node].take()).collect();
-    Account { resources, released: Vec::new() }
+    let resources = order.nodes().iter().filter_map(|node| accounted[*node].take());
+    Account { resources: resources.chain(others).collect(), released: Vec::new() }
 }
 
 /// Returns the names of those that a resource notifies.

@@ -99,7 +99,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     const READS_HOST: bool = false;
 
     /// Whether a resource keeps a fact. Then its parameter `path` is a JSON pointer, which it claims as `fact`, and its
-    /// state has the fact as the attribute `value`: what uses the fact in a manifest depends on the resource, and sees that value.
+    /// state has the fact as the attribute `value`: what uses the fact in a manifest depends on the resource, and sees
+    /// that value.
     const KEEPS_FACTS: bool = false;
 
     /// What is known of a resource, for those that depend on it.

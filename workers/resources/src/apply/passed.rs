@@ -1,14 +1,15 @@
 //! What applies of one command have done, for the next one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::account::Accounted;
+use crate::account::{Accounted, Outcome};
 use crate::declaration::Declaration;
 use crate::inputs::{Changes, Seen};
+use crate::kinds::Kinds;
 
 /// A resource that was visited.
 #[derive(Debug, Clone)]
@@ -19,9 +20,9 @@ pub(crate) struct Applied {
     pub(crate) is_passed: bool,
 }
 
-/// What the applies with it have done. The next one takes over what was done to a resource that is declared as before
-/// and comes after nothing that changes, and accounts for the others with what was done before. Cheap to clone; clones
-/// are of the same applies.
+/// What the applies with it have done. The next one takes over how a resource ended that is declared as before and
+/// comes after nothing that changes or fails, and accounts for the others with what was done before. Cheap to clone;
+/// clones are of the same applies.
 #[derive(Clone, Default)]
 pub struct Passed(Arc<Mutex<Passes>>);
 
@@ -34,8 +35,8 @@ impl fmt::Debug for Passed {
 
 #[derive(Default)]
 struct Passes {
-    /// Each resource, as it was declared.
-    applied: HashMap<String, (Declaration, Applied)>,
+    /// Each resource of any of them, as it was declared last.
+    applied: BTreeMap<String, (Declaration, Applied)>,
     has_changed_facts: bool,
 }
 
@@ -45,43 +46,51 @@ impl Passed {
         self.0.lock().has_changed_facts
     }
 
-    /// Returns what was done to a resource, if it was declared alike and all was done.
+    /// Returns how a resource ended, if it was declared alike and had its turn.
     pub(crate) fn get(&self, declaration: &Declaration) -> Option<Applied> {
         let passes = self.0.lock();
         let (before, applied) = passes.applied.get(&declaration.name)?;
         let is_alike = before.notify == declaration.notify && before.is_equal(declaration);
-        let is_good = applied.accounted.outcome.is_good();
-        (is_alike && is_good).then(|| Applied { is_passed: true, ..applied.clone() })
+        let outcome = &applied.accounted.outcome;
+        let had_its_turn = outcome.is_good() || matches!(outcome, Outcome::Failed { .. });
+        (is_alike && had_its_turn).then(|| Applied { is_passed: true, ..applied.clone() })
     }
 
-    /// Takes what was done to each resource, and returns it with what was done before.
+    /// Takes how each resource ended, and returns it with what was done before.
     pub(crate) fn note(
         &self,
         declarations: &[Declaration],
+        kinds: &Kinds,
         mut applied: Vec<Applied>,
     ) -> Vec<Applied> {
         let mut passes = self.0.lock();
-        let mut keepers = declarations.iter().zip(&applied).filter(|(it, _)| keeps_fact(it));
-        passes.has_changed_facts = keepers.any(|(_, it)| it.seen.changes == Changes::Yes);
-        if !passes.has_changed_facts && passes.applied.is_empty() {
+        let keeps_fact =
+            |it: &Declaration| kinds.get(&it.kind).is_ok_and(|kind| kind.keeps_facts());
+        if passes.applied.is_empty() && !declarations.iter().any(keeps_fact) {
             // There is no next one.
             return applied;
         }
+        let mut keepers = declarations.iter().zip(&applied).filter(|(it, _)| keeps_fact(it));
+        passes.has_changed_facts = keepers.any(|(_, it)| it.seen.changes == Changes::Yes);
         for now in applied.iter_mut().filter(|now| !now.is_passed) {
             if let Some((_, before)) = passes.applied.get(&now.accounted.name) {
                 now.accounted = before.accounted.clone().and(now.accounted.clone());
             }
         }
-        let each = declarations.iter().zip(&applied).map(|(declaration, applied)| {
+        for (declaration, applied) in declarations.iter().zip(&applied) {
             let seen = Seen { changes: Changes::No, ..applied.seen.clone() };
             let applied = Applied { seen, ..applied.clone() };
-            (declaration.name.clone(), (declaration.clone(), applied))
-        });
-        passes.applied = each.collect();
+            passes.applied.insert(declaration.name.clone(), (declaration.clone(), applied));
+        }
         applied
     }
-}
 
-fn keeps_fact(declaration: &Declaration) -> bool {
-    declaration.claims.iter().any(|claim| claim.space == "fact" && claim.is_made())
+    /// Returns what earlier applies have done to resources that are not among these any more.
+    pub(crate) fn done_to_others(&self, declarations: &[Declaration]) -> Vec<Accounted> {
+        let names: HashSet<_> = declarations.iter().map(|it| it.name.as_str()).collect();
+        let passes = self.0.lock();
+        let others = passes.applied.iter().filter(|(name, _)| !names.contains(name.as_str()));
+        let others = others.map(|(_, (_, applied))| &applied.accounted);
+        others.filter(|accounted| !accounted.done.is_empty()).cloned().collect()
+    }
 }
