@@ -39,6 +39,9 @@ const PASSES: usize = 10;
 const MOVES_ON: &str = "the facts that the site keeps have changed ten times; what says which resources there are \
     must not depend on them for ever";
 
+/// The error when the site cannot be loaded any more.
+const NOT_AGAIN: &str = "cannot load the site again after it was applied";
+
 /// The error when variables or resources are given with a saved plan.
 const HAS_VARS: &str = "a saved plan has the variables and resources that it was made with; leave out --var, \
     --var-file, --tag, --only and --skip";
@@ -99,10 +102,9 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
     let asking = asking.map(Arc::new);
     let options = options(&args, (as_planned, asking.clone()), facilities);
-    let (args, is_asked) = (&args, asking.is_some());
-    let passes = Passes { global, args, options: &options, observing: &observing, is_asked };
+    let passes = Passes { global, args: &args, options: &options, is_asked: asking.is_some() };
     let applied = passes.apply(site, (&stopper, stop), &mut interrupts).await?;
-    let Some((account, was_interrupted)) = applied else {
+    let Some(Applied { account, was_interrupted, error }) = applied else {
         observing.end_record("interrupted");
         tell(KILLED).await;
         return Ok(exit::INTERRUPTED);
@@ -113,12 +115,14 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         false => code_of(&account, is_bound && was_confirmed, args.detailed_exitcode),
     };
     observing.end_record(match code {
+        _ if error.is_some() => "failed",
         exit::INTERRUPTED => "interrupted",
         exit::DONE | exit::CHANGED => "done",
         _ => "failed",
     });
     let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
-    Ok(if shown.is_some() { code } else { exit::INTERRUPTED })
+    let code = if shown.is_some() { code } else { exit::INTERRUPTED };
+    error.map_or(Ok(code), Err)
 }
 
 /// Returns the exit code of an apply that went to its end. `is_bound` says that what was refused was so by
@@ -237,25 +241,33 @@ fn options(
     ApplyOptions { parallel, fail_fast, approval, passed, facilities, ..ApplyOptions::default() }
 }
 
+/// What became of the applies of one command.
+struct Applied {
+    account: Account,
+    was_interrupted: bool,
+    /// Why there was no further one.
+    error: Option<anyhow::Error>,
+}
+
 /// The applies of one command.
 struct Passes<'a> {
     global: &'a Global,
     args: &'a Args,
     options: &'a ApplyOptions,
-    observing: &'a Arc<Observing>,
     /// Whether a person is asked meanwhile.
     is_asked: bool,
 }
 
 impl Passes<'_> {
     /// Applies a site, and again as long as that changes facts which the site keeps: other resources may be declared
-    /// then. Returns the account of all, and whether the work was interrupted; nothing if it was broken off.
+    /// then. What has failed keeps only what depends on it from being done. Nothing is returned if the work was broken
+    /// off.
     async fn apply(
         &self,
         mut site: Site,
         (stopper, stop): (&Stopper, Stop),
         interrupts: &mut Interrupts,
-    ) -> anyhow::Result<Option<(Account, bool)>> {
+    ) -> anyhow::Result<Option<Applied>> {
         let (mut released, mut passes) = (Vec::new(), 0);
         loop {
             let part = self.known_part(&site, passes)?;
@@ -264,30 +276,27 @@ impl Passes<'_> {
             let Some((mut account, was_interrupted)) = applied else { return Ok(None) };
             released.append(&mut account.released);
             account.released.clone_from(&released);
-            let is_good = !was_interrupted && account.failures() + account.refused() == 0;
-            let passed = self.options.passed.as_ref().filter(|_| is_good && !site.is_piped());
+            let has_ended = was_interrupted || self.args.fail_fast && account.failures() > 0;
+            let passed = self.options.passed.as_ref().filter(|_| !has_ended && !site.is_piped());
+            let mut applied = Applied { account, was_interrupted, error: None };
             if !passed.is_some_and(|passed| passed.has_changed_facts() || part.is_some()) {
-                return Ok(Some((account, was_interrupted)));
+                return Ok(Some(applied));
             }
             passes += 1;
             if passes == PASSES {
-                self.show(account, interrupts).await?;
-                bail!(ExitError::new(exit::FAILED, MOVES_ON));
+                applied.error = Some(ExitError::new(exit::FAILED, MOVES_ON).into());
+                return Ok(Some(applied));
             }
             match load_unless(self.global, self.args, interrupts).await {
                 Ok(Some((_, again))) => site = again,
-                Ok(None) => return Ok(Some((account, true))),
+                Ok(None) => return Ok(Some(Applied { was_interrupted: true, ..applied })),
                 Err(error) => {
-                    self.show(account, interrupts).await?;
-                    return Err(error);
+                    // It is no error of input any more: something was done.
+                    applied.error = Some(error.context(ExitError::new(exit::FAILED, NOT_AGAIN)));
+                    return Ok(Some(applied));
                 }
             }
         }
-    }
-
-    async fn show(&self, account: Account, interrupts: &mut Interrupts) -> anyhow::Result<()> {
-        let shown = (self.global, Arc::clone(self.observing));
-        show(shown, (account, false), interrupts).await.map(drop)
     }
 
     /// Returns the site without what is known only after it was applied; none if that is nothing, or is known no better

@@ -232,7 +232,7 @@ async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
     for (site, code, said) in [
         (site(true, "users"), 65, "facts has no"),
         (site(false, "others"), 65, "facts has no"),
-        (site(false, "users.of"), 1, "home (print) failed"),
+        (site(false, "users.of"), 1, "home (print) failed: site.yaml:2:"),
     ] {
         let machine = Machine::new(&site)?;
         let refused = apply(&machine).await?;
@@ -240,6 +240,109 @@ async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
         let all = format!("{}{}", refused.stdout, refused.stderr);
         assert!(all.contains(said), "{refused:?}");
     }
+    Ok(())
+}
+
+/// A site of a resource whose items are nowhere, although the fact that should have them is kept.
+const WRONG: &str = r#"resources:
+  home: {type: print, for_each: "{{ facts.seen.users.of }}", config: {message: "{{ item }}"}}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+  count: {type: exec, config: {command: "echo x >> @/ran", shell: true}}
+"#;
+
+#[tokio::test]
+async fn a_plan_says_what_is_wrong_with_a_fact_that_is_kept_already() -> TestResult {
+    let machine = Machine::new(WRONG)?;
+    let first = machine.run(&["plan", "site.yaml"]).await?;
+    apply(&machine).await?;
+
+    let plan = machine.run(&["plan", "site.yaml"]).await?;
+
+    assert!(first.stdout.contains("? home (print) may change after users"), "{first:?}");
+    assert_eq!((first.code, plan.code), (Some(0), Some(1)), "{first:?} {plan:?}");
+    assert!(plan.stdout.contains("site.yaml:2:"), "{plan:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_command_runs_once_in_an_apply_that_changes_no_fact() -> TestResult {
+    let machine = Machine::new(WRONG)?;
+
+    for round in 1..=2 {
+        let applied = apply(&machine).await?;
+
+        assert_eq!(applied.code, Some(1), "{applied:?}");
+        assert_eq!(machine.read("ran"), Some("x\n".repeat(round)));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_has_failed_keeps_no_resource_of_a_kept_fact_away() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  home: {type: file, for_each: "{{ facts.seen.users }}", config: {path: "@/{{ item }}", content: x}}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+  broken: {type: exec, config: {command: "echo x >> @/tried; false", shell: true}}
+  after: {type: exec, dependencies: [broken], config: {command: "echo x >> @/after", shell: true}}
+"#,
+    )?;
+
+    let applied = apply(&machine).await?;
+    let hurried = apply_with(&machine, &["--fail-fast"]).await?;
+
+    assert_eq!((applied.code, hurried.code), (Some(1), Some(1)), "{applied:?} {hurried:?}");
+    assert!(applied.stdout.contains("after (exec) was skipped because of broken"), "{applied:?}");
+    assert_eq!(machine.read("ada").as_deref(), Some("x"), "{applied:?}");
+    // It is tried once in each apply.
+    assert_eq!(machine.read("tried").as_deref(), Some("x\nx\n"), "{applied:?}");
+    assert_eq!(machine.read("after"), None, "{applied:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_account_has_what_an_earlier_round_has_put_back() -> TestResult {
+    let site = |users: &str, old: &str| {
+        format!(
+            r#"resources:
+  home: {{type: file, for_each: "{{{{ facts.seen.users }}}}", config: {{path: "@/{{{{ item }}}}", content: x}}}}
+  keep: {{type: fact, config: {{path: /seen/users, value: {users}}}}}
+{old}"#
+        )
+    };
+    let old = "  old: {type: file, meta: {reverse: true}, config: {path: \"@/old\", content: x}}\n";
+    let machine = Machine::new(&site("[ada]", old))?;
+    apply(&machine).await?;
+    machine.write("site.yaml", &site("[ada, brian]", ""))?;
+
+    let applied = apply(&machine).await?;
+
+    assert_eq!(applied.code, Some(2), "{applied:?}");
+    for said in ["~ old (file) was put back", "~ home[\"brian\"] (file) changed"] {
+        assert_eq!(applied.stdout.matches(said).count(), 1, "{applied:?}");
+    }
+    assert_eq!(machine.read("old"), None, "{applied:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kept_fact_that_makes_the_manifest_wrong_fails_the_apply() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: print, meta: {poll: "{{ facts.poll | default('1h') }}"}, config: {message: hello}}
+  keep: {type: fact, config: {path: /poll, value: never}}
+"#,
+    )?;
+
+    let applied = apply(&machine).await?;
+
+    // What was executed is told, and the code says that something was.
+    assert_eq!(applied.code, Some(1), "{applied:?}");
+    assert!(applied.stdout.contains("~ keep (fact) changed"), "{applied:?}");
+    assert!(applied.stderr.contains("site.yaml:2:"), "{applied:?}");
+    let runs = machine.run(&["history", "--output", "json"]).await?;
+    let runs: Value = serde_json::from_str(&runs.stdout)?;
+    assert_eq!(runs["runs"][0]["outcome"], "failed", "{runs}");
     Ok(())
 }
 
