@@ -235,13 +235,23 @@ impl Template {
         let (mut facts, mut unknown_facts) = (names.facts.clone(), UnknownFacts::default());
         for fact in &self.kept_facts {
             match value(&fact.alias) {
-                Some(value) => facts = with_fact(&facts, &fact.path, value),
+                Some(value) => facts = with_fact(&facts, &fact.path, fact.seen(value)),
                 None => unknown_facts.add(fact),
             }
         }
         let names = Names { facts, unknown_facts, ..names };
         let Some(vars) = &self.late_vars else { return names };
         vars.again(names, &self.kept_paths())
+    }
+
+    /// Returns whether a fact that another resource keeps is, or will be, another one than when the manifest was
+    /// loaded.
+    fn moves(&self, fact: &UsedFact, inputs: &Inputs) -> bool {
+        let at_load = self.kept.get().and_then(|kept| {
+            let facts = kept.globals.facts.clone();
+            fact.path.iter().try_fold(facts, |facts, name| facts.get_attr(name).ok())
+        });
+        kept_fact(&fact.alias, inputs).is_none_or(|kept| at_load != Some(fact.seen(kept)))
     }
 
     /// Returns the paths of the facts that other resources keep.
@@ -403,8 +413,9 @@ impl Render for Template {
     fn render(&self, inputs: &Inputs) -> Result<Rendered, RenderError> {
         if let Some(why) = &self.unsure {
             let Unsure { place, message, late } = &**why;
-            if late.is_some() {
-                let because = self.kept_facts.iter().map(|fact| fact.alias.clone()).collect();
+            let moving = self.kept_facts.iter().filter(|fact| self.moves(fact, inputs));
+            let because: Vec<_> = moving.map(|fact| fact.alias.clone()).collect();
+            if late.is_some() && !because.is_empty() {
                 return Ok(Rendered::Unknown { because });
             }
             return Err(RenderError { place: place.clone(), message: message.clone() });

@@ -15,7 +15,7 @@ use crate::manifest::globals::Globals;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{FactProblems, Hint, Problems, quoted};
-use crate::manifest::resource::{Draft, Guard, Item, Unsure};
+use crate::manifest::resource::{Draft, Guard, Item, Late, Unsure};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
@@ -106,7 +106,8 @@ impl Expansion<'_> {
             (Some(value), None) => Ok(value),
             (_, Some(problem)) if !self.is_spent => {
                 let place = || guard.source.place(guard.node.span.start);
-                let late = is_late.then(|| Arc::new(guard.used.clone()));
+                let late = || Late { used: guard.used.clone(), problem: problem.clone() };
+                let late = is_late.then(|| Arc::new(late()));
                 Err(Some(Unsure { late, ..Unsure::of(problem, place) }))
             }
             _ => {

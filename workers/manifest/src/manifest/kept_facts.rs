@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crankcase_workers::read_pointer_segment;
 use minijinja::Value;
-use minijinja::value::ValueKind;
+use minijinja::value::{Serde, ValueKind};
 
 use crate::manifest::used::is_on_the_way;
 
@@ -24,14 +24,17 @@ pub(crate) struct KeptFact {
     pub(crate) pointer: String,
     /// Whether the resource keeps what a layer says.
     is_in_layer: bool,
-    /// Whether a layer of the host is over the fact.
-    is_under_layer: bool,
+    /// What the layers of the host set over the fact; none if one of them hides it.
+    over: Option<Over>,
 }
 
+/// Maps that layers set at the path of a fact, the one with the highest priority last.
+type Over = Vec<serde_json::Value>;
+
 impl KeptFact {
-    /// Returns whether expressions see what the resource writes: no layer has a say in that.
-    pub(crate) fn is_seen(&self) -> bool {
-        !self.is_in_layer && !self.is_under_layer
+    /// Returns what layers set over what the resource writes; none if expressions do not see what it writes.
+    pub(crate) fn seen_under(&self) -> Option<&Over> {
+        self.over.as_ref().filter(|_| !self.is_in_layer)
     }
 }
 
@@ -47,9 +50,8 @@ impl KeptFacts {
         if is_in_layer && self.0.contains_key(&path) {
             return;
         }
-        let is_under_layer = is_under(layers, &path);
-        let pointer = pointer.to_owned();
-        self.0.insert(path, KeptFact { keeper, pointer, is_in_layer, is_under_layer });
+        let (pointer, over) = (pointer.to_owned(), over(layers, &path));
+        self.0.insert(path, KeptFact { keeper, pointer, is_in_layer, over });
     }
 
     /// Returns whether no resource keeps a fact.
@@ -65,9 +67,9 @@ impl KeptFacts {
         above.chain(within)
     }
 
-    /// Returns whether these layers are over the same of the facts.
+    /// Returns whether these layers set the same over the facts.
     pub(crate) fn is_alike(&self, layers: &[Arc<serde_json::Value>]) -> bool {
-        self.0.iter().all(|(path, kept)| kept.is_under_layer == is_under(layers, path))
+        self.0.iter().all(|(path, kept)| kept.over == over(layers, path))
     }
 }
 
@@ -77,8 +79,17 @@ pub(crate) struct UsedFact {
     pub(crate) path: Path,
     /// The alias of the resource that keeps it.
     pub(crate) alias: String,
+    /// What layers set over it.
+    pub(crate) over: Over,
     /// Whether its value is a secret.
     pub(crate) is_secret: bool,
+}
+
+impl UsedFact {
+    /// Returns what expressions see if the resource keeps this value.
+    pub(crate) fn seen(&self, kept: Value) -> Value {
+        self.over.iter().fold(kept, |below, layer| overlaid(&below, &Value::from(Serde(layer))))
+    }
 }
 
 /// The facts that are known only when the resources that keep them are: their paths, with the aliases of these
@@ -107,30 +118,55 @@ impl UnknownFacts {
 /// Returns facts with another value at a path. What is on the way and no map becomes one.
 pub(crate) fn with_fact(facts: &Value, path: &[String], value: Value) -> Value {
     let Some((name, rest)) = path.split_first() else { return value };
-    let mut members = BTreeMap::new();
-    if facts.kind() == ValueKind::Map {
-        for key in facts.try_iter().into_iter().flatten() {
-            if let (Some(name), Ok(member)) = (key.as_str(), facts.get_item(&key)) {
-                members.insert(name.to_owned(), member);
-            }
-        }
-    }
+    let mut members = members(facts);
     let before = members.get(name).cloned().unwrap_or_default();
     members.insert(name.clone(), with_fact(&before, rest, value));
     members.into()
 }
 
-/// Returns whether one of these layers sets what is at a path, or around it.
-fn is_under(layers: &[Arc<serde_json::Value>], path: &[String]) -> bool {
-    layers.iter().any(|layer| {
-        let mut at = &**layer;
-        for name in path {
-            let serde_json::Value::Object(map) = at else { return true };
-            let Some(member) = map.get(name) else { return false };
-            at = member;
+/// Returns a value with a layer over it, as the store of facts does: maps are merged, and any other value of the layer
+/// counts.
+fn overlaid(below: &Value, layer: &Value) -> Value {
+    if below.kind() != ValueKind::Map || layer.kind() != ValueKind::Map {
+        return layer.clone();
+    }
+    let mut all = members(below);
+    for (name, over) in members(layer) {
+        let seen = all.get(&name).map_or_else(|| over.clone(), |below| overlaid(below, &over));
+        all.insert(name, seen);
+    }
+    all.into()
+}
+
+/// Returns the members of a map; of any other value none.
+fn members(value: &Value) -> BTreeMap<String, Value> {
+    let mut members = BTreeMap::new();
+    if value.kind() == ValueKind::Map {
+        for key in value.try_iter().into_iter().flatten() {
+            if let (Some(name), Ok(member)) = (key.as_str(), value.get_item(&key)) {
+                members.insert(name.to_owned(), member);
+            }
         }
-        true
-    })
+    }
+    members
+}
+
+/// Returns the maps that layers set at a path; none if one of them sets something else there, or above.
+fn over(layers: &[Arc<serde_json::Value>], path: &[String]) -> Option<Over> {
+    let mut maps = Over::new();
+    for layer in layers {
+        let mut at = Some(&**layer);
+        for name in path {
+            let Some(above) = at else { break };
+            at = above.as_object()?.get(name);
+        }
+        match at {
+            Some(map) if map.is_object() => maps.push(map.clone()),
+            Some(_) => return None,
+            None => {}
+        }
+    }
+    Some(maps)
 }
 
 /// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
@@ -155,7 +191,7 @@ mod tests {
     use minijinja::value::Serde;
     use serde_json::json;
 
-    use super::{KeptFacts, path, with_fact};
+    use super::{KeptFacts, UsedFact, over, path, with_fact};
 
     #[test]
     fn a_fact_touches_what_is_in_it_and_around_it() {
@@ -184,17 +220,35 @@ mod tests {
             ("/a/b", json!({}), true),
             ("/a/b", json!({"a": {"c": 1}}), true),
             ("/a/b", json!({"a": {"b": 1}}), false),
-            ("/a/b", json!({"a": {"b": {"c": 1}}}), false),
+            ("/a/b", json!({"a": {"b": {"c": 1}}}), true),
             ("/a/b", json!({"a": 1}), false),
             ("/layers/role/web/a/b", json!({}), false),
         ] {
             let mut kept = KeptFacts::default();
             kept.add(pointer, 0, &[Arc::new(layer.clone())]);
 
-            let found = kept.touched(&path("/a")).all(|(_, kept)| kept.is_seen());
+            let found = kept.touched(&path("/a")).all(|(_, kept)| kept.seen_under().is_some());
 
             assert_eq!(found, is_seen, "{pointer} {layer}");
             assert!(kept.is_alike(&[Arc::new(layer)]));
+        }
+    }
+
+    #[test]
+    fn a_layer_is_merged_over_what_a_resource_keeps() {
+        for (kept, layer, expected) in [
+            (json!({"x": 1, "y": 2}), json!({"y": 3, "z": 4}), json!({"x": 1, "y": 3, "z": 4})),
+            (json!({"x": {"y": 1}}), json!({"x": {"z": 2}}), json!({"x": {"y": 1, "z": 2}})),
+            (json!(5), json!({"y": 3}), json!({"y": 3})),
+        ] {
+            let layers = [Arc::new(json!({"other": 1})), Arc::new(json!({"a": {"b": layer}}))];
+            let (path, alias) = (path("/a/b"), "keep".to_owned());
+            let over = over(&layers, &path).unwrap_or_default();
+            let fact = UsedFact { path, alias, over, is_secret: false };
+
+            let seen = fact.seen(Value::from(Serde(&kept)));
+
+            assert_eq!(serde_json::to_value(seen).ok(), Some(expected), "{kept}");
         }
     }
 

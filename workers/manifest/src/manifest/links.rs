@@ -187,10 +187,9 @@ impl<'a> Connecting<'a> {
             links.aliases.push(Alias { name, items, of, secrets });
         }
         self.link_facts(node, draft, &mut links);
-        if let Some(why) = draft.unsure.as_ref().filter(|it| it.late.is_some())
-            && links.kept_facts.is_empty()
-        {
-            self.problems.at(&draft.source, draft.offset, &why.message);
+        let late = draft.unsure.iter().find_map(|it| it.late.as_ref());
+        if let Some(late) = late.filter(|_| links.kept_facts.is_empty()) {
+            self.problems.add(late.problem.clone());
         }
         for (offset, name) in &draft.notify {
             let at = (draft, *offset);
@@ -217,8 +216,9 @@ impl<'a> Connecting<'a> {
             return;
         }
         let by_files = self.files.get(node).cloned().unwrap_or_default();
-        let of_guard = draft.unsure.iter().find_map(|it| it.late.clone()).unwrap_or_default();
-        let all = by_files.and((*of_guard).clone()).and((*draft.used).clone());
+        let of_guard = draft.unsure.iter().find_map(|it| it.late.as_ref());
+        let of_guard = of_guard.map(|late| late.used.clone()).unwrap_or_default();
+        let all = by_files.and(of_guard).and((*draft.used).clone());
         let used = all.facts_in_turn(self.vars);
         let kept: BTreeMap<&Path, &KeptFact> =
             used.iter().flat_map(|path| facts.touched(path)).collect();
@@ -246,9 +246,10 @@ impl<'a> Connecting<'a> {
                 alias = Some(used.alias.clone());
                 links.dependencies.push(used);
             }
-            // What a layer sets is seen as it was when the manifest was loaded.
-            if let Some(alias) = alias.filter(|_| kept.is_seen()) {
-                links.kept_facts.push(UsedFact { path: path.clone(), alias, is_secret: false });
+            // What a layer hides, or says, is seen as it was when the manifest was loaded.
+            if let (Some(alias), Some(over)) = (alias, kept.seen_under()) {
+                let (path, over) = (path.clone(), over.clone());
+                links.kept_facts.push(UsedFact { path, alias, over, is_secret: false });
             }
         }
         let paths: BTreeSet<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();

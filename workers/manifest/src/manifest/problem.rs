@@ -438,6 +438,13 @@ impl Problems {
         self.is_full()
     }
 
+    /// Adds one that was found before.
+    pub(crate) fn add(&mut self, problem: Problem) {
+        if !self.only_counts() {
+            self.problems.push(problem);
+        }
+    }
+
     /// Adds those that were noted elsewhere.
     pub(crate) fn append(&mut self, others: Self) {
         self.omitted += others.omitted;

@@ -114,8 +114,17 @@ pub(crate) struct Guard {
 pub(crate) struct Unsure {
     pub(crate) place: Place,
     pub(crate) message: String,
-    /// What is used to know it, if that follows from facts which resources of the site keep: it is known after apply.
-    pub(crate) late: Option<Arc<Used>>,
+    /// Set if it follows from facts which resources of the site keep: it is known after apply.
+    pub(crate) late: Option<Arc<Late>>,
+}
+
+/// What is known after apply of whether a resource is there, or for which items.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Late {
+    /// What is used to know it.
+    pub(crate) used: Used,
+    /// What is wrong as long as it is not known.
+    pub(crate) problem: Problem,
 }
 
 impl Unsure {

@@ -115,7 +115,7 @@ fn a_fact_that_no_resource_writes_is_the_one_that_is_stored() -> Result<(), Box<
         (readonly.as_str(), json!({})),
         (in_layer.as_str(), json!({})),
         (KEEP, seen.clone()),
-        (KEEP, json!({"seen": {"dir": {"deeper": 1}}})),
+        (KEEP, json!({"seen": 5})),
     ] {
         let user = "path: '{{ facts.seen.dir }}/page', content: x";
 
@@ -125,6 +125,19 @@ fn a_fact_that_no_resource_writes_is_the_one_that_is_stored() -> Result<(), Box<
         let claim = claim.map(|claim| claim.name.as_str());
         assert_eq!(claim, Some("/layer/page"), "{keep}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_layer_is_merged_over_a_kept_map() -> Result<(), Box<dyn Error>> {
+    let keep = "  keep: {type: fact, config: {path: /seen, value: {dir: /srv, name: www}}}\n";
+    let layer = json!({"seen": {"name": "page"}});
+    let user = "path: '{{ facts.seen.dir }}/{{ facts.seen.name }}', content: x";
+
+    let loaded = load(user, keep, (layer.clone(), layer))?;
+
+    let claim = loaded.resource("user")?.claims.iter().find(|claim| claim.is_made());
+    assert_eq!(claim.map(|claim| claim.name.as_str()), Some("/srv/page"));
     Ok(())
 }
 
