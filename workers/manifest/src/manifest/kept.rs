@@ -4,10 +4,11 @@
 use std::path::Path;
 
 use crankcase_resources::{
-    Claim, Declaration, FileConflict, PATH, already_kept, conflicts, file_conflicts,
+    Claim, Declaration, FileConflict, already_kept, conflicts, file_conflicts,
 };
 
 use crate::manifest::before::IfFactsAreWrong;
+use crate::manifest::node::Data;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{FactProblems, Hint, Problems};
 use crate::manifest::resource::Unsure;
@@ -36,7 +37,7 @@ pub(crate) fn check_kept(
             FileConflict::InState { node, claim, folder } => {
                 let message = format!("{claim} is in the agent's state folder {folder:?}");
                 let hint = Hint::of(&claim.name).or("only the agent keeps what is in there");
-                wrong.tell(&[node], PATH, message, hint);
+                wrong.tell(&[node], &claim, message, hint);
             }
             FileConflict::Same { first, other, second, claim } => {
                 let how = format!("kept as {:?}", other.name);
@@ -63,16 +64,15 @@ impl Wrong<'_, '_> {
         let Placed { template, offset, .. } = &resources[first];
         let place = template.source.place(template.offset_of(&claim.space, *offset));
         let message = already_kept((claim, how), &declarations[first].name, &place);
-        self.tell(&[second, first], &claim.space, message, Hint::of(&claim.name).or(help));
+        self.tell(&[second, first], claim, message, Hint::of(&claim.name).or(help));
     }
 
-    /// Tells what is wrong at an attribute of some resources: at the first of them, unless that of one of them is
-    /// deferred.
-    fn tell(&mut self, nodes: &[usize], attribute: &str, message: String, hint: Hint) {
+    /// Tells what is wrong with a claim of some resources: at the first of them, unless one of them is deferred.
+    fn tell(&mut self, nodes: &[usize], claim: &Claim, message: String, hint: Hint) {
         let (_, resources) = self.site;
         let told = &resources[nodes[0]];
-        let offset = told.template.offset_of(attribute, told.offset);
-        match self.deferrable(nodes, attribute) {
+        let offset = told.template.offset_of(&claim.space, told.offset);
+        match self.deferrable(nodes, claim) {
             Some(node) => {
                 let place = told.template.source.place(offset);
                 self.deferred.push((node, Unsure { place, message, late: None }));
@@ -81,21 +81,30 @@ impl Wrong<'_, '_> {
         }
     }
 
-    /// Returns the resource that is wrong because an attribute follows from facts: rather one that claims something
-    /// else than before.
-    fn deferrable(&self, nodes: &[usize], attribute: &str) -> Option<usize> {
+    /// Returns the resource that is wrong because its claim follows from facts: rather one that claims something else
+    /// than before, and rather one in which the name of the claim is not written out.
+    fn deferrable(&self, nodes: &[usize], claim: &Claim) -> Option<usize> {
         if self.if_wrong.fact_problems() == FactProblems::Told {
             return None;
         }
         let (declarations, resources) = self.site;
+        let is_as_before = |node: usize| {
+            self.if_wrong.before().is_some_and(|before| before.has_claims_of(&declarations[node]))
+        };
         let may_be = |node: &usize| {
             let template = &resources[*node].template;
-            template.unsure.is_none() && template.of_facts.contains(attribute)
+            // A claim does not say which attribute it comes of. It is one with the name of its space, or any.
+            let follows_facts = match template.config.contains_key(&*claim.space) {
+                true => template.of_facts.contains(&*claim.space),
+                false => !template.of_facts.is_empty() && !is_as_before(*node),
+            };
+            template.unsure.is_none() && follows_facts
         };
-        let is_as_before = |node: &usize| {
-            self.if_wrong.before().is_some_and(|before| before.has_claims_of(&declarations[*node]))
+        let is_written = |node: usize| {
+            let mut entries = resources[node].template.config.values();
+            entries.any(|it| matches!(&it.value.data, Data::String(text) if *text == claim.name))
         };
         let wrong = nodes.iter().copied().filter(may_be);
-        wrong.min_by_key(is_as_before)
+        wrong.min_by_key(|node| (is_as_before(*node), is_written(*node)))
     }
 }

@@ -47,7 +47,7 @@ fn but(name: &str, value: Value) -> Value {
 fn files(folder: &TempDir, manifest: &str, facts: Value) -> Result<SiteFiles, Box<dyn Error>> {
     let path = folder.path().join("site.yaml");
     fs::write(&path, manifest)?;
-    let mut files = SiteFiles::new(vec![path], crankcase_kinds::builtin());
+    let mut files = SiteFiles::new(vec![path], crankcase_kinds::with_facts());
     files.facts = Arc::new(Said(facts));
     Ok(files)
 }
@@ -160,6 +160,10 @@ fn what_is_wrong_whatever_the_facts_are_is_refused() -> Result<(), Box<dyn Error
             "file, config: {path: /tmp/f, content: '{{ facts.motd }}', mode: banana}",
             "is not a mode",
         ),
+        (
+            "fact, config: {path: /seen/a, value: x}}\n  s: {type: fact, config: {path: /seen/a, value: y}",
+            "is kept by resource \"r\" already",
+        ),
     ];
     for (rest, said) in cases {
         let folder = tempfile::tempdir()?;
@@ -170,6 +174,38 @@ fn what_is_wrong_whatever_the_facts_are_is_refused() -> Result<(), Box<dyn Error
         let error = loaded.err().ok_or("it was loaded")?.to_string();
         assert!(error.contains(said), "{error}");
     }
+    Ok(())
+}
+
+/// A resource whose thing a fact names, and one whose thing is written out and whose value follows from a fact.
+const ONE_THING: &str = "resources:\n  r: {type: fact, config: {path: '{{ facts.path }}', value: x}}\n  s: {type: fact, config: {path: /tmp/o, value: '{{ facts.motd }}'}}\n";
+
+#[test]
+fn what_a_fact_names_like_a_thing_of_another_resource_is_wrong() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let judge = SiteJudge::default();
+    judge.load_strictly(&files(&folder, ONE_THING, right())?)?;
+
+    let wrong = Said(but("path", json!("/tmp/o"))).seen();
+    let found = judge.wrong_after(|| Said(right()).seen(), &wrong);
+
+    let named: Vec<_> = found.iter().map(|it| it.resource.as_deref()).collect();
+    assert_eq!(named, [Some("r")], "{found:?}");
+    assert!(found[0].problem.contains("fact \"/tmp/o\" is kept by resource"), "{found:?}");
+    Ok(())
+}
+
+#[test]
+fn the_thing_of_one_that_names_it_itself_is_kept_at_the_start() -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let files = files(&folder, ONE_THING, but("path", json!("/tmp/o")))?;
+
+    let site = SiteJudge::default().load(&files)?;
+
+    let unsure = site.declarations().iter().filter(|it| it.is_unsure);
+    let unsure: Vec<_> = unsure.map(|it| it.name.as_str()).collect();
+    assert_eq!(unsure, ["r"]);
+    assert!(files.load().is_err());
     Ok(())
 }
 
