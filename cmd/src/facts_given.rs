@@ -8,7 +8,7 @@ use crankcase_facts::{Change, Invalid, Schemas, Snapshot};
 use crankcase_manifest::{DataError, DataFiles, ManifestError};
 use crankcase_workers::Secrets;
 
-use crate::print::{one_line, short};
+use crate::print::{first_of, one_line, short};
 
 /// The facts were not changed. The refusal has the reason, for example a conflict with the stored facts.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,8 @@ impl fmt::Display for Refused {
         if !self.0.owned.is_empty() {
             f.write_str("; name what is to be overwritten with --overwrite PATH")?;
         }
-        self.0.degraded.iter().try_for_each(|it| write!(f, "; {}", one_line(&it.to_string())))?;
+        let (degraded, more) = first_of(&self.0.degraded);
+        degraded.iter().chain(&more).try_for_each(|it| write!(f, "; {it}"))?;
         if !self.0.conflicts.is_empty() {
             self.0.conflicts.iter().try_for_each(|it| write!(f, "{}", Shown(it)))?;
             f.write_str("; take over in the document what is to stay, or put it in the place of all with \"facts load\"")?;
@@ -107,5 +108,23 @@ impl Given {
         // A problem of the document itself may be on the same line as a secret.
         error.is_secret = wrong.is_secret || self.has_secrets && wrong.path.is_none();
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crankcase_facts::wire::Refusal;
+    use crankcase_facts::{Degraded, FactsError, Schemas};
+
+    use super::Refused;
+
+    #[test]
+    fn a_refusal_names_the_first_of_many_that_it_would_degrade() {
+        let degraded = |index| Degraded { name: Some(format!("r{index}")), message: "x".into() };
+        let error = FactsError::Degrades((0..25).map(degraded).collect());
+
+        let refused = Refused(Refusal::of(&error, &Schemas::default())).to_string();
+
+        assert!(refused.ends_with("; r18: x; r19: x; and 5 more"), "{refused}");
     }
 }

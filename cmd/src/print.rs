@@ -23,7 +23,7 @@ pub(crate) use out::{Out, is_stderr_terminal, is_stdout_terminal, to_stderr};
 pub(crate) use problems::Checked;
 pub(crate) use report::{Reported, counts, engine, report, report_all};
 pub(crate) use summary::tally_of;
-pub(crate) use text::{first_line, indented, short};
+pub(crate) use text::{first_line, first_of, indented, short};
 
 use crate::global::Format;
 

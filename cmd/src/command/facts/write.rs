@@ -320,7 +320,7 @@ fn write_done(
         writeln!(out, "  overwritten: {path}, which {owner} had written")
     })?;
     let degrades = if *dry_run { "would degrade" } else { "degrades" };
-    degraded
-        .iter()
-        .try_for_each(|it| writeln!(out, "  {degrades} {}", print::one_line(&it.to_string())))
+    let (degraded, more) = print::first_of(degraded);
+    degraded.iter().try_for_each(|it| writeln!(out, "  {degrades} {it}"))?;
+    more.iter().try_for_each(|more| writeln!(out, "  {more}"))
 }
