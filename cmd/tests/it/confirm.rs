@@ -117,6 +117,25 @@ async fn nobody_is_asked_when_nothing_is_to_be_done() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_a_fact_made_known_is_to_be_applied_again() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  home: {type: file, for_each: "{{ facts.seen.users }}", config: {path: "@/{{ item }}", content: x}}
+  users: {type: fact, config: {path: /seen/users, value: [a]}}
+"#,
+    )?;
+
+    let first = typed(&machine, &["apply", "site.yaml", "--confirm", "once"], "y\n").await?;
+    let second = typed(&machine, &["apply", "site.yaml", "--confirm", "once"], "y\n").await?;
+
+    let expected = "home (file) failed: the fact /seen/users was not known when the manifest was loaded: apply again";
+    assert!(first.stdout.contains(expected), "{first:?}");
+    assert_eq!((first.code, second.code), (Some(1), Some(0)), "{first:?} {second:?}");
+    assert_eq!(made(&machine), ["a"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn without_a_terminal_it_is_refused_before_anything_is_changed() -> TestResult {
     let machine = Machine::new(SITE)?;
     for what in ["once", "resource", "action"] {

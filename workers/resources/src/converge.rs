@@ -4,6 +4,7 @@ use serde_json::Value;
 use crate::account::{Halt, Outcome};
 use crate::action::Action;
 use crate::approval::Wish;
+use crate::declaration::is_fact_alias;
 use crate::facilities::Promise;
 use crate::found::{Amiss, Difference, Found, listed};
 use crate::halting::{Halting, Steps};
@@ -169,6 +170,17 @@ pub(crate) fn cannot_look(halting: &Halting, error: String) -> Outcome {
 /// Says that states are not known.
 pub(crate) fn not_known(aliases: &[String]) -> String {
     format!("the states of {} are not known", aliases.join(", "))
+}
+
+/// Says that facts were not known when it was to be known which resources there are.
+pub(crate) fn not_known_at_load(aliases: &[String]) -> String {
+    let facts = aliases.iter().map(|alias| match is_fact_alias(alias) {
+        true => format!("the {alias}"),
+        false => format!("the fact of {alias}"),
+    });
+    let facts = facts.collect::<Vec<_>>().join(" and ");
+    let were = if aliases.len() == 1 { "was" } else { "were" };
+    format!("{facts} {were} not known when the manifest was loaded: apply again")
 }
 
 fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {

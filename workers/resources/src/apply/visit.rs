@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::account::{Accounted, Outcome};
 use crate::apply::passed::Applied;
 use crate::apply::shutdown::Prior;
-use crate::converge::{Convergence, Progress, cannot_look, failed, not_known};
+use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, not_known_at_load};
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
@@ -125,6 +125,7 @@ impl Visit {
         let never = aliases.iter().find_map(|alias| self.inputs.never.get(alias));
         match never {
             Some(because) => Outcome::Skipped { because: because.clone() },
+            None if self.declaration.is_unsure => failed(not_known_at_load(aliases)),
             None => failed(not_known(aliases)),
         }
     }
