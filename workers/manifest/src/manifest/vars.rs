@@ -89,10 +89,30 @@ pub(crate) struct Evaluated {
     pub(crate) uses: BTreeMap<String, Used>,
     /// Those that follow from facts.
     pub(crate) of_facts: BTreeSet<String>,
-    /// Paths of facts that resources may keep, and the variables that follow from these facts.
-    pub(crate) late: (BTreeSet<Path>, BTreeSet<String>),
-    /// The same, to be evaluated again.
+    pub(crate) late: LateFacts,
+    /// Those that follow from facts, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
+}
+
+/// Facts that resources may keep, and what follows from them.
+#[derive(Debug, Default)]
+pub(crate) struct LateFacts {
+    /// The paths of these facts.
+    paths: BTreeSet<Path>,
+    /// The variables that follow from them.
+    vars: BTreeSet<String>,
+}
+
+impl LateFacts {
+    /// Returns the facts with these paths, from which no variable follows.
+    fn of(paths: BTreeSet<Path>) -> Self {
+        Self { paths, vars: BTreeSet::new() }
+    }
+
+    /// Returns whether any of them is used, or a variable that follows from one.
+    fn are_used(&self, used: &Used) -> bool {
+        used.uses_facts(&self.paths) || used.uses_any(&self.vars)
+    }
 }
 
 /// The variables that follow from facts, each after those that it uses.
@@ -154,8 +174,7 @@ impl VarsOfFacts {
             // What is wrong may be right once it was evaluated again.
             names: Names { wrong: Arc::default(), ..names },
             fact_problems: FactProblems::Deferred,
-            kept: BTreeSet::new(),
-            late: BTreeSet::new(),
+            late: LateFacts::default(),
             budget: Budget::new(),
             wrong: wrong.keys().cloned().collect(),
             deferred: wrong,
@@ -211,8 +230,7 @@ pub(crate) struct KnownVars<'a> {
     pub(crate) wrong: &'a BTreeSet<String>,
     /// Those that follow from facts.
     pub(crate) of_facts: &'a BTreeSet<String>,
-    /// Paths of facts that resources may keep, and the variables that follow from these facts.
-    late: &'a (BTreeSet<Path>, BTreeSet<String>),
+    late: &'a LateFacts,
     /// Which of their values are secrets.
     pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
@@ -222,8 +240,7 @@ pub(crate) struct KnownVars<'a> {
 impl<'a> KnownVars<'a> {
     /// Returns whether what is used follows from facts that resources may keep.
     pub(crate) fn are_late(&self, used: &Used) -> bool {
-        let (facts, vars) = self.late;
-        used.uses_facts(facts) || used.uses_any(vars)
+        self.late.are_used(used)
     }
 
     /// Returns what may be used where everything has to be known at load.
@@ -282,7 +299,7 @@ pub(crate) fn evaluate(
             let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
             let (files, uses, of_facts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
             let (deferred, vars_of_facts) = (Arc::default(), Arc::default());
-            let (vars, late) = (values, (kept, BTreeSet::new()));
+            let (vars, late) = (values, LateFacts::of(kept));
             Evaluated {
                 vars,
                 wrong,
@@ -380,8 +397,7 @@ fn in_order<'a>(
     let mut evaluation = Evaluation {
         names,
         fact_problems: outside.fact_problems,
-        kept,
-        late: BTreeSet::new(),
+        late: LateFacts::of(kept),
         budget: Budget::of_values(bounds.values()),
         wrong: BTreeSet::new(),
         deferred: BTreeMap::new(),
@@ -393,12 +409,11 @@ fn in_order<'a>(
         evaluation.add(var, checked, problems);
         uses.insert(var.0.clone(), checked.used.clone());
     }
-    let Evaluation { names, kept, late, budget, mut wrong, deferred, files, of_facts, .. } =
-        evaluation;
+    let Evaluation { names, late, budget, mut wrong, deferred, files, of_facts, .. } = evaluation;
     wrong.retain(|name| !deferred.contains_key(name));
     bounds.made(budget.made(), budget.is_overdrawn());
     let (vars, sensitive, deferred) = (names.vars, names.sensitive, Arc::new(deferred));
-    let (late, vars_of_facts) = ((kept, late), Arc::default());
+    let vars_of_facts = Arc::default();
     Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, late, vars_of_facts }
 }
 
@@ -406,9 +421,7 @@ fn in_order<'a>(
 struct Evaluation {
     names: Names,
     fact_problems: FactProblems,
-    /// The paths of facts that resources may keep, and the variables that follow from these facts.
-    kept: BTreeSet<Path>,
-    late: BTreeSet<String>,
+    late: LateFacts,
     budget: Budget,
     wrong: BTreeSet<String>,
     deferred: BTreeMap<String, String>,
@@ -436,9 +449,9 @@ impl Evaluation {
         if follows_facts {
             self.of_facts.insert(name.clone());
         }
-        let is_late = used.uses_facts(&self.kept) || used.uses_any(&self.late);
+        let is_late = self.late.are_used(used);
         if is_late {
-            self.late.insert(name.clone());
+            self.late.vars.insert(name.clone());
         }
         let mut deferred = Problems::default();
         let is_deferred = is_late || self.fact_problems == FactProblems::Deferred && follows_facts;
