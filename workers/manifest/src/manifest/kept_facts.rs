@@ -38,20 +38,22 @@ impl KeptFact {
     }
 }
 
-/// The facts that resources keep.
+/// The facts that resources keep. Several may keep one fact: in layers, and below them.
 #[derive(Debug, Default)]
-pub(crate) struct KeptFacts(BTreeMap<Path, KeptFact>);
+pub(crate) struct KeptFacts(BTreeMap<Path, Vec<KeptFact>>);
 
 impl KeptFacts {
     /// Adds the fact at a JSON pointer, which a resource keeps below some layers.
     pub(crate) fn add(&mut self, pointer: &str, keeper: usize, layers: &[Arc<serde_json::Value>]) {
         let path = path(pointer);
         let is_in_layer = path.len() < pointer.split('/').skip(1).count();
-        if is_in_layer && self.0.contains_key(&path) {
-            return;
-        }
         let (pointer, over) = (pointer.to_owned(), over(layers, &path));
-        self.0.insert(path, KeptFact { keeper, pointer, is_in_layer, over });
+        let keepers = self.0.entry(path).or_default();
+        if !is_in_layer {
+            // One fact below the layers has one keeper. A second one is told elsewhere.
+            keepers.retain(|kept| kept.is_in_layer);
+        }
+        keepers.push(KeptFact { keeper, pointer, is_in_layer, over });
     }
 
     /// Returns whether no resource keeps a fact.
@@ -59,17 +61,20 @@ impl KeptFacts {
         self.0.is_empty()
     }
 
-    /// Returns the facts that are at a path, in it or around it.
+    /// Returns the facts that are at a path, in it or around it, each as often as resources keep it.
     pub(crate) fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
         let within = self.0.range(path.to_vec()..);
         let within = within.take_while(move |(at, _)| at.starts_with(path));
         let above = (0..path.len()).filter_map(move |end| self.0.get_key_value(&path[..end]));
-        above.chain(within)
+        above.chain(within).flat_map(|(path, keepers)| keepers.iter().map(move |kept| (path, kept)))
     }
 
     /// Returns whether these layers set the same over the facts.
     pub(crate) fn is_alike(&self, layers: &[Arc<serde_json::Value>]) -> bool {
-        self.0.iter().all(|(path, kept)| kept.over == over(layers, path))
+        self.0.iter().all(|(path, keepers)| {
+            let over = over(layers, path);
+            keepers.iter().all(|kept| kept.over == over)
+        })
     }
 }
 

@@ -220,15 +220,16 @@ impl<'a> Connecting<'a> {
         let of_guard = of_guard.map(|late| late.used.clone()).unwrap_or_default();
         let all = by_files.and(of_guard).and((*draft.used).clone());
         let used = all.facts_in_turn(self.vars);
-        let kept: BTreeMap<&Path, &KeptFact> =
-            used.iter().flat_map(|path| facts.touched(path)).collect();
+        let kept = used.iter().flat_map(|path| facts.touched(path));
+        let kept: BTreeMap<(&Path, usize), &KeptFact> =
+            kept.map(|(path, kept)| ((path, kept.keeper), kept)).collect();
         if kept.is_empty() {
             return;
         }
         let declared = links.dependencies.iter();
         let declared: HashMap<String, String> =
             declared.map(|it| (it.resource.clone(), it.alias.clone())).collect();
-        for (path, kept) in kept {
+        for ((path, _), kept) in kept {
             let (keeper, resource) = (kept.keeper, &self.expanded.drafts[kept.keeper].name);
             let mut alias = declared.get(resource).cloned();
             if alias.is_none() {

@@ -72,6 +72,27 @@ fn what_uses_a_kept_fact_depends_on_its_resource() -> Result<(), Box<dyn Error>>
 }
 
 #[test]
+fn what_uses_a_fact_depends_on_each_resource_that_keeps_it_in_a_layer() -> Result<(), Box<dyn Error>>
+{
+    let of_role = KEEP.replace("keep:", "role:").replace("/seen", "/layers/role/web/seen");
+    let other_role = KEEP.replace("keep:", "other:").replace("/seen", "/layers/role/db/seen");
+    for (others, keepers) in [
+        (format!("{KEEP}{of_role}"), ["keep", "role"]),
+        (format!("{of_role}{KEEP}"), ["role", "keep"]),
+        (format!("{of_role}{other_role}"), ["role", "other"]),
+    ] {
+        let stored = (json!({"seen": {"dir": "/old"}}), json!({}));
+
+        let loaded = load("path: /user, content: '{{ facts.seen.dir }}'", &others, stored)?;
+
+        let used = &loaded.resource("user")?.dependencies;
+        let used: Vec<_> = used.iter().map(|it| &*it.resource).collect();
+        assert_eq!(used, keepers, "{others}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_dependency_that_is_declared_is_the_one_on_the_fact() -> Result<(), Box<dyn Error>> {
     let others = format!(
         "{KEEP}  other: {{type: print, dependencies: {{it: keep}}, config: {{message: '{{{{ facts.seen.dir }}}}'}}}}\n"
