@@ -219,6 +219,33 @@ resources:
 }
 
 #[tokio::test]
+async fn a_plan_says_after_whom_other_resources_may_be_declared() -> TestResult {
+    let machine = Machine::new(
+        r#"vars: {user: ada, users: "{{ facts.seen.users }}"}
+resources:
+  home: {type: file, for_each: "{{ users }}", config: {path: "@/{{ item }}", content: x}}
+  users: {type: fact, config: {path: /seen/users, value: ["{{ user }}"]}}
+  other: {type: fact, config: {path: /seen/other, value: "{{ user }}"}}
+"#,
+    )?;
+    apply(&machine).await?;
+    let other = ["plan", "site.yaml", "--var", "user=brian"];
+
+    let same = machine.run(&["plan", "site.yaml"]).await?;
+    let plan = machine.run(&other).await?;
+    let json = machine.run(&[&other[..], &["--output", "json"]].concat()).await?;
+
+    assert!(!same.stdout.contains("may be declared"), "{same:?}");
+    let said: Vec<_> = plan.stdout.lines().filter(|it| it.contains("may be declared")).collect();
+    assert_eq!(said, ["    other resources may be declared after users"], "{plan:?}");
+    let json: Value = serde_json::from_str(&json.stdout)?;
+    let planned = json["resources"].as_array().into_iter().flatten();
+    let declaring = planned.filter(|it| it["declares_others"] == json!(true));
+    assert_eq!(declaring.map(|it| &it["name"]).collect::<Vec<_>>(), ["users"], "{json}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
     let site = |readonly: bool, fact: &str| {
         format!(

@@ -70,6 +70,8 @@ pub struct Declaration {
     /// there at all. Its config cannot be rendered then. Until all that is known, nothing that was kept under its
     /// name is released or put back.
     pub is_unsure: bool,
+    /// Whether it keeps a fact that says which resources there are: other ones may be declared after it has changed.
+    pub declares_others: bool,
     /// The words by which it can be chosen.
     pub tags: Vec<String>,
     /// How often it is looked at under `run` when nothing says that it may have changed. None by
@@ -138,6 +140,7 @@ impl Declaration {
             reverse: false,
             record: None,
             is_unsure: false,
+            declares_others: false,
             tags: Vec::new(),
             poll: None,
             timeout: None,

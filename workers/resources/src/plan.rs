@@ -176,6 +176,9 @@ pub struct PlannedResource {
     /// Whether it has left its manifest, and is to be put back as it was before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_put_back: bool,
+    /// Whether it would change, or may, and other resources may be declared after that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub declares_others: bool,
     /// What the check found.
     #[serde(flatten)]
     pub verdict: Verdict,

@@ -32,6 +32,11 @@ pub(crate) struct KeptFact {
 type Over = Vec<serde_json::Value>;
 
 impl KeptFact {
+    /// Returns whether expressions may see what the resource writes.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.is_in_layer || self.over.is_some()
+    }
+
     /// Returns what layers set over what the resource writes; none if expressions do not see what it writes.
     pub(crate) fn seen_under(&self) -> Option<&Over> {
         self.over.as_ref().filter(|_| !self.is_in_layer)

@@ -27,6 +27,8 @@ pub(crate) struct Links {
     pub(crate) kept_facts: Vec<UsedFact>,
     /// What it uses with all that variables use, if variables use such facts.
     pub(crate) in_turn: Option<Used>,
+    /// Whether it keeps a fact that says which resources there are.
+    pub(crate) declares_others: bool,
 }
 
 impl Links {
@@ -84,14 +86,29 @@ pub(crate) fn connect(
         count: 0,
         is_full: false,
     };
-    let links =
+    let mut links: Vec<Links> =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
+    for keeper in declaring(expanded, kept_facts, vars) {
+        links[keeper].declares_others = true;
+    }
     let Connecting { edges, of_facts, problems, .. } = connecting;
     let order = Order::from_edges(edges).unwrap_or_else(|cycles| {
         cycles.iter().for_each(|cycle| tell_cycle(cycle, (drafts, &of_facts), problems));
         Order::default()
     });
     (order, links)
+}
+
+/// Returns the resources that keep facts which say what resources there are, by their positions. `vars` has what each
+/// variable uses.
+fn declaring(
+    expanded: &Expanded,
+    kept_facts: &KeptFacts,
+    vars: &BTreeMap<String, Used>,
+) -> BTreeSet<usize> {
+    let used = expanded.used.facts_in_turn(vars);
+    let kept = used.iter().flat_map(|path| kept_facts.touched(path));
+    kept.filter(|(_, kept)| kept.is_seen()).map(|(_, kept)| kept.keeper).collect()
 }
 
 /// The JSON pointers to the facts for which resources come after others: by the resource that uses the fact and the one

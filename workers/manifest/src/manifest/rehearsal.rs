@@ -249,6 +249,7 @@ pub(crate) fn declare(
     declaration.has_automatic_edges = draft.meta.automatic_edges;
     declaration.hidden = (*draft.hidden).clone();
     declaration.is_unsure = draft.unsure.is_some();
+    declaration.declares_others = links.declares_others;
     let (offset, claimed, wrong) = (draft.offset, Claimed::unknown(), Vec::new());
     (declaration, Placed { template, offset, claimed, is_part: false, wrong })
 }

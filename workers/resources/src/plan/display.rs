@@ -38,7 +38,7 @@ impl fmt::Display for Plan {
 impl fmt::Display for PlannedResource {
     /// Writes some lines, or nothing of a resource that is as declared.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, kind, is_put_back, verdict, refresh, .. } = self;
+        let Self { name, kind, is_put_back, declares_others, verdict, refresh, .. } = self;
         match verdict {
             Verdict::Unchanged if refresh.is_none() => return Ok(()),
             Verdict::Unchanged => writeln!(f, "~ {name} ({kind}) would be refreshed")?,
@@ -69,6 +69,9 @@ impl fmt::Display for PlannedResource {
         }
         if let Some(refresh) = refresh {
             writeln!(f, "    notified by {}: {}", refresh.by.join(", "), refresh.action)?;
+        }
+        if *declares_others {
+            writeln!(f, "    other resources may be declared after {name}")?;
         }
         Ok(())
     }

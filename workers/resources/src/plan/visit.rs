@@ -71,15 +71,17 @@ pub(crate) fn visit(
     let setting = Setting { foresight, ..setting };
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
-        let planned = PlannedResource {
+        let mut planned = PlannedResource {
             name: declaration.name.clone(),
             kind: declaration.kind,
             is_put_back: declaration.record.is_some(),
+            declares_others: false,
             verdict: found.verdict,
             refresh: found.refresh,
             seal: found.seal,
         };
         let changes = changes(&planned);
+        planned.declares_others = declaration.declares_others && changes != Changes::No;
         let blocked_by = match &planned.verdict {
             Verdict::Failed { .. } => Some(declaration.name),
             Verdict::Skipped { because } => Some(because.clone()),
