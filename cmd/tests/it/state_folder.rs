@@ -130,6 +130,47 @@ async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> Tes
 }
 
 #[tokio::test]
+async fn no_file_that_has_a_hard_link_in_the_state_folder_is_changed() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: file, config: {path: "@/page", content: right}, notify: [done]}
+  done: {type: exec, config: {command: ["true"]}}
+"#,
+    )?;
+    let behind = machine.path("behind");
+    fs::create_dir(&behind)?;
+    fs::set_permissions(&behind, Permissions::from_mode(0o755))?;
+    fs::write(behind.join("file"), "precious")?;
+    let before = all_in(&behind)?;
+    let (apply, facts) = (&["apply", "site.yaml"][..], &["facts", "set", "/a", "1"][..]);
+    let run = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"][..];
+    let files: [(&[&str], &[&str]); 3] = [
+        (facts, &["lock", "facts.db", "facts.db-wal"]),
+        (apply, &["lock", "history.db", "history.db-wal", "kept", "notices"]),
+        (run, &["lock", "facts.db", "control.sock", "control.path", "page.url"]),
+    ];
+    let cases =
+        files.iter().flat_map(|(command, names)| names.iter().map(move |name| (command, name)));
+    for (command, name) in cases {
+        let state = machine.path("state");
+        fs::create_dir(&state)?;
+        fs::set_permissions(&state, Permissions::from_mode(0o700))?;
+        fs::hard_link(behind.join("file"), state.join(name))?;
+
+        let ran = machine.run(command).await?;
+
+        assert_eq!(all_in(&behind)?, before, "{command:?} with {name:?}: {ran:?}");
+        if ["lock", "facts.db"].contains(name) {
+            assert_ne!(ran.code, Some(0), "{command:?} with {name:?}: {ran:?}");
+            assert!(ran.stderr.contains("has 2 hard links"), "{command:?} with {name:?}: {ran:?}");
+        }
+        fs::remove_dir_all(&state)?;
+        drop(fs::remove_file(machine.path("page")));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() -> TestResult {
     let machine = Machine::new(
         "resources: {page: {type: file, config: {path: '@/page', content: right}}}\n",

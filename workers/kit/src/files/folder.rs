@@ -130,12 +130,12 @@ impl Folder {
 
     /// Opens a file with a library that takes a path and remembers it, as SQLite does. `open` gets the path at which
     /// the folder is now, with no symlink on it, and must follow none at the file. The file, and each one with its name
-    /// and one of the endings, must be a regular file or absent.
+    /// and one of the endings, must be a regular file with one hard link, or absent.
     ///
     /// # Errors
     ///
-    /// [`FileError::WrongKind`], [`FileError::MissingFolder`] if the folder was removed, and when it was moved while
-    /// `open` ran, or `/proc` is not mounted.
+    /// [`FileError::WrongKind`], [`FileError::HardLinks`], [`FileError::MissingFolder`] if the folder was removed, and
+    /// when it was moved while `open` ran, or `/proc` is not mounted.
     pub fn open_by_path<T>(
         &self,
         name: impl AsRef<OsStr>,
@@ -146,7 +146,7 @@ impl Folder {
         for ending in [""].iter().chain(endings) {
             let mut beside = name.to_owned();
             beside.push(ending);
-            self.look_for_file(&beside)?;
+            self.look_for_own_file(&beside)?;
         }
         let place = self.place()?;
         let opened = open(&place.join(name));
@@ -252,6 +252,17 @@ impl Folder {
         found.map(|found| found.require(EntryKind::File, &self.path.join(name))).transpose()
     }
 
+    /// Looks at a regular file of the agent's own, which is to be written in place; `None` if there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_for_file`](Self::look_for_file), and [`FileError::HardLinks`] if the file has other names.
+    pub fn look_for_own_file(&self, name: impl AsRef<OsStr>) -> Result<Option<Found>, FileError> {
+        let name = name.as_ref();
+        let found = self.look_for_file(name)?;
+        found.map(|found| found.require_one_link(&self.path.join(name))).transpose()
+    }
+
     /// Opens a regular file for reading; a symlink in its place is an error.
     ///
     /// # Errors
@@ -264,11 +275,11 @@ impl Folder {
     }
 
     /// Opens a regular file to write at its end, and makes it for the agent's user alone if it is not there; a
-    /// symlink in its place is an error.
+    /// symlink in its place is an error, and so is a file with other names.
     ///
     /// # Errors
     ///
-    /// [`FileError::WrongKind`], or when the system refuses.
+    /// [`FileError::WrongKind`], [`FileError::HardLinks`], or when the system refuses.
     pub fn append(&self, name: impl AsRef<OsStr>) -> Result<File, FileError> {
         let name = name.as_ref();
         let path = self.path.join(name);
@@ -276,7 +287,7 @@ impl Folder {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(self, name, flags, Mode::RUSR | Mode::WUSR);
         let file = file.map_err(FileError::io("open", &path))?;
-        Found::at(&file, &path)?.require(EntryKind::File, &path)?;
+        Found::at(&file, &path)?.require(EntryKind::File, &path)?.require_one_link(&path)?;
         Ok(File::from(file))
     }
 

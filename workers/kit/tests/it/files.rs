@@ -62,6 +62,36 @@ fn what_is_appended_goes_to_a_file_and_through_no_symlink() -> TestResult {
 }
 
 #[test]
+fn a_file_with_other_hard_links_is_not_opened_to_be_written_in_place() -> TestResult {
+    let outer = tempdir()?;
+    let (path, other) = (outer.path().join("state"), outer.path().join("other"));
+    fs::write(&other, "precious")?;
+    set_mode(&other, 0o644)?;
+    let folder = Folder::make(&path)?;
+    for name in ["log", "base-index"] {
+        fs::hard_link(&other, path.join(name))?;
+    }
+
+    let appended = folder.append("log").map(drop);
+    let opened = folder.open_by_path("log", &[], |_| ());
+    let beside = folder.open_by_path("base", &["-index"], |_| ());
+
+    for (name, refused) in [("log", appended), ("log", opened), ("base-index", beside)] {
+        let expected = format!(
+            "{:?} has 3 hard links, and a write to it would change it under all of them; put a copy in its \
+             place, or remove the other links",
+            path.join(name)
+        );
+        assert_eq!(refused.unwrap_err().to_string(), expected);
+    }
+    assert_eq!((fs::read_to_string(&other)?, mode(&other)?), ("precious".to_owned(), 0o644));
+    fs::remove_file(path.join("base-index"))?;
+    fs::remove_file(&other)?;
+    assert!(folder.append("log").is_ok());
+    Ok(())
+}
+
+#[test]
 fn the_path_of_a_held_folder_leads_to_it_also_when_another_one_has_got_the_path() -> TestResult {
     let outer = tempdir()?;
     let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));

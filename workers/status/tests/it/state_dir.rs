@@ -98,6 +98,25 @@ fn a_lock_that_is_a_symlink_is_refused() -> TestResult {
 }
 
 #[test]
+fn a_lock_with_another_hard_link_is_refused() -> TestResult {
+    let outer = tempfile::tempdir()?;
+    let (path, other) = (outer.path().join("state"), outer.path().join("other"));
+    fs::create_dir(&path)?;
+    fs::write(&other, "precious")?;
+    fs::set_permissions(&other, Permissions::from_mode(0o644))?;
+    fs::hard_link(&other, path.join("lock"))?;
+
+    let refused = StateDir::new(path.clone()).lock().unwrap_err();
+
+    assert!(matches!(&refused, StateError::Folder { .. }), "{refused}");
+    let text = format!("{refused:?}");
+    assert!(text.contains(&format!("{:?} has 2 hard links", path.join("lock"))), "{text}");
+    assert_eq!(fs::read_to_string(&other)?, "precious");
+    assert_eq!(fs::metadata(&other)?.permissions().mode() & 0o7777, 0o644);
+    Ok(())
+}
+
+#[test]
 fn a_folder_that_others_can_look_into_becomes_private() -> TestResult {
     let mode = |path: &Path| Ok::<_, io::Error>(fs::metadata(path)?.permissions().mode() & 0o7777);
     let outer = tempfile::tempdir()?;
