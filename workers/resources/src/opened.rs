@@ -96,17 +96,17 @@ impl Opened {
 
     /// Returns what the resource keeps, makes and needs.
     pub(crate) fn claims<'a>(&self, declaration: &'a Declaration) -> Cow<'a, [Claim]> {
-        match declaration.is_claimed {
-            true => Cow::Borrowed(&declaration.claims),
-            false => Cow::Owned(self.made.claimed().claims),
+        match declaration.may_find() {
+            true => Cow::Owned(self.made.claimed().claims),
+            false => Cow::Borrowed(&declaration.claims),
         }
     }
 
     /// Returns whether the resource may make files that none of its claims names.
     pub(crate) fn makes_unnamed(&self, declaration: &Declaration) -> bool {
-        match declaration.is_claimed {
-            true => declaration.makes_unnamed,
-            false => self.made.claimed().makes_unnamed(),
+        match declaration.may_find() {
+            true => self.made.claimed().makes_unnamed(),
+            false => declaration.makes_unnamed,
         }
     }
 

@@ -358,6 +358,42 @@ async fn a_guard_that_may_see_what_changes_first_is_known_later() -> TestResult 
 }
 
 #[tokio::test]
+async fn a_command_that_is_left_alone_makes_nothing_that_others_look_at() -> TestResult {
+    let folder = tempdir()?;
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("built"), "old")?;
+    // The guard may see what changes before it, so nobody knows yet whether the command would run.
+    let mut guarded = json!({"command": ["true"], "unless": ["false"]});
+    let build = uses(declare("build", "exec", guarded.clone()), &["first"]);
+    guarded["creates"] = json!(path("made"));
+    let mut make = uses(declare("make", "exec", guarded), &["first"]);
+    make.noop = true;
+    let again = json!({"command": ["true"], "creates": path("made")});
+    for noop in [false, true] {
+        let mut build = build.clone();
+        build.noop = noop;
+        let copy = json!({"path": path("copy"), "source": path("built")});
+
+        let plan = plan_builtin(&[
+            declare("first", "file", json!({"path": path("first"), "content": "x"})),
+            build,
+            uses(declare("copy", "file", copy), &["build"]),
+            make.clone(),
+            uses(declare("again", "exec", again.clone()), &["make"]),
+        ])
+        .await?;
+
+        let may_change = |name: &str| {
+            let verdict = plan.get(name).map(|it| &it.verdict);
+            matches!(verdict, Some(Verdict::MayChange { .. }))
+        };
+        let all = ["build", "copy", "make", "again"].map(may_change);
+        assert_eq!(all, [true, !noop, true, false], "{plan}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_plan_sees_that_a_command_cannot_be_started() -> TestResult {
     let folder = tempdir()?;
     let path = |name: &str| folder.path().join(name);
