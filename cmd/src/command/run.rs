@@ -27,6 +27,7 @@ use crate::command::runtime;
 use crate::exit::ExitError;
 use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
 use crate::global::{Format, Global};
+use crate::interrupts::Interrupts;
 use crate::observing::{Observing, RUN};
 use crate::site_args::{FirstFacts, SiteArgs, load_to_keep};
 use crate::{exit, paths, print};
@@ -186,7 +187,7 @@ fn keep(
     end_record(&observing, &ended);
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
-        Ended::Stopped => show(global, settled.send_replace(None)),
+        Ended::Stopped => show_unless(global, settled.send_replace(None)),
     }
 }
 
@@ -230,9 +231,18 @@ fn install(
         .install(TALLY, site::tally(RESOURCES)))
 }
 
-/// Shows the report of a run that ended because everything was settled.
-fn show(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
+/// Shows the report of a run that ended because everything was settled. A signal ends what nobody reads.
+fn show_unless(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
+    let asked = global.clone();
+    runtime::work(async {
+        let show = move || show(&asked, report);
+        let shown = Interrupts::listen()?.unless(show).await.transpose()?;
+        Ok(shown.unwrap_or(exit::INTERRUPTED))
+    })
+}
+
+fn show(global: &Global, report: Report) -> anyhow::Result<u8> {
     let report = EngineReport::from(report);
     match global.output {
         Format::Human | Format::Svg => print::data(global.output, &report, print::engine)?,
@@ -292,7 +302,7 @@ mod tests {
             // What a client reads of it, and judges for `--exit-status`.
             let sent = serde_json::to_value(Subject::Engine(report.clone().into()))?;
             let read: Subject = serde_json::from_value(sent)?;
-            assert_eq!((show(&global, Some(report))?, read.has_trouble()), (code, code == 1));
+            assert_eq!((show(&global, report)?, read.has_trouble()), (code, code == 1));
             engine.stop().await?;
         }
         Ok(())

@@ -183,6 +183,26 @@ async fn what_nobody_reads_can_be_interrupted() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_report_at_the_end_of_a_run_that_nobody_reads_can_be_interrupted() -> TestResult {
+    // Nothing happens to them: the report is all that is printed.
+    let resources = (0..1_000).map(|number| format!("  r{number}: {{type: noop}}\n"));
+    let machine = Machine::new(&format!("resources:\n{}", resources.collect::<String>()))?;
+    for output in ["json", "yaml"] {
+        let command = ["run", "site.yaml", "--until-settled", "--output", output];
+        let mut child = machine.begin(&command)?;
+        let mut stdout = child.stdout.take().ok_or("no stdout")?;
+
+        // It is written, and is more than a pipe holds.
+        within(stdout.read_u8()).await??;
+        signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+        let ended = within(child.wait()).await??;
+
+        assert_eq!(ended.code(), Some(130), "{output}");
+    }
+    Ok(())
+}
+
 /// A type that fills the stderr of the program that asks it, and takes its time when it is told to end.
 const FILLS: &str = "#!/bin/sh
 trap 'sleep 5; exit 1' TERM
