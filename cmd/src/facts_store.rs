@@ -11,7 +11,7 @@ use crankcase_facts::{Facts, FactsError, Outcome, Schemas, Snapshot, Sqlite, Sub
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
-use crankcase_status::{Client, ClientError, StateDir, StateError};
+use crankcase_status::{Client, ClientError, StateDir, StateError, StateLock};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{self, ExitError};
@@ -28,11 +28,11 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// The name of the facts in the agent.
 pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 
-/// Opens the facts for an agent. Fails if another process holds the state folder.
-pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<Facts> {
-    let state_dir = global.state_dir()?;
-    let _lock = state_dir.lock()?;
-    open(&state_dir)
+/// Opens the facts for an agent, which takes the lock of their state folder over. Fails if another process holds it.
+pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<(StateLock, Facts)> {
+    let lock = global.state_dir()?.lock()?;
+    let facts = open(lock.state_dir())?;
+    Ok((lock, facts))
 }
 
 /// Opens the facts of a state folder. The first change makes their file. The caller holds the lock of the folder.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Change, ConfigError, Engine, EngineBuilder, Exit, Manifold, Name, Nested};
-use crankcase_status::{ControlConfig, StateDir};
+use crankcase_status::{ControlConfig, StateDir, StateLock};
 use crankcase_workers::{SignalHandle, printable_lines};
 
 pub use error::{AgentError, Ended};
@@ -75,6 +75,7 @@ impl Agent {
         AgentBuilder {
             name: Name::new("agent"),
             state_dir: None,
+            state_lock: None,
             change: Change::new(),
             engine: Engine::builder(),
             bounds: ControlConfig::default(),
@@ -96,6 +97,7 @@ type ExitCodes = Box<dyn Fn(&(dyn std::error::Error + 'static)) -> Option<u8> + 
 pub struct AgentBuilder {
     name: Name<()>,
     state_dir: Option<StateDir>,
+    state_lock: Option<StateLock>,
     change: Change,
     engine: EngineBuilder,
     bounds: ControlConfig,
@@ -117,6 +119,14 @@ impl AgentBuilder {
     /// Sets the state folder. Default: the user's, see [`StateDir::of_user`].
     pub fn state_dir(mut self, state_dir: StateDir) -> Self {
         self.state_dir = Some(state_dir);
+        self
+    }
+
+    /// Takes the lock of the state folder over from a caller that has used the folder already, so that no other process
+    /// holds it in between. The folder is that of the lock, whatever [`state_dir`](Self::state_dir) says. Default: the
+    /// agent takes the lock itself, in [`run`](Self::run).
+    pub fn state_lock(mut self, state_lock: StateLock) -> Self {
+        self.state_lock = Some(state_lock);
         self
     }
 
@@ -264,13 +274,16 @@ impl AgentBuilder {
     /// # Panics
     ///
     /// Inside a tokio runtime.
-    pub fn run(self) -> Result<Ended, AgentError> {
+    pub fn run(mut self) -> Result<Ended, AgentError> {
         if let Some(logging) = &self.logging {
             logging.begin()?;
         }
         self.validate()?;
-        let state_dir = self.state_dir.clone().map_or_else(StateDir::of_user, Ok)?;
-        let lock = Arc::new(state_dir.lock()?);
+        let lock = match self.state_lock.take() {
+            Some(lock) => lock,
+            None => self.state_dir.take().map_or_else(StateDir::of_user, Ok)?.lock()?,
+        };
+        let lock = Arc::new(lock);
         let runtimes = Runtimes::new(self.worker_threads)?;
         let mut may_run_on = false;
         let ended = runtimes.driver.block_on(self.run_on(&runtimes, &lock, &mut may_run_on));
@@ -296,6 +309,7 @@ impl fmt::Debug for AgentBuilder {
         f.debug_struct("AgentBuilder")
             .field("name", &self.name)
             .field("state_dir", &self.state_dir)
+            .field("state_lock", &self.state_lock)
             .field("change", &self.change)
             .finish_non_exhaustive()
     }

@@ -75,7 +75,7 @@ pub use crankcase_manifest as manifest;
 #[cfg(feature = "resources")]
 pub use crankcase_resources as resources;
 pub use crankcase_status as status;
-pub use crankcase_status::{ControlConfig, StateDir};
+pub use crankcase_status::{ControlConfig, StateDir, StateLock};
 pub use crankcase_workers as workers;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Ended, SIGNALS};

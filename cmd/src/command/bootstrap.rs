@@ -72,11 +72,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         // The agent has ended meanwhile.
     }
     let open = || {
-        let state_dir = global.state_dir()?;
-        let _lock = state_dir.lock()?;
-        let facts = facts_store::open(&state_dir)?;
+        let (lock, facts) = facts_store::open_for_agent(global)?;
         bootstrap.load(&facts)?.tell();
-        Ok(facts)
+        Ok((lock, facts))
     };
     run::run_with(global, &args.run, (Some((&trial, asked)), open))
 }

@@ -14,7 +14,7 @@ use crankcase_manifolds::{
 };
 use crankcase_resources::{RuleEvents, Site, World, resource_name};
 use crankcase_status::wire::EngineReport;
-use crankcase_status::{PageAddress, PageConfig};
+use crankcase_status::{PageAddress, PageConfig, StateLock};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
@@ -79,11 +79,14 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 }
 
 /// Runs an agent. Its site is read with the first facts, or with those of its state folder; those that it works
-/// with are opened when the site was found valid.
+/// with are opened when the site was found valid, and the state folder is held from then on.
 pub(crate) fn run_with(
     global: &Global,
     args: &Args,
-    (first, open): (Option<(&Facts, FirstFacts)>, impl FnOnce() -> anyhow::Result<Facts>),
+    (first, open): (
+        Option<(&Facts, FirstFacts)>,
+        impl FnOnce() -> anyhow::Result<(StateLock, Facts)>,
+    ),
 ) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -98,7 +101,8 @@ pub(crate) fn run_with(
         let loading = load((files, asked), judge.clone(), signals.clone());
         let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
-        keep(global, args, (site, judge, &open()?), signals)
+        let (lock, facts) = open()?;
+        keep(global, args, (site, judge), (lock, &facts), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -143,12 +147,12 @@ async fn load(
 fn keep(
     global: &Global,
     args: &Args,
-    (site, judge, facts): (Arc<Site>, SiteJudge, &Facts),
+    (site, judge): (Arc<Site>, SiteJudge),
+    (lock, facts): (StateLock, &Facts),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let files = args.site.files_of_agent(global, Some(seen_of(facts)));
-    let state_dir = global.state_dir()?;
-    let state = state_dir.path().to_owned();
+    let state = lock.state_dir().path().to_owned();
     let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
     let (telling, events) = RuleEvents::new(Some(observing.clone()), state.join("rules"));
@@ -164,7 +168,7 @@ fn keep(
         .world(world(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]);
-    let agent = Agent::builder().state_dir(state_dir).signals(signals).control(control);
+    let agent = Agent::builder().state_lock(lock).signals(signals).control(control);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);

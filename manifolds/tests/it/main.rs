@@ -20,4 +20,5 @@ mod simulated_kit;
 mod site;
 mod source;
 mod spinning;
+mod state_lock;
 mod watching;
