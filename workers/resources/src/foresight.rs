@@ -28,12 +28,18 @@ pub(crate) struct Foresight {
     shared: Arc<Shared>,
     /// The resource that looks.
     node: usize,
-    /// A resource before it, at any distance, that changes or may change.
-    changing: Option<usize>,
-    /// Such a resource that may make files that it does not name.
-    making: Option<usize>,
+    earlier: Earlier,
     /// The resources whose changes it has asked for.
     seen: Arc<Mutex<BTreeSet<usize>>>,
+}
+
+/// What comes before a resource, at any distance.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Earlier {
+    /// A resource that changes or may change.
+    pub(crate) changing: Option<usize>,
+    /// Such a resource that may make files that it does not name.
+    pub(crate) making: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -54,26 +60,25 @@ impl Foresight {
         let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
         let shared = Arc::new(Shared { order, names, things });
-        Self { shared, node: 0, changing: None, making: None, seen: Arc::default() }
+        Self { shared, node: 0, earlier: Earlier::default(), seen: Arc::default() }
     }
 
-    /// Returns what another resource sees. `changing` is a resource before it that changes or may change, and `making`
-    /// is such a one that may make files that it does not name.
+    /// Returns what another resource sees.
     #[must_use]
-    pub(crate) fn of(&self, node: usize, changing: Option<usize>, making: Option<usize>) -> Self {
-        Self { shared: Arc::clone(&self.shared), node, changing, making, seen: Arc::default() }
+    pub(crate) fn of(&self, node: usize, earlier: Earlier) -> Self {
+        Self { shared: Arc::clone(&self.shared), node, earlier, seen: Arc::default() }
     }
 
     /// Returns whether a resource before this one changes or may change.
     pub(crate) fn follows_changes(&self) -> bool {
-        self.seen.lock().extend(self.changing);
-        self.changing.is_some()
+        self.seen.lock().extend(self.earlier.changing);
+        self.earlier.changing.is_some()
     }
 
     /// Returns whether a resource before this one that changes or may change may make files that it does not name.
     pub(crate) fn follows_makers(&self) -> bool {
-        self.seen.lock().extend(self.making);
-        self.making.is_some()
+        self.seen.lock().extend(self.earlier.making);
+        self.earlier.making.is_some()
     }
 
     /// Notes what the resource will have made or removed, or may have.
@@ -106,7 +111,7 @@ impl Foresight {
 
     /// Returns a resource before this one that changes or may change, if there is one.
     pub(crate) fn changing(&self) -> Option<String> {
-        self.changing.map(|node| self.shared.names[node].clone())
+        self.earlier.changing.map(|node| self.shared.names[node].clone())
     }
 
     /// Returns the resources before this one that change or may change, as far as it asked for them.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::declaration::Declaration;
-use crate::foresight::Foresight;
+use crate::foresight::{Earlier, Foresight};
 use crate::found::{Amiss, Found};
 use crate::inputs::{Changes, Inputs, Seen, SeenState};
 use crate::make::{Setting, Unmade, make};
@@ -67,7 +67,8 @@ pub(crate) fn visit(
     let declaration = declarations[node].clone();
     let (changing, making) = (inputs.changing, inputs.making);
     let foresight = setting.foresight.as_ref();
-    let foresight = foresight.map(|foresight| foresight.of(node, changing, making));
+    let earlier = Earlier { changing, making };
+    let foresight = foresight.map(|foresight| foresight.of(node, earlier));
     let setting = Setting { foresight, ..setting };
     async move {
         let found = find(&declaration, (&setting, purpose), &inputs).await;
