@@ -18,10 +18,12 @@ type Id = (u64, u64);
 /// What makes two paths one: a file that is there, and the way from there.
 type Identity<'a> = (Id, &'a Path);
 
-/// A file that a resource cannot keep; resources are given by their positions. A front refuses each of them.
+/// A file that a resource cannot keep; resources are given by their positions. A front refuses each of them, so the
+/// enum is exhaustive: a front that does not know a new one must not compile. The variants may get more fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileConflict {
     /// Another resource keeps it under another path, which leads there through a symlink, a hard link or a mount.
+    #[non_exhaustive]
     Same {
         /// The other resource.
         first: usize,
@@ -33,6 +35,7 @@ pub enum FileConflict {
         claim: Claim,
     },
     /// It is in the state folder of the agent.
+    #[non_exhaustive]
     InState {
         /// The resource.
         node: usize,

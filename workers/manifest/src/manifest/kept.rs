@@ -34,12 +34,12 @@ pub(crate) fn check_kept(
     }
     for conflict in file_conflicts(site.0, state) {
         match conflict {
-            FileConflict::InState { node, claim, folder } => {
+            FileConflict::InState { node, claim, folder, .. } => {
                 let message = format!("{claim} is in the agent's state folder {folder:?}");
                 let hint = Hint::of(&claim.name).or("only the agent keeps what is in there");
                 wrong.tell(&[node], &claim, message, hint);
             }
-            FileConflict::Same { first, other, second, claim } => {
+            FileConflict::Same { first, other, second, claim, .. } => {
                 let how = format!("kept as {:?}", other.name);
                 wrong.tell_kept((first, &how), (second, &claim), "both paths lead to one file");
             }
