@@ -19,22 +19,24 @@ pub struct Config {
     pub signals: Name<SignalHandle>,
     /// What tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
-    /// What is to judge facts for the site.
-    pub judge: SiteJudge,
 }
 
 /// Returns a manifold that offers the site that was loaded last, as a changing output.
 ///
 /// The last good site outlives the worker.
 pub fn manifold(config: Config) -> Manifold {
+    judged(config, SiteJudge::default())
+}
+
+/// Returns the [manifold](manifold()) of a site for which a judge judges facts: it is told of each site that is loaded.
+pub fn judged(config: Config, judge: SiteJudge) -> Manifold {
     let inputs = (config.signals.clone(), config.watches.live());
     let last = watch::Sender::new(Arc::clone(&config.site));
     Manifold::builder()
         .inputs(inputs)
-        .start_with((config, last), |(config, last), inputs, ctx| async move {
+        .start_with((config, last, judge), |(config, last, judge), inputs, ctx| async move {
             let current = last.subscribe();
-            let (site, judge) = (last, config.judge);
-            let source = SiteSource::new(config.files, (site, judge), inputs, ctx.health());
+            let source = SiteSource::new(config.files, (last, judge), inputs, ctx.health());
             Ok(Source { source, current })
         })
         .changing(|source| source.current.clone())

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use crankcase_engine::{Engine, Name, Report, Stop, Worker};
+use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, SiteFiles, SiteJudge};
 use crankcase_manifolds::site::RulesConfig;
@@ -179,8 +179,8 @@ fn keep(
         }
         None => agent,
     };
-    let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES, judge };
-    let agent = install(agent, keeping, source)?;
+    let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
+    let agent = install(agent, keeping, source::judged(source, judge))?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
         agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
@@ -225,12 +225,12 @@ fn end_record(observing: &Observing, ended: &Result<Ended, AgentError>) {
 fn install(
     agent: AgentBuilder,
     keeping: site::Config,
-    config: source::Config,
+    source: Manifold,
 ) -> anyhow::Result<AgentBuilder> {
     let watches = file_watch::manifold(WatcherConfig::default())?;
     Ok(agent
         .install(WATCHES, watches)
-        .install(SITE, source::manifold(config).essential())
+        .install(SITE, source.essential())
         .install(RESOURCES, site::manifold(keeping).essential())
         .install(TALLY, site::tally(RESOURCES)))
 }

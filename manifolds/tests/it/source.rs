@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::{Engine, Latest, Manifold, Name};
 use crankcase_kinds::builtin;
-use crankcase_manifest::{Host, SeenFacts, SiteFacts, SiteFiles, SiteJudge};
+use crankcase_manifest::{Host, SeenFacts, SiteFacts, SiteFiles};
 use crankcase_manifolds::{SIGNALS, file_watch, source};
 use crankcase_resources::{AttributeError, Config, Kind, Site, Unit};
 use crankcase_testing::{Bare, clean_kill};
@@ -67,8 +67,7 @@ impl Kept {
     /// Keeps a site that was loaded before, and follows it.
     async fn keep(&self, site: Site) -> Result<(), Box<dyn Error>> {
         let (files, site) = (self.files.clone(), Arc::new(site));
-        let judge = SiteJudge::default();
-        let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES, judge };
+        let config = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
         self.engine.install(SITE, source::manifold(config)).await?;
         let user = Manifold::builder().inputs(SITE.live().required());
         let user =

@@ -48,17 +48,6 @@ pub enum FileError {
         /// What was to be there.
         wanted: EntryKind,
     },
-    /// A file that is to be written in place has other names, and may be somebody else's: put a copy in its place.
-    #[error(
-        "{path:?} has {links} hard links, and a write to it would change it under all of them; \
-         put a copy in its place, or remove the other links"
-    )]
-    HardLinks {
-        /// The file.
-        path: PathBuf,
-        /// How many names it has.
-        links: u64,
-    },
     /// A file has more bytes than its reader takes.
     #[error("{path:?} is larger than {limit} bytes")]
     TooLarge {
@@ -90,6 +79,17 @@ pub enum FileError {
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// A file that is to be written in place has other names, and may be somebody else's: put a copy in its place.
+    #[error(
+        "{path:?} has {links} hard links, and a write to it would change it under all of them; \
+         put a copy in its place, or remove the other links"
+    )]
+    HardLinks {
+        /// The file.
+        path: PathBuf,
+        /// How many names it has.
+        links: u64,
     },
 }
 
