@@ -12,6 +12,7 @@ mod owed;
 mod params;
 mod parts;
 mod probe;
+mod recorded;
 mod schema;
 mod secrets;
 mod support;
