@@ -9,15 +9,24 @@ use crankcase_resources::{
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
 pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
-    builtin().with(Double(Arc::new(unit)))
+    with_doubles([("double", Arc::new(unit))])
+}
+
+/// Returns the built-in kinds, and one for each of these names, of which all resources are the one that stands there.
+pub(crate) fn with_doubles<const N: usize>(units: [(&'static str, Arc<dyn Unit>); N]) -> Kinds {
+    let doubles = units.into_iter().map(|(name, unit)| Double { name, unit });
+    doubles.fold(builtin(), Kinds::with)
 }
 
 #[derive(Debug)]
-struct Double(Arc<dyn Unit>);
+struct Double {
+    name: &'static str,
+    unit: Arc<dyn Unit>,
+}
 
 impl Kind for Double {
     fn name(&self) -> &'static str {
-        "double"
+        self.name
     }
 
     fn summary(&self) -> &'static str {
@@ -29,6 +38,6 @@ impl Kind for Double {
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
-        Ok(Arc::clone(&self.0))
+        Ok(Arc::clone(&self.unit))
     }
 }

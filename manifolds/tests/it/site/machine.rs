@@ -14,7 +14,7 @@ use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{self as manifolds, file_watch, site};
-use crankcase_resources::{Kinds, Rule, RuleEvents, Site, State};
+use crankcase_resources::{Kinds, Observer, Rule, RuleEvents, Site, State, Tallies, Tally};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -64,11 +64,30 @@ impl Machine {
         (backoff, kinds): (Backoff, Kinds),
     ) -> Result<Self, Box<dyn Error>> {
         let machine = Self::prepare(folder, kinds)?;
-        let watcher = file_watch::manifold(WatcherConfig::default())?;
-        machine.engine.install(WATCHES, watcher).await?;
+        machine.watch().await?;
         let config = machine.config().backoff(backoff);
         machine.keep(manifest, config).await?;
         Ok(machine)
+    }
+
+    /// Begins like [`begin`](Self::begin); an observer sees what happens.
+    pub(crate) async fn observed(
+        folder: tempfile::TempDir,
+        manifest: &str,
+        (backoff, kinds): (Backoff, Kinds),
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(folder, kinds)?;
+        machine.watch().await?;
+        let config = machine.config().backoff(backoff).observer(observer);
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    /// Has files watched.
+    async fn watch(&self) -> TestResult {
+        let watcher = file_watch::manifold(WatcherConfig::default())?;
+        Ok(self.engine.install(WATCHES, watcher).await?)
     }
 
     /// Begins without a watcher; resources are looked at all the time.
@@ -252,6 +271,11 @@ impl Machine {
             }
         })
         .await;
+    }
+
+    /// Returns how the resources have fared.
+    pub(crate) async fn tally(&self) -> Result<Tally, Box<dyn Error>> {
+        Ok(within(self.engine.output(RESOURCES.output::<Tallies>())).await?.tally())
     }
 
     /// Returns how often workers of a resource were started.
