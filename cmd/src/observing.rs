@@ -202,3 +202,42 @@ fn recorded(happened: &Happened) -> Event {
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()
 }
+
+#[cfg(test)]
+mod tests {
+    use crankcase_resources::Happened;
+
+    use super::recorded;
+
+    /// An event of which everything is known.
+    const WHOLE: &str = concat!(
+        r#"{"event":"repaired","resource":"page","type":"file","differences":"mode: 1 -> 2","#,
+        r#""changes":[{"attribute":"mode","old":1,"new":2}],"actions":["adjust"],"#,
+        r#""done":[{"action":{"name":"adjust","arguments":{"to":2},"changes":["mode"]},"#,
+        r#""log":["a line"]}],"notified_by":["conf"],"error":"no luck","why":"apply","took_ms":3}"#,
+    );
+
+    /// The same on record.
+    const ON_RECORD: &str = concat!(
+        r#"{"event":"repaired","resource":"page","type":"file","differences":"mode: 1 -> 2","#,
+        r#""actions":["adjust"],"error":"no luck","why":"apply","took_ms":3,"#,
+        r#""details":{"changes":[{"attribute":"mode","old":1,"new":2}],"#,
+        r#""done":[{"action":{"name":"adjust","arguments":{"to":2},"changes":["mode"]},"#,
+        r#""log":["a line"]}],"notified_by":["conf"]}}"#,
+    );
+
+    /// An event of which only that is known which all have.
+    const BARE: &str =
+        r#"{"event":"released","resource":"page","type":"file","why":"it has left","took_ms":0}"#;
+
+    #[test]
+    fn an_event_and_its_record_are_written_as_before() -> serde_json::Result<()> {
+        for (written, on_record) in [(WHOLE, ON_RECORD), (BARE, BARE)] {
+            let happened: Happened = serde_json::from_str(written)?;
+
+            assert_eq!(serde_json::to_string(&happened)?, written);
+            assert_eq!(serde_json::to_string(&recorded(&happened))?, on_record);
+        }
+        Ok(())
+    }
+}
