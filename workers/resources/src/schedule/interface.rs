@@ -1,0 +1,158 @@
+//! What the driver tells the machine, and what the machine answers.
+
+use super::id::Id;
+
+/// One visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Ticket {
+    /// The number of the visit, among all visits of the machine.
+    pub(super) number: u64,
+    /// The resource that is visited.
+    pub(crate) id: Id,
+}
+
+/// How the modes differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    /// The most visits at a time. A visit that waits for its answer does not count.
+    pub(crate) slots: usize,
+    /// Each resource is visited once, and is skipped if something that it needs is failing.
+    pub(crate) is_one_pass: bool,
+    /// The first failure is a halt.
+    pub(crate) is_fail_fast: bool,
+}
+
+impl Policy {
+    /// Returns the policy of one pass over all resources.
+    pub(crate) fn pass(slots: usize) -> Self {
+        Self { slots, is_one_pass: true, is_fail_fast: false }
+    }
+
+    /// Returns the policy of a site that is kept as declared.
+    pub(crate) fn keep() -> Self {
+        Self { slots: usize::MAX, is_one_pass: false, is_fail_fast: false }
+    }
+}
+
+/// Why a visit is requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reason {
+    /// It is time to look. Nobody waits for the visit until it asks for an action.
+    Routine,
+    /// The resource may have changed, or is to be changed.
+    Change,
+}
+
+/// Why nothing begins any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Halt {
+    /// The run was told to stop.
+    Stop,
+    /// A visit has failed, and the policy is to stop then.
+    FailFast,
+}
+
+/// What the driver has to do, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Visit a resource.
+    Visit {
+        /// The visit.
+        ticket: Ticket,
+        /// The sources of the notifications that are delivered to it.
+        delivered: Vec<Id>,
+    },
+    /// The answer to visits that have asked for an action.
+    Answer {
+        /// With [`Answer::Act`] the first of them acts for all.
+        tickets: Vec<Ticket>,
+        /// The answer.
+        answer: Answer,
+    },
+    /// The pass does not visit a resource.
+    Skip {
+        /// The resource.
+        id: Id,
+        /// What holds it back; none after a halt.
+        held_back_by: Option<Id>,
+    },
+    /// Add this to the store.
+    Write(Record),
+}
+
+/// Whether a visit may act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Act, as soon as all records that were commands before are on disk.
+    Act,
+    /// Something before the resource is unsettled, or something new was sent to it. End the visit;
+    /// another one follows.
+    Again,
+    /// Something that the resource needs is failing. End the visit; another one follows when that
+    /// is repaired.
+    HeldBack,
+    /// End the visit; no action begins any more.
+    Halted,
+}
+
+/// A change of the notifications that outlive the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Record {
+    /// `source` may act from now on, and notifies `target`.
+    Pending { target: Id, source: Id },
+    /// `target` has acknowledged the notification, or `source` has not acted.
+    Acknowledged { target: Id, source: Id },
+}
+
+/// How a visit has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// What it has come to.
+    pub(crate) outcome: Outcome,
+    /// Whether an action has begun.
+    pub(crate) has_acted: bool,
+    /// Whether the resource has a new state. The state was published before.
+    pub(crate) has_new_state: bool,
+    /// Whether the resource holds up the end of the run.
+    pub(crate) is_holding: bool,
+}
+
+impl Ending {
+    /// Returns the ending of a visit that has not acted and found no new state.
+    pub(crate) fn new(outcome: Outcome) -> Self {
+        Self { outcome, has_acted: false, has_new_state: false, is_holding: false }
+    }
+}
+
+/// What a visit has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The resource is as declared. In a plan: it is, or would be.
+    Good,
+    /// The resource is not as declared, and is declared to be left alone.
+    LeftAlone,
+    /// The visit could not look at the resource, or its config is wrong.
+    CannotLook,
+    /// An action has failed, or has not repaired the resource.
+    Failed,
+    /// The visit was interrupted, or its change was not approved.
+    Stopped,
+    /// The answer of the machine was not [`Answer::Act`].
+    NotAllowed,
+}
+
+/// How a resource stands, for reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Its last visit was good.
+    Good,
+    /// A visit because of a change is to come or under way, or the resource holds up the end of the
+    /// run.
+    AtWork,
+    /// Its last visit has failed.
+    Failed,
+    /// It wants to act, and this resource keeps it from that.
+    HeldBack(Id),
+    /// It has no worker. In one pass: it was not visited because of a halt.
+    Absent,
+}

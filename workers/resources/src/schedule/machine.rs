@@ -1,0 +1,240 @@
+//! The machine of the schedule: events in, commands out.
+//!
+//! The module `schedule` has the words and the invariants (I1 to I11).
+
+mod carrying;
+mod questions;
+mod sending;
+mod visits;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::graph::Graph;
+use super::groups::{Group, Groups};
+use super::id::{Id, Table};
+use super::interface::{Answer, Command, Ending, Halt, Outcome, Policy, Reason, Record, Ticket};
+use super::node::{Condition, Node};
+use super::notifications::Notifications;
+
+/// Decides which resources are visited when, and which visits may act.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    policy: Policy,
+    graph: Graph,
+    /// As long as the graph. Those that are not resources have default values.
+    nodes: Table<Node>,
+    /// The ranks of the resources whose visits may begin.
+    ready: BTreeSet<usize>,
+    groups: Groups,
+    notifications: Notifications,
+    commands: VecDeque<Command>,
+    /// The number of the last visit.
+    last_visit: u64,
+    /// How many visits are under way.
+    visited: usize,
+    /// How many of them have a slot.
+    working: usize,
+    /// How many resources are at work.
+    at_work: usize,
+    /// How many resources have failed.
+    failed: usize,
+    halted: Option<Halt>,
+}
+
+impl Machine {
+    /// Makes the machine of a site. `pending` are the notifications of the store, as target and
+    /// source; they were all sent.
+    pub(crate) fn new(
+        policy: Policy,
+        graph: Graph,
+        pending: impl IntoIterator<Item = (Id, Id)>,
+    ) -> Self {
+        let mut notifications = Notifications::default();
+        for (target, source) in pending {
+            notifications.send(target, source);
+        }
+        let mut machine = Self {
+            policy,
+            graph: Graph::default(),
+            nodes: Table::new(0),
+            ready: BTreeSet::new(),
+            groups: Groups::default(),
+            notifications,
+            commands: VecDeque::new(),
+            last_visit: 0,
+            visited: 0,
+            working: 0,
+            at_work: 0,
+            failed: 0,
+            halted: None,
+        };
+        machine.swap(graph, &[], &[]);
+        if policy.is_one_pass {
+            machine.begin_pass();
+        }
+        machine
+    }
+
+    /// Requests a visit of every resource, which all have workers.
+    fn begin_pass(&mut self) {
+        for id in self.graph.ids() {
+            let (node, class) = (&mut self.nodes[*id], self.graph.class(*id));
+            (node.has_worker, node.request) = (true, Some(Reason::Change));
+            node.is_awaited = class.is_some();
+            class.into_iter().for_each(|class| self.groups.expect(class));
+        }
+        self.recount();
+    }
+
+    /// Takes the next command. The driver takes commands until there are none, under the same lock
+    /// as the events before.
+    pub(crate) fn next(&mut self) -> Option<Command> {
+        loop {
+            if let Some(command) = self.commands.pop_front() {
+                return Some(command);
+            }
+            if let Some(tickets) = self.groups.next() {
+                self.answer(tickets);
+            } else if !self.start() {
+                return None;
+            }
+        }
+    }
+
+    /// Notes that a worker can visit the resource from now on. Requests a visit.
+    pub(crate) fn attach(&mut self, id: Id) {
+        if self.graph.contains(id) {
+            self.nodes[id].has_worker = true;
+            self.request_newer(id);
+        }
+    }
+
+    /// Notes that the worker of the resource is gone, perhaps in the middle of a visit. In one pass
+    /// there are no workers: a visit that is dropped reports that it was stopped.
+    pub(crate) fn detach(&mut self, id: Id) {
+        if !self.graph.contains(id) {
+            return;
+        }
+        let node = &mut self.nodes[id];
+        (node.has_worker, node.is_holding, node.is_held_back) = (false, false, false);
+        if node.request == Some(Reason::Change) {
+            self.doubt(id);
+        }
+        for target in self.give_up_visit(id) {
+            self.send(target, id);
+        }
+        self.refresh(id);
+    }
+
+    /// Requests a visit: for a watch, a fact, a timer, or by hand.
+    pub(crate) fn request(&mut self, id: Id, reason: Reason) {
+        if !self.graph.contains(id) || self.nodes[id].is_done {
+            return;
+        }
+        let node = &mut self.nodes[id];
+        node.request = node.request.max(Some(reason));
+        if !node.has_worker && reason == Reason::Change {
+            self.doubt(id);
+        }
+        self.refresh(id);
+    }
+
+    /// Sends a notification of a rule, which is on record already.
+    pub(crate) fn notify(&mut self, target: Id, source: Id) {
+        if self.graph.contains(target) {
+            self.send(target, source);
+        }
+    }
+
+    /// Asks whether a visit may act. The answer is a command.
+    ///
+    /// One action may be for all visits that ask with the same key, if their resources are of one
+    /// kind and depth. Other resources wait from now on.
+    pub(crate) fn ask(&mut self, ticket: Ticket, key: Option<u64>) {
+        let id = ticket.id;
+        let Some(visit) = self.visit_mut(ticket).filter(|visit| !visit.is_waiting) else { return };
+        (visit.reason, visit.is_waiting) = (Reason::Change, true);
+        self.working -= 1;
+        let may_share = !self.policy.is_one_pass || self.nodes[id].is_awaited;
+        let shared = self.graph.class(id).zip(key).filter(|_| may_share);
+        let group = shared.map(|(class, key)| Group::Shared { class, key });
+        self.groups.join(ticket, group.unwrap_or(Group::Alone(ticket)));
+        self.leave_class(id);
+        self.refresh(id);
+    }
+
+    /// Notes how a visit has ended. A new state was published before.
+    pub(crate) fn report(&mut self, ticket: Ticket, ending: Ending) {
+        let Some(visit) = self.end_visit(ticket) else { return };
+        let id = ticket.id;
+        let before = self.nodes[id].condition;
+        let node = &mut self.nodes[id];
+        (node.is_holding, node.is_held_back) = (ending.is_holding, false);
+        node.is_done = self.policy.is_one_pass;
+        let is_good = matches!(ending.outcome, Outcome::Good | Outcome::LeftAlone);
+        match (ending.outcome, visit.answer) {
+            (Outcome::Good, _) => {
+                self.set_good(id);
+                self.acknowledge(id, &visit);
+            }
+            (Outcome::LeftAlone, _) => self.set_good(id),
+            (Outcome::NotAllowed, Some(Answer::Again)) => node.request = Some(Reason::Change),
+            (Outcome::NotAllowed, Some(Answer::HeldBack)) => self.hold_back(id),
+            (Outcome::CannotLook, _) if self.excuse(id) => {}
+            (outcome, _) => self.set_failed(id, outcome),
+        }
+        for target in visit.targets {
+            if ending.has_acted { self.send(target, id) } else { self.withdraw(target, id) }
+        }
+        if is_good && ending.has_new_state {
+            for after in self.graph.needed_by(id).to_vec() {
+                self.request_newer(after);
+            }
+        }
+        if is_good && before != Condition::Good {
+            self.deliver_from(id);
+        }
+        if is_good && (ending.has_acted || before == Condition::Failed) {
+            self.wake_failed_after(id);
+        }
+        // Only now: those after it would come to rest, and be unsettled again.
+        self.refresh(id);
+        self.leave_class(id);
+    }
+
+    /// Notes that no visit and no action begins any more.
+    pub(crate) fn halt(&mut self, by: Halt) {
+        self.halted.get_or_insert(by);
+        self.groups.split();
+    }
+
+    /// Takes over the resources of another site. Those that are `replaced` are others under the
+    /// numbers of old ones; those that are `redeclared` are the same, and declared in another way.
+    /// All others with numbers of old ones are kept with their visits.
+    pub(crate) fn swap(&mut self, graph: Graph, replaced: &[Id], redeclared: &[Id]) {
+        // The depths are others, and a path may join two that wait.
+        self.groups.split();
+        let gone = self.graph.ids().iter().filter(|id| !graph.contains(**id));
+        let replaced = replaced.iter().filter(|id| self.graph.contains(**id));
+        let mut targets = Vec::new();
+        for id in gone.chain(replaced).copied().collect::<Vec<_>>() {
+            targets.extend(self.give_up_visit(id).into_iter().map(|target| (target, id)));
+            self.nodes[id] = Node::default();
+        }
+        self.nodes.resize(graph.len());
+        self.graph = graph;
+        self.recount();
+        for (target, source) in targets {
+            self.send(target, source);
+        }
+        redeclared.iter().for_each(|id| self.request_newer(*id));
+        // The source that a notification waited for may not be there any more.
+        for (target, source) in self.notifications.pending().collect::<Vec<_>>() {
+            self.deliver(target, source);
+        }
+    }
+
+    fn write(&mut self, record: Record) {
+        self.commands.push_back(Command::Write(record));
+    }
+}

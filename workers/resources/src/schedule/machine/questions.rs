@@ -1,0 +1,80 @@
+//! What the machine answers to questions; none of them changes it.
+
+use super::super::interface::{Halt, Standing};
+use super::super::node::Condition;
+use super::{Id, Machine};
+
+impl Machine {
+    /// Returns how a resource stands, if there is such a resource.
+    pub(crate) fn standing(&self, id: Id) -> Option<Standing> {
+        if !self.graph.contains(id) {
+            return None;
+        }
+        let node = &self.nodes[id];
+        Some(if node.shown.is_at_work {
+            Standing::AtWork
+        } else if node.condition == Condition::Failed {
+            Standing::Failed
+        } else if let Some(by) = self.held_back_by(id).filter(|_| node.is_held_back) {
+            Standing::HeldBack(by)
+        } else if node.has_worker && node.condition == Condition::Good {
+            Standing::Good
+        } else {
+            Standing::Absent
+        })
+    }
+
+    /// Whether nothing is to be done before the next event. Asked after all commands were taken; in
+    /// one pass it is over then.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        let may_begin = !self.ready.is_empty() && self.halted.is_none();
+        self.visited == 0 && self.at_work == 0 && !may_begin
+    }
+
+    /// Returns why nothing begins any more.
+    pub(crate) fn halted(&self) -> Option<Halt> {
+        self.halted
+    }
+
+    /// Returns the pending notifications, as target and source.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (Id, Id)> {
+        self.notifications.pending()
+    }
+
+    /// Returns the first that holds a resource back: one that it needs, at any distance, and that is
+    /// failing itself (I11).
+    pub(super) fn held_back_by(&self, id: Id) -> Option<Id> {
+        let mut id = id;
+        loop {
+            let mut needs = self.graph.needs(id).iter().copied();
+            id = needs.find(|used| self.nodes[*used].shown.is_failing)?;
+            if self.nodes[id].is_failing_itself() {
+                return Some(id);
+            }
+        }
+    }
+
+    /// Returns which counter does not agree with a count from scratch (I1).
+    #[cfg(test)]
+    pub(crate) fn miscount(&self) -> Option<String> {
+        let ids = self.graph.ids();
+        for id in ids {
+            let (node, expected) = (&self.nodes[*id], self.count_before(*id));
+            let counted = (node.unsettled_before, node.failing_needs);
+            if counted != expected || node.shown != node.shows() {
+                return Some(format!("{id:?} has counted {counted:?}, not {expected:?}: {node:?}"));
+            }
+        }
+        let nodes = || ids.iter().map(|id| &self.nodes[*id]);
+        let visits = || nodes().filter_map(|node| node.visit.as_ref());
+        let counted = [self.visited, self.working, self.at_work, self.failed, self.ready.len()];
+        let expected = [
+            visits().count(),
+            visits().filter(|visit| !visit.is_waiting).count(),
+            nodes().filter(|node| node.shown.is_at_work).count(),
+            nodes().filter(|node| node.condition == Condition::Failed).count(),
+            nodes().filter(|node| node.shown.is_ready).count(),
+        ];
+        (counted != expected).then(|| format!("the sums are {counted:?}, not {expected:?}"))
+    }
+}

@@ -1,0 +1,190 @@
+//! How visits begin, get their answers and end.
+
+use super::super::interface::{Answer, Command, Halt, Outcome, Policy, Reason, Ticket};
+use super::super::node::{Condition, Visit};
+use super::{Id, Machine};
+
+impl Machine {
+    /// Begins or skips the visit of the first resource that is ready. Returns whether it has.
+    pub(super) fn start(&mut self) -> bool {
+        let Some(id) = self.ready.first().map(|rank| self.graph.ids()[*rank]) else { return false };
+        let Policy { is_one_pass, slots, .. } = self.policy;
+        let is_held_back = self.halted.is_some() || self.nodes[id].failing_needs > 0;
+        if is_one_pass && is_held_back {
+            self.skip(id);
+        } else if self.halted.is_some() || self.working >= slots {
+            return false;
+        } else {
+            self.begin(id);
+        }
+        true
+    }
+
+    fn skip(&mut self, id: Id) {
+        let held_back_by = self.held_back_by(id).filter(|_| self.halted.is_none());
+        let node = &mut self.nodes[id];
+        (node.request, node.is_done, node.is_held_back) = (None, true, held_back_by.is_some());
+        self.commands.push_back(Command::Skip { id, held_back_by });
+        self.refresh(id);
+        self.leave_class(id);
+    }
+
+    fn begin(&mut self, id: Id) {
+        self.last_visit += 1;
+        self.visited += 1;
+        self.working += 1;
+        let ticket = Ticket { number: self.last_visit, id };
+        let sent = self.notifications.sent_to(id);
+        let delivered: Vec<Id> = sent.filter(|source| !self.waits(id, *source)).collect();
+        let node = &mut self.nodes[id];
+        node.visit = Some(Visit {
+            number: ticket.number,
+            reason: node.request.take().unwrap_or(Reason::Routine),
+            is_waiting: false,
+            is_outdated: false,
+            began: self.notifications.sent(),
+            delivered: delivered.clone(),
+            targets: Vec::new(),
+            answer: None,
+        });
+        self.refresh(id);
+        self.commands.push_back(Command::Visit { ticket, delivered });
+    }
+
+    /// Answers the visits of a group that are still under way.
+    pub(super) fn answer(&mut self, tickets: Vec<Ticket>) {
+        let mut allowed = Vec::new();
+        for ticket in tickets {
+            let (Some(answer), Some(visit)) = (self.judge(ticket), self.visit_mut(ticket)) else {
+                continue;
+            };
+            (visit.is_waiting, visit.answer) = (false, Some(answer));
+            self.working += 1;
+            if answer == Answer::Act {
+                allowed.push(ticket);
+            } else {
+                self.commands.push_back(Command::Answer { tickets: vec![ticket], answer });
+            }
+        }
+        for ticket in &allowed {
+            self.expect_notifications(ticket.id);
+        }
+        if !allowed.is_empty() {
+            self.commands.push_back(Command::Answer { tickets: allowed, answer: Answer::Act });
+        }
+    }
+
+    /// Returns whether a visit may act (I3), unless it has ended.
+    fn judge(&self, ticket: Ticket) -> Option<Answer> {
+        let node = self.nodes.get(ticket.id)?;
+        let visit = node.visit.as_ref().filter(|visit| visit.number == ticket.number)?;
+        Some(if self.halted.is_some() {
+            Answer::Halted
+        } else if node.unsettled_before > 0 || visit.is_outdated {
+            Answer::Again
+        } else if node.failing_needs > 0 {
+            Answer::HeldBack
+        } else {
+            Answer::Act
+        })
+    }
+
+    /// Returns the visit of a ticket, unless it has ended.
+    pub(super) fn visit_mut(&mut self, ticket: Ticket) -> Option<&mut Visit> {
+        let visit = self.nodes.get_mut(ticket.id)?.visit.as_mut();
+        visit.filter(|visit| visit.number == ticket.number)
+    }
+
+    pub(super) fn end_visit(&mut self, ticket: Ticket) -> Option<Visit> {
+        self.visit_mut(ticket)?;
+        self.take_visit(ticket.id)
+    }
+
+    fn take_visit(&mut self, id: Id) -> Option<Visit> {
+        let visit = self.nodes[id].visit.take()?;
+        self.visited -= 1;
+        self.working -= usize::from(!visit.is_waiting);
+        Some(visit)
+    }
+
+    /// Ends a visit that will not report. Returns the targets of its notifications: it may have acted.
+    pub(super) fn give_up_visit(&mut self, id: Id) -> Vec<Id> {
+        let Some(visit) = self.take_visit(id) else { return Vec::new() };
+        self.nodes[id].request = Some(Reason::Change);
+        self.doubt(id);
+        visit.targets
+    }
+
+    /// Notes that nobody knows any more whether the resource is as declared.
+    pub(super) fn doubt(&mut self, id: Id) {
+        let condition = &mut self.nodes[id].condition;
+        if *condition == Condition::Good {
+            *condition = Condition::Unknown;
+        }
+    }
+
+    pub(super) fn set_good(&mut self, id: Id) {
+        self.nodes[id].is_excused = false;
+        self.set_condition(id, Condition::Good);
+    }
+
+    /// Notes that the resource has failed, which may be a halt.
+    pub(super) fn set_failed(&mut self, id: Id, outcome: Outcome) {
+        self.nodes[id].is_excused = false;
+        self.set_condition(id, Condition::Failed);
+        let is_failure = matches!(outcome, Outcome::CannotLook | Outcome::Failed);
+        if self.policy.is_fail_fast && is_failure {
+            self.halt(Halt::FailFast);
+        }
+    }
+
+    fn set_condition(&mut self, id: Id, condition: Condition) {
+        let was = std::mem::replace(&mut self.nodes[id].condition, condition);
+        self.failed += usize::from(condition == Condition::Failed);
+        self.failed -= usize::from(was == Condition::Failed);
+    }
+
+    /// Returns whether a look that has failed is no failure yet: a visit of something before the
+    /// resource comes first, and then the resource is visited again.
+    pub(super) fn excuse(&mut self, id: Id) -> bool {
+        if self.policy.is_one_pass {
+            return false;
+        }
+        let node = &self.nodes[id];
+        if node.unsettled_before > 0 || node.failing_needs > 0 {
+            self.hold_back(id);
+            return true;
+        }
+        let mut asked = self.graph.needs(id).to_vec();
+        asked.retain(|used| self.nodes[*used].has_worker);
+        if node.is_excused || asked.is_empty() {
+            return false;
+        }
+        (self.nodes[id].is_excused, self.nodes[id].request) = (true, Some(Reason::Change));
+        for used in asked {
+            self.request(used, Reason::Change);
+        }
+        true
+    }
+
+    /// Has a resource wait until nothing that it needs is failing, or for the next visit if something
+    /// before it is unsettled.
+    pub(super) fn hold_back(&mut self, id: Id) {
+        let node = &mut self.nodes[id];
+        node.is_excused = false;
+        if node.unsettled_before == 0 && node.failing_needs > 0 {
+            node.is_held_back = true;
+        } else {
+            node.request = Some(Reason::Change);
+        }
+    }
+
+    /// One pass: the groups of a resource wait for it no more.
+    pub(super) fn leave_class(&mut self, id: Id) {
+        if std::mem::take(&mut self.nodes[id].is_awaited)
+            && let Some(class) = self.graph.class(id)
+        {
+            self.groups.leave(class);
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! How the schedule is proven: claims for single rules.
+
+mod claims;

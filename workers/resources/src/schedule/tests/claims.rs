@@ -1,0 +1,547 @@
+//! Single rules, each by the smallest site in which it matters.
+
+use std::collections::BTreeMap;
+
+use crate::schedule::{
+    Answer, Command, CycleError, Ending, Graph, GraphBuilder, Halt, Id, Machine, Outcome, Policy,
+    Reason, Record, Standing, Ticket,
+};
+
+const GOOD: Ending = ending(Outcome::Good);
+const CHANGED: Ending = Ending { has_acted: true, has_new_state: true, ..GOOD };
+const FAILED: Ending = ending(Outcome::Failed);
+
+const fn ending(outcome: Outcome) -> Ending {
+    Ending { outcome, has_acted: false, has_new_state: false, is_holding: false }
+}
+
+/// Builds a graph of resources 0, 1, ... of one kind, from what needs what and what notifies what.
+fn graph(count: usize, needs: &[(usize, usize)], notifications: &[(usize, usize)]) -> Graph {
+    let mut builder = GraphBuilder::default();
+    for id in 0..count {
+        builder.resource(Id(id), Some(0));
+    }
+    for (id, used) in needs {
+        builder.needs(Id(*id), Id(*used));
+    }
+    for (source, target) in notifications {
+        builder.notifies(Id(*source), Id(*target));
+    }
+    builder.build().expect("a graph without a cycle")
+}
+
+/// Builds a graph in which each resource needs the one before.
+fn chain(count: usize) -> Graph {
+    let needs: Vec<_> = (1..count).map(|id| (id, id - 1)).collect();
+    graph(count, &needs, &[])
+}
+
+/// What a visit does: it may ask, and then it ends in this way if it may act.
+#[derive(Clone, Copy)]
+enum Does {
+    End(Ending),
+    Act(Ending),
+}
+
+/// Has all visits end until there are none. Returns who was visited.
+fn settle(machine: &mut Machine, mut visit: impl FnMut(usize) -> Does) -> Vec<usize> {
+    let (mut visited, mut asked) = (Vec::new(), BTreeMap::new());
+    while let Some(command) = machine.next() {
+        match command {
+            Command::Visit { ticket, .. } => {
+                visited.push(ticket.id.0);
+                match visit(ticket.id.0) {
+                    Does::End(ending) => machine.report(ticket, ending),
+                    Does::Act(ending) => {
+                        asked.insert(ticket, ending);
+                        machine.ask(ticket, None);
+                    }
+                }
+            }
+            Command::Answer { tickets, answer } => {
+                let act = |ticket: &Ticket| (answer == Answer::Act).then(|| asked[ticket]);
+                for ticket in &tickets {
+                    machine.report(*ticket, act(ticket).unwrap_or(ending(Outcome::NotAllowed)));
+                }
+            }
+            Command::Write(_) | Command::Skip { .. } => {}
+        }
+    }
+    visited
+}
+
+/// Makes a machine that keeps a site, with everything good and at rest.
+fn kept(graph: Graph) -> Machine {
+    let ids = graph.ids().to_vec();
+    let mut machine = Machine::new(Policy::keep(), graph, []);
+    ids.into_iter().for_each(|id| machine.attach(id));
+    settle(&mut machine, |_| Does::End(GOOD));
+    machine
+}
+
+/// Takes all commands.
+fn commands(machine: &mut Machine) -> Vec<Command> {
+    std::iter::from_fn(|| machine.next()).collect()
+}
+
+/// Requests visits because of a change, and returns those that begin.
+fn begin<const COUNT: usize>(machine: &mut Machine, ids: &[usize]) -> [Ticket; COUNT] {
+    ids.iter().for_each(|id| machine.request(Id(*id), Reason::Change));
+    let visit = |command| match command {
+        Command::Visit { ticket, .. } => Some(ticket),
+        _ => None,
+    };
+    let tickets: Vec<Ticket> = commands(machine).into_iter().filter_map(visit).collect();
+    tickets.try_into().expect("as many visits begin as are expected")
+}
+
+fn answer(tickets: &[Ticket], answer: Answer) -> Command {
+    Command::Answer { tickets: tickets.to_vec(), answer }
+}
+
+/// Makes a machine in which 1 has a visit, to which a notification of 0 was delivered.
+fn notified() -> (Machine, Ticket) {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+    let [target] = begin(&mut machine, &[]);
+    (machine, target)
+}
+
+#[test]
+fn a_chain_comes_up_with_one_visit_of_each() {
+    let mut machine = Machine::new(Policy::keep(), chain(10_000), []);
+
+    (0..10_000).rev().for_each(|id| machine.attach(Id(id)));
+    let visited = settle(&mut machine, |_| Does::Act(CHANGED));
+
+    assert!(visited.into_iter().eq(0..10_000), "I2: not once each, in order");
+    assert!(machine.is_at_rest(), "I5: at rest");
+}
+
+#[test]
+fn a_deep_tree_that_was_moved_away_is_back_in_one_go_and_nothing_has_failed() {
+    let mut machine = kept(chain(6));
+    let mut is_there = [false; 6];
+
+    // Only the last one has noticed. None can be looked at while the one before is away.
+    machine.request(Id(5), Reason::Change);
+    let visited = settle(&mut machine, |id| {
+        if id > 0 && !is_there[id - 1] {
+            return Does::End(ending(Outcome::CannotLook));
+        }
+        if std::mem::replace(&mut is_there[id], true) {
+            Does::End(GOOD)
+        } else {
+            Does::Act(CHANGED)
+        }
+    });
+
+    assert_eq!(is_there, [true; 6], "I5: not all are back");
+    let is_good = |id| machine.standing(Id(id)) == Some(Standing::Good);
+    assert!((0..6).all(is_good) && machine.is_at_rest(), "I5: not at rest");
+    assert!(visited.len() <= 18, "I5: {visited:?}");
+}
+
+#[test]
+fn what_is_held_back_names_the_first_that_has_failed_and_goes_on_when_it_is_repaired() {
+    let mut machine = kept(chain(4));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+    machine.request(Id(3), Reason::Change);
+    settle(&mut machine, |_| Does::Act(CHANGED));
+    let before = [2, 3].map(|id| machine.standing(Id(id)));
+
+    machine.request(Id(0), Reason::Routine);
+    let visited = settle(&mut machine, |id| Does::End(if id == 0 { GOOD } else { CHANGED }));
+
+    let expected = [Some(Standing::Good), Some(Standing::HeldBack(Id(0)))];
+    assert_eq!(before, expected, "I11: who is held back");
+    assert_eq!(visited, [0, 3], "I5: who goes on");
+}
+
+#[test]
+fn a_failed_resource_that_is_tried_again_wakes_nobody() {
+    let mut machine = kept(chain(3));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+    machine.request(Id(2), Reason::Change);
+    settle(&mut machine, |_| Does::Act(CHANGED));
+
+    machine.request(Id(0), Reason::Change);
+    let visited = settle(&mut machine, |_| Does::End(FAILED));
+
+    assert_eq!(visited, [0], "I5: who is visited");
+    assert_eq!(machine.standing(Id(2)), Some(Standing::HeldBack(Id(0))), "I11: still held back");
+}
+
+#[test]
+fn a_repair_wakes_those_that_have_failed_at_any_distance() {
+    let mut machine = kept(chain(4));
+    machine.request(Id(3), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+
+    machine.request(Id(0), Reason::Change);
+    let visited = settle(&mut machine, |_| Does::Act(Ending { has_acted: true, ..GOOD }));
+
+    assert_eq!(visited, [0, 3], "I5: who is visited");
+}
+
+#[test]
+fn what_was_looked_at_before_a_state_has_changed_is_looked_at_again_before_it_acts() {
+    let mut machine = kept(chain(2));
+    let [late] = begin(&mut machine, &[1]);
+    let [ticket] = begin(&mut machine, &[0]);
+    machine.report(ticket, CHANGED);
+
+    machine.ask(late, None);
+
+    assert_eq!(commands(&mut machine), [answer(&[late], Answer::Again)], "I3: old states");
+}
+
+#[test]
+fn a_new_state_is_a_reason_to_visit_those_that_need_it() {
+    let mut machine = kept(chain(3));
+
+    machine.request(Id(0), Reason::Routine);
+    let visited = settle(&mut machine, |id| Does::End(if id == 0 { CHANGED } else { GOOD }));
+
+    assert_eq!(visited, [0, 1], "I5: who is visited");
+}
+
+#[test]
+fn one_that_is_declared_in_another_way_is_visited() {
+    let mut machine = kept(chain(3));
+
+    machine.swap(chain(3), &[], &[Id(1)]);
+
+    assert_eq!(settle(&mut machine, |_| Does::End(GOOD)), [1], "I5: who is visited");
+}
+
+#[test]
+fn a_routine_visit_makes_nobody_wait_until_it_asks() {
+    let mut machine = kept(chain(2));
+    machine.request(Id(0), Reason::Routine);
+    let [first] = begin(&mut machine, &[]);
+    let [second] = begin(&mut machine, &[1]);
+
+    machine.ask(first, None);
+    machine.ask(second, None);
+
+    let acts = |command: &Command| *command == answer(&[second], Answer::Again);
+    assert!(commands(&mut machine).iter().any(acts), "I3: it acts beside what it needs");
+}
+
+#[test]
+fn those_that_ask_in_one_step_are_one_group() {
+    let mut machine = kept(graph(5, &[], &[]));
+    let [first, second, other, alone, late] = begin(&mut machine, &[0, 1, 2, 3, 4]);
+
+    machine.ask(first, Some(7));
+    machine.ask(other, Some(8));
+    machine.ask(alone, None);
+    machine.ask(second, Some(7));
+    let answers = commands(&mut machine);
+    machine.ask(late, Some(7));
+
+    let expected = [&[first, second][..], &[other], &[alone]].map(|it| answer(it, Answer::Act));
+    assert_eq!(answers, expected, "I9: the groups of the step");
+    assert_eq!(commands(&mut machine), [answer(&[late], Answer::Act)], "I9: it waits for nobody");
+}
+
+#[test]
+fn a_group_leaves_out_those_that_may_not_act() {
+    let mut machine = kept(graph(4, &[(1, 0), (3, 2)], &[]));
+    let [held_back, free] = begin(&mut machine, &[1, 3]);
+    let [ticket] = begin(&mut machine, &[0]);
+    machine.report(ticket, FAILED);
+
+    machine.ask(held_back, Some(7));
+    machine.ask(free, Some(7));
+
+    let expected = [answer(&[held_back], Answer::HeldBack), answer(&[free], Answer::Act)];
+    assert_eq!(commands(&mut machine), expected, "I9: who may act");
+}
+
+#[test]
+fn another_site_splits_the_groups_of_the_step() {
+    let mut machine = kept(graph(2, &[], &[]));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+    // One that has failed holds up nobody, so both may act.
+    let [first, second] = begin(&mut machine, &[0, 1]);
+
+    machine.ask(first, Some(7));
+    machine.ask(second, Some(7));
+    machine.swap(graph(2, &[], &[(0, 1)]), &[], &[]);
+    let mut answers = commands(&mut machine);
+    answers.retain(|command| matches!(command, Command::Answer { .. }));
+
+    let expected = [first, second].map(|ticket| answer(&[ticket], Answer::Act));
+    assert_eq!(answers, expected, "I9: a path joins them");
+}
+
+#[test]
+fn in_one_pass_a_group_waits_for_its_kind_and_holds_no_slot() {
+    let mut machine = Machine::new(Policy::pass(1), graph(3, &[], &[]), []);
+    let [first] = begin(&mut machine, &[]);
+
+    machine.ask(first, Some(7));
+    let [second] = begin(&mut machine, &[]);
+    machine.report(second, GOOD);
+    let [third] = begin(&mut machine, &[]);
+    machine.ask(third, Some(7));
+
+    let expected = [answer(&[first, third], Answer::Act)];
+    assert_eq!(commands(&mut machine), expected, "I9: they act together");
+}
+
+#[test]
+fn a_notification_of_a_failed_action_is_delivered_when_its_source_is_good() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    machine.request(Id(0), Reason::Change);
+    let visited = settle(&mut machine, |_| Does::Act(Ending { has_acted: true, ..FAILED }));
+    let pending: Vec<_> = machine.pending().collect();
+
+    machine.request(Id(0), Reason::Routine);
+    let then = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!((visited, pending), (vec![0], vec![(Id(1), Id(0))]), "I7: it is not lost");
+    assert_eq!(then, [0, 1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_of_a_lost_worker_is_delivered_when_its_source_is_good_again() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+
+    machine.detach(Id(0));
+    let before = commands(&mut machine);
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, [], "I7: it waits for its source");
+    assert_eq!(visited, [0, 1], "I7: it is delivered");
+}
+
+#[test]
+fn a_notification_of_a_replaced_resource_is_delivered_when_the_new_one_is_good() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+
+    machine.swap(graph(2, &[], &[(0, 1)]), &[Id(0)], &[]);
+    let before = commands(&mut machine);
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, [], "I7: it waits for its source");
+    assert_eq!(visited, [0, 1], "I7: it is delivered");
+}
+
+#[test]
+fn a_notification_of_a_source_that_is_gone_waits_for_nobody() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::Act(Ending { has_acted: true, ..FAILED }));
+    let mut site = GraphBuilder::default();
+    site.resource(Id(1), None);
+
+    machine.swap(site.build().expect("one resource has no cycle"), &[], &[]);
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(visited, [1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_visit_does_not_acknowledge_what_was_sent_after_it_began() {
+    let (mut machine, target) = notified();
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+
+    machine.report(target, GOOD);
+
+    assert_eq!(machine.pending().count(), 1, "I7: it was sent later");
+    assert_eq!(settle(&mut machine, |_| Does::End(GOOD)), [1], "I7: it is delivered");
+    assert_eq!(machine.pending().count(), 0, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_stays_on_record_while_its_source_may_act_again() {
+    let (mut machine, target) = notified();
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    let answers = commands(&mut machine);
+
+    machine.report(target, GOOD);
+    let after = commands(&mut machine);
+    machine.report(source, ending(Outcome::Stopped));
+
+    let record = Record::Acknowledged { target: Id(1), source: Id(0) };
+    assert_eq!(answers, [answer(&[source], Answer::Act)], "I6: it was on record");
+    assert_eq!(after, [], "I6: it is struck off too early");
+    assert_eq!(commands(&mut machine), [Command::Write(record)], "I6: it is struck off");
+}
+
+#[test]
+fn one_that_is_left_alone_acknowledges_nothing() {
+    let (mut machine, target) = notified();
+
+    machine.report(target, ending(Outcome::LeftAlone));
+
+    assert_eq!(machine.pending().count(), 1, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_is_on_record_before_the_action_and_struck_off_if_nothing_was_begun() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [ticket] = begin(&mut machine, &[0]);
+    let (target, source) = (Id(1), Id(0));
+
+    machine.ask(ticket, None);
+    let before = commands(&mut machine);
+    machine.report(ticket, ending(Outcome::Stopped));
+    let after = commands(&mut machine);
+
+    let record = Command::Write(Record::Pending { target, source });
+    assert_eq!(before, [record, answer(&[ticket], Answer::Act)], "I6: on record");
+    let record = Command::Write(Record::Acknowledged { target, source });
+    assert_eq!(after, [record], "I6: struck off");
+}
+
+#[test]
+fn a_visit_that_was_given_up_has_no_effect_any_more() {
+    let mut machine = kept(chain(2));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    machine.swap(chain(1), &[Id(0)], &[]);
+    let answers = commands(&mut machine);
+    machine.attach(Id(0));
+    let [newer] = begin(&mut machine, &[]);
+
+    machine.report(lost, FAILED);
+    machine.ask(lost, None);
+    let after = commands(&mut machine);
+    machine.report(newer, GOOD);
+
+    assert_eq!((answers, after), (Vec::new(), Vec::new()), "I4: it has an effect");
+    assert_eq!(machine.standing(Id(0)), Some(Standing::Good), "I4: it has an effect");
+    assert_eq!(machine.standing(Id(1)), None, "there is no such resource any more");
+}
+
+#[test]
+fn one_without_a_worker_holds_back_nobody_while_it_was_good() {
+    let mut machine = kept(chain(2));
+
+    machine.detach(Id(0));
+    machine.request(Id(1), Reason::Change);
+    settle(&mut machine, |_| Does::Act(CHANGED));
+    let good = [0, 1].map(|id| machine.standing(Id(id)));
+    machine.request(Id(0), Reason::Change);
+    machine.request(Id(1), Reason::Change);
+    settle(&mut machine, |_| Does::Act(CHANGED));
+    let called = machine.standing(Id(1));
+
+    assert_eq!(good, [Some(Standing::Absent), Some(Standing::Good)], "I11: at rest");
+    assert_eq!(called, Some(Standing::HeldBack(Id(0))), "I3: nobody can look at it");
+}
+
+#[test]
+fn a_request_during_a_pass_is_no_reason_for_a_second_visit() {
+    let mut machine = Machine::new(Policy::pass(1), graph(1, &[], &[]), []);
+    let [ticket] = begin(&mut machine, &[]);
+
+    machine.request(Id(0), Reason::Change);
+    machine.report(ticket, GOOD);
+    machine.request(Id(0), Reason::Change);
+
+    assert_eq!(commands(&mut machine), [], "I8: a second visit");
+    assert!(machine.is_at_rest(), "I8: it is over");
+}
+
+#[test]
+fn one_that_holds_up_the_end_of_the_run_is_at_work_until_its_next_visit() {
+    let mut machine = kept(chain(2));
+    machine.request(Id(0), Reason::Routine);
+    settle(&mut machine, |_| Does::End(Ending { is_holding: true, ..GOOD }));
+    let before = (machine.standing(Id(0)), machine.is_at_rest());
+    machine.request(Id(1), Reason::Change);
+    let visited = settle(&mut machine, |_| Does::Act(CHANGED));
+
+    machine.request(Id(0), Reason::Routine);
+    settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, (Some(Standing::AtWork), false), "I5: it is at rest");
+    assert_eq!(visited, [1], "I5: nobody waits for it");
+    assert_eq!(machine.standing(Id(0)), Some(Standing::Good), "I11: it is good");
+    assert!(machine.is_at_rest(), "I5: it is not at rest");
+}
+
+#[test]
+fn nothing_begins_after_a_halt() {
+    let mut machine = kept(graph(2, &[], &[]));
+    let [ticket] = begin(&mut machine, &[0]);
+
+    machine.ask(ticket, None);
+    machine.request(Id(1), Reason::Change);
+    machine.halt(Halt::Stop);
+
+    assert_eq!(commands(&mut machine), [answer(&[ticket], Answer::Halted)], "I8: what begins");
+}
+
+#[test]
+fn the_first_failure_of_a_pass_that_fails_fast_is_a_halt() {
+    let policy = Policy { is_fail_fast: true, ..Policy::pass(1) };
+    let mut machine = Machine::new(policy, graph(2, &[], &[]), []);
+    let [ticket] = begin(&mut machine, &[]);
+
+    machine.report(ticket, FAILED);
+
+    let skip = Command::Skip { id: Id(1), held_back_by: None };
+    assert_eq!(commands(&mut machine), [skip], "I8: nothing begins any more");
+    assert_eq!(machine.halted(), Some(Halt::FailFast), "I8: it is a halt");
+    assert!(machine.is_at_rest(), "I8: it is over");
+}
+
+#[test]
+fn what_is_shut_down_first_stops_after_those_that_use_it_and_not_if_one_of_them_cannot() {
+    let site = graph(4, &[(1, 0), (2, 1)], &[(0, 3)]);
+    let mut machine = Machine::new(Policy::pass(1), site.reversed(), []);
+
+    let (mut visited, mut skipped) = (Vec::new(), Vec::new());
+    while let Some(command) = machine.next() {
+        match command {
+            Command::Visit { ticket, .. } => {
+                visited.push(ticket.id.0);
+                machine.report(ticket, if ticket.id == Id(1) { FAILED } else { GOOD });
+            }
+            Command::Skip { id, held_back_by } => skipped.push((id, held_back_by)),
+            command => panic!("{command:?}"),
+        }
+    }
+
+    assert_eq!(visited, [3, 2, 1], "I2: dependents first");
+    assert_eq!(skipped, [(Id(0), Some(Id(1)))], "I11: what is used is not stopped");
+}
+
+#[test]
+fn resources_that_are_before_each_other_have_no_order() {
+    let mut builder = GraphBuilder::default();
+    for id in 0..4 {
+        builder.resource(Id(id), None);
+    }
+    builder.needs(Id(1), Id(2)).notifies(Id(1), Id(2)).needs(Id(3), Id(1)).needs(Id(0), Id(9));
+
+    let error = builder.build().err();
+
+    assert_eq!(error, Some(CycleError(vec![Id(1), Id(2), Id(3)])));
+}
