@@ -1,0 +1,354 @@
+//! Random passes over random sites, judged from scratch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::random::{Random, number};
+use super::sites::Site;
+use crate::schedule::{
+    Answer, Command, Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Standing, Ticket,
+};
+
+/// How many passes there are, unless `CRANKCASE_SCHEDULE_STEPS` asks for more: one for a hundred steps.
+const PASSES: u64 = 2_000;
+
+/// How one resource has fared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fared {
+    Visited(Outcome),
+    HeldBack,
+    NotBegun,
+}
+
+/// What a visit of a resource does.
+#[derive(Debug, Clone, Copy)]
+struct Habit {
+    fails: bool,
+    /// How many actions it takes.
+    actions: usize,
+    key: Option<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Visiting {
+    step: Step,
+    actions: usize,
+    has_acted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Look,
+    /// It waits for the answer, with the key of its group.
+    Asked(Option<u64>),
+    Act,
+    Give,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    steps: u64,
+    shared: u64,
+    skipped: u64,
+    halted: u64,
+    dropped: u64,
+    delivered: u64,
+}
+
+#[derive(Debug)]
+struct Pass<'a> {
+    random: Random,
+    site: Site,
+    policy: Policy,
+    machine: Machine,
+    habits: BTreeMap<Id, Habit>,
+    visits: BTreeMap<Ticket, Visiting>,
+    ends: BTreeMap<Id, Fared>,
+    /// Those that have begun an action.
+    acted: BTreeSet<Id>,
+    /// The notifications that an earlier run has left, as target and source.
+    left: BTreeSet<(Id, Id)>,
+    disk: BTreeSet<(Id, Id)>,
+    is_halted: bool,
+    counts: &'a mut Counts,
+}
+
+impl<'a> Pass<'a> {
+    fn new(seed: u64, counts: &'a mut Counts) -> Self {
+        let mut random = Random::new(seed);
+        let count = 1 + random.below(8);
+        let site = Site::random(&mut random, count);
+        let policy =
+            Policy { is_fail_fast: random.chance(20), ..Policy::pass(1 + random.below(4)) };
+        let mut habit = |_| Habit {
+            fails: random.chance(15),
+            actions: [0, 1, 1, 2][random.below(4)],
+            key: random.chance(80).then(|| u64::from(random.chance(30))),
+        };
+        let habits = site.ids.iter().map(|id| (*id, habit(id))).collect();
+        let mut left: BTreeSet<(Id, Id)> = BTreeSet::new();
+        for (source, target) in &site.notifications {
+            if random.chance(20) {
+                left.insert((*target, *source));
+            }
+        }
+        Self {
+            machine: Machine::new(policy, site.graph(), left.iter().copied()),
+            disk: left.clone(),
+            visits: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            acted: BTreeSet::new(),
+            is_halted: false,
+            random,
+            site,
+            policy,
+            habits,
+            left,
+            counts,
+        }
+    }
+
+    fn live(&mut self) {
+        loop {
+            if self.can_go_on().is_empty() || self.random.chance(70) {
+                self.take_commands();
+            }
+            let tickets = self.can_go_on();
+            if tickets.is_empty() {
+                break;
+            }
+            self.counts.steps += 1;
+            if self.random.chance(3) {
+                self.drop_one();
+            }
+            if self.random.chance(3) {
+                // Something changes meanwhile. That is no reason for a second visit.
+                let place = self.random.below(self.site.ids.len());
+                self.machine.request(self.site.ids[place], Reason::Change);
+            } else if !self.is_halted && self.random.chance(1) {
+                self.is_halted = true;
+                self.machine.halt(Halt::Stop);
+            } else {
+                let ticket = tickets[self.random.below(tickets.len())];
+                self.go_on(ticket);
+            }
+        }
+        assert!(self.visits.is_empty(), "I9: all wait for each other: {:?}", self.visits);
+        assert!(self.machine.is_at_rest(), "I5: the pass does not end");
+        assert_eq!(self.ends.len(), self.site.ids.len(), "I5: not all had their visit");
+        assert_eq!(self.machine.halted().is_some(), self.is_halted, "I8: halted");
+        for (id, fared) in &self.ends {
+            let is_right = match self.machine.standing(*id) {
+                Some(Standing::Good) => *fared == Fared::Visited(Outcome::Good),
+                Some(Standing::HeldBack(_)) => *fared == Fared::HeldBack,
+                Some(Standing::Absent) => *fared == Fared::NotBegun,
+                Some(Standing::Failed) => matches!(fared, Fared::Visited(_)),
+                Some(Standing::AtWork) | None => false,
+            };
+            assert!(is_right, "I11: {id:?} has fared {fared:?}");
+        }
+        let pending: BTreeSet<(Id, Id)> = self.machine.pending().collect();
+        assert_eq!(pending, self.disk, "I6: the store is not as the machine");
+    }
+
+    fn can_go_on(&self) -> Vec<Ticket> {
+        let visits = self.visits.iter();
+        visits.filter(|(_, it)| !matches!(it.step, Step::Asked(_))).map(|(it, _)| *it).collect()
+    }
+
+    // Events.
+
+    fn go_on(&mut self, ticket: Ticket) {
+        let habit = self.habits[&ticket.id];
+        let visit = self.visits.get_mut(&ticket).expect("it is visited");
+        match visit.step {
+            Step::Look if visit.actions > 0 => {
+                visit.step = Step::Asked(habit.key);
+                self.machine.ask(ticket, habit.key);
+            }
+            Step::Look if habit.fails => self.report(ticket, Outcome::CannotLook),
+            Step::Look => self.report(ticket, Outcome::Good),
+            Step::Act => {
+                (visit.actions, visit.has_acted) = (visit.actions - 1, true);
+                if habit.fails {
+                    self.report(ticket, Outcome::Failed);
+                } else if visit.actions > 0 {
+                    // Nobody shares a later action: the group would wait for those that have left.
+                    visit.step = Step::Asked(None);
+                    self.machine.ask(ticket, habit.key);
+                } else {
+                    self.report(ticket, Outcome::Good);
+                }
+            }
+            Step::Give => self.report(ticket, Outcome::NotAllowed),
+            Step::Asked(_) => panic!("it waits for its answer"),
+        }
+    }
+
+    /// Drops a visit that waits for its answer, if there is one.
+    fn drop_one(&mut self) {
+        let waiting = |visit: &Visiting| matches!(visit.step, Step::Asked(_));
+        let first = self.visits.iter().find(|(_, visit)| waiting(visit)).map(|(it, _)| *it);
+        if let Some(ticket) = first {
+            self.counts.dropped += 1;
+            self.report(ticket, Outcome::Stopped);
+        }
+    }
+
+    fn report(&mut self, ticket: Ticket, outcome: Outcome) {
+        let visit = self.visits.remove(&ticket).expect("it is visited");
+        self.ends.insert(ticket.id, Fared::Visited(outcome));
+        if visit.has_acted {
+            self.acted.insert(ticket.id);
+        }
+        let is_failure = matches!(outcome, Outcome::CannotLook | Outcome::Failed);
+        self.is_halted |= is_failure && self.policy.is_fail_fast;
+        let has_acted = visit.has_acted;
+        let ending = Ending { has_acted, has_new_state: true, ..Ending::new(outcome) };
+        self.machine.report(ticket, ending);
+    }
+
+    // Commands.
+
+    fn take_commands(&mut self) {
+        while let Some(command) = self.machine.next() {
+            match command {
+                Command::Visit { ticket, delivered } => self.begin(ticket, &delivered),
+                Command::Answer { tickets, answer } => self.answered(&tickets, answer),
+                Command::Skip { id, held_back_by } => self.skip(id, held_back_by),
+                Command::Write(Record::Pending { target, source }) => {
+                    self.disk.insert((target, source));
+                }
+                Command::Write(Record::Acknowledged { target, source }) => {
+                    self.disk.remove(&(target, source));
+                }
+            }
+        }
+        assert_eq!(self.machine.miscount(), None, "I1: miscounted");
+        let has_slot = self.working() < self.policy.slots;
+        for id in &self.site.ids {
+            let is_new = !self.has_ended(*id) && self.visits.keys().all(|it| it.id != *id);
+            let is_due = self.site.before(*id).all(|before| self.has_ended(before));
+            assert!(!(is_new && is_due && has_slot), "I5: {id:?} is not visited");
+        }
+        for (ticket, visit) in &self.visits {
+            if let Step::Asked(key) = visit.step {
+                let is_due = key.is_none() || self.is_complete(ticket.id);
+                assert!(!is_due && !self.is_halted, "I9: {ticket:?} waits for nobody");
+            }
+        }
+    }
+
+    fn begin(&mut self, ticket: Ticket, delivered: &[Id]) {
+        let id = ticket.id;
+        assert!(!self.is_halted, "I8: {id:?} is visited after the halt");
+        let is_visited = self.visits.keys().any(|it| it.id == id);
+        assert!(!self.has_ended(id) && !is_visited, "I8: {id:?} is visited twice");
+        assert!(self.working() < self.policy.slots, "I10: {id:?} has no slot");
+        for before in self.site.all_before(id) {
+            assert!(self.has_ended(before), "I2: {id:?} is visited before {before:?}");
+        }
+        for used in self.site.all_needs(id) {
+            let is_good = self.ends[&used] == Fared::Visited(Outcome::Good);
+            assert!(is_good, "I8: {id:?} is visited, but {used:?} is failing");
+        }
+        let mut expected = Vec::new();
+        for (source, target) in &self.site.notifications {
+            let is_sent = self.acted.contains(source) || self.left.contains(&(*target, *source));
+            let has_failed =
+                matches!(self.ends.get(source), Some(Fared::Visited(it)) if *it != Outcome::Good);
+            if *target == id && is_sent && !has_failed {
+                expected.push(*source);
+            }
+        }
+        assert_eq!(*delivered, expected, "I7: delivered to {id:?}");
+        self.counts.delivered += delivered.len() as u64;
+        let least = usize::from(!delivered.is_empty());
+        let actions = self.habits[&id].actions.max(least);
+        self.visits.insert(ticket, Visiting { step: Step::Look, actions, has_acted: false });
+    }
+
+    fn answered(&mut self, tickets: &[Ticket], answer: Answer) {
+        let expected = if self.is_halted { Answer::Halted } else { Answer::Act };
+        assert_eq!(answer, expected, "I3: nothing before {tickets:?} is unsettled or failing");
+        if self.is_halted {
+            self.counts.halted += 1;
+        } else {
+            let mut members = tickets.to_vec();
+            members.sort();
+            assert_eq!(members, self.group(tickets[0]), "I9: who acts together");
+            self.counts.shared += u64::from(tickets.len() > 1);
+        }
+        for ticket in tickets {
+            let visit = self.visits.get_mut(ticket).expect("I4: the answer is for a visit");
+            assert!(matches!(visit.step, Step::Asked(_)), "I4: {ticket:?} has not asked");
+            visit.step = if answer == Answer::Act { Step::Act } else { Step::Give };
+            for target in self.site.notifies(ticket.id).filter(|_| answer == Answer::Act) {
+                let is_on_disk = self.disk.contains(&(target, ticket.id));
+                assert!(is_on_disk, "I6: {target:?} of {ticket:?} is not on record");
+            }
+        }
+    }
+
+    /// Those that an action has to be for, if it is for this visit.
+    fn group(&self, ticket: Ticket) -> Vec<Ticket> {
+        let Step::Asked(Some(key)) = self.visits[&ticket].step else { return vec![ticket] };
+        let Some(class) = self.class(ticket.id) else { return vec![ticket] };
+        assert!(self.is_complete(ticket.id), "I9: {ticket:?} acts before others have asked");
+        let mut group: Vec<Ticket> = self.visits.keys().copied().collect();
+        group.retain(|it| {
+            self.visits[it].step == Step::Asked(Some(key)) && self.class(it.id) == Some(class)
+        });
+        group
+    }
+
+    /// Whether all of the kind and depth of a resource have asked or ended.
+    fn is_complete(&self, id: Id) -> bool {
+        let Some(class) = self.class(id) else { return true };
+        let mut others = self.site.ids.iter().filter(|other| self.class(**other) == Some(class));
+        others.all(|other| {
+            let mut visits = self.visits.iter().filter(|(ticket, _)| ticket.id == *other);
+            self.has_ended(*other) || visits.any(|(_, visit)| visit.step != Step::Look)
+        })
+    }
+
+    fn class(&self, id: Id) -> Option<(u32, usize)> {
+        Site::kind(id).map(|kind| (kind, self.site.depth(id)))
+    }
+
+    fn skip(&mut self, id: Id, held_back_by: Option<Id>) {
+        self.counts.skipped += 1;
+        let Some(by) = held_back_by else {
+            assert!(self.is_halted, "I8: {id:?} is skipped");
+            self.ends.insert(id, Fared::NotBegun);
+            return;
+        };
+        assert!(self.site.all_needs(id).contains(&by), "I11: {id:?} does not need {by:?}");
+        let has_failed = !matches!(self.ends[&by], Fared::Visited(Outcome::Good) | Fared::HeldBack);
+        assert!(has_failed, "I11: {id:?} is held back by {by:?}, which has not failed");
+        self.ends.insert(id, Fared::HeldBack);
+    }
+
+    fn has_ended(&self, id: Id) -> bool {
+        self.ends.contains_key(&id)
+    }
+
+    fn working(&self) -> usize {
+        self.can_go_on().len()
+    }
+}
+
+#[test]
+fn every_invariant_holds_in_random_passes() {
+    let mut counts = Counts::default();
+    if let Some(seed) = number("CRANKCASE_SEED") {
+        return Pass::new(seed, &mut counts).live();
+    }
+    let wanted = number("CRANKCASE_SCHEDULE_STEPS").map_or(PASSES, |steps| steps / 100);
+    for seed in 0..wanted {
+        Pass::new(seed, &mut counts).live();
+    }
+    println!("{counts:?}");
+    let rare = [counts.shared, counts.skipped, counts.halted, counts.dropped, counts.delivered];
+    let has_all = rare.iter().all(|count| *count > 20);
+    assert!(has_all || wanted < PASSES, "the passes do not reach everything: {counts:?}");
+}

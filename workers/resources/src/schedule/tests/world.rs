@@ -1,0 +1,533 @@
+//! A site that is kept as declared, its workers and its store.
+//!
+//! It judges each command of the machine by the naive model and by what is true: which versions of
+//! states there are, who has seen which, and when a source has acted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::model::{Asked, Fact, Model, Visited};
+use super::random::Random;
+use super::sites::Site;
+use crate::schedule::{
+    Answer, Command, Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Standing, Ticket,
+};
+
+/// The most resources of a site.
+const COUNT: usize = 8;
+/// A rule that notifies resources.
+const RULE: Id = Id(100);
+
+/// What is true of one resource, whatever the machine knows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Truth {
+    pub(super) has_drifted: bool,
+    /// It has drifted, and its watch has not reported that.
+    pub(super) is_unreported: bool,
+    pub(super) look_fails: bool,
+    pub(super) action_fails: bool,
+    /// It cannot be looked at while something that it needs has drifted.
+    is_inside: bool,
+    pub(super) is_noop: bool,
+    version: u64,
+    /// The version that others see; none before its first good visit.
+    published: Option<u64>,
+    /// The versions that its last good visit has seen.
+    last_seen: Versions,
+    pub(super) visit: Option<Visiting>,
+}
+
+type Versions = BTreeMap<Id, Option<u64>>;
+
+#[derive(Debug, Clone)]
+pub(super) struct Visiting {
+    ticket: Ticket,
+    step: Step,
+    seen: Versions,
+    delivered: Vec<Id>,
+    /// Those that its actions notify.
+    targets: Vec<Id>,
+    has_acted: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    Look,
+    Asked,
+    /// It acts, so many times more.
+    Act(usize),
+    End(Outcome),
+}
+
+/// How often each thing has happened.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Counts {
+    pub(super) steps: u64,
+    pub(super) visits: u64,
+    pub(super) acts: u64,
+    pub(super) again: u64,
+    pub(super) held_back: u64,
+    pub(super) shared: u64,
+    pub(super) split: u64,
+    pub(super) delivered: u64,
+    pub(super) crashes: u64,
+    pub(super) swaps: u64,
+    pub(super) halts: u64,
+    pub(super) excused: u64,
+    pub(super) rests: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) random: Random,
+    policy: Policy,
+    pub(super) machine: Machine,
+    pub(super) model: Model,
+    pub(super) truths: BTreeMap<Id, Truth>,
+    /// By target and source: when the source has acted last, if that is not acknowledged.
+    pub(super) debts: BTreeMap<(Id, Id), u64>,
+    /// Those that may be delivered without a debt: left in the store by a crash, or without effect.
+    pub(super) free: BTreeSet<(Id, Id)>,
+    /// The notifications on disk.
+    pub(super) disk: BTreeSet<(Id, Id)>,
+    /// The records that are not on disk yet.
+    pub(super) tail: Vec<Record>,
+    /// The driver takes no commands: all events are of one step.
+    is_in_step: bool,
+    pub(super) counts: Counts,
+}
+
+impl World {
+    pub(super) fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let site = Site::random(&mut random, COUNT);
+        let slots = if random.chance(30) { 1 + random.below(3) } else { usize::MAX };
+        let policy = Policy { slots, ..Policy::keep() };
+        let mut world = Self {
+            machine: Machine::new(policy, site.graph(), []),
+            policy,
+            model: Model { site, ..Model::default() },
+            truths: BTreeMap::new(),
+            debts: BTreeMap::new(),
+            free: BTreeSet::new(),
+            disk: BTreeSet::new(),
+            tail: Vec::new(),
+            is_in_step: false,
+            counts: Counts::default(),
+            random,
+        };
+        world.settle_in();
+        world.site().ids.clone().into_iter().for_each(|id| world.attach(id));
+        world
+    }
+
+    pub(super) fn site(&self) -> &Site {
+        &self.model.site
+    }
+
+    pub(super) fn truth(&mut self, id: Id) -> &mut Truth {
+        self.truths.get_mut(&id).expect("a resource of the site")
+    }
+
+    /// Makes up what is true of resources that are new.
+    fn settle_in(&mut self) {
+        for id in self.site().ids.clone() {
+            let truth = Truth {
+                has_drifted: self.random.chance(50),
+                is_inside: self.random.chance(40),
+                is_noop: self.random.chance(10),
+                ..Truth::default()
+            };
+            self.truths.entry(id).or_insert(truth);
+            self.model.facts.entry(id).or_default();
+        }
+    }
+
+    // Events.
+
+    /// Ends an event. Often the driver takes the commands then; otherwise more events of the same
+    /// step follow.
+    fn end_event(&mut self) {
+        self.model.end_holds();
+        if !self.is_in_step && self.random.chance(60) {
+            self.take_commands();
+        }
+    }
+
+    /// Has something happen to all resources in one step.
+    pub(super) fn together(&mut self, mut event: impl FnMut(&mut Self, Id)) {
+        self.is_in_step = true;
+        self.site().ids.clone().into_iter().for_each(|id| event(self, id));
+        self.is_in_step = false;
+        self.end_event();
+    }
+
+    pub(super) fn attach(&mut self, id: Id) {
+        self.model.attach(id);
+        self.machine.attach(id);
+        self.end_event();
+    }
+
+    pub(super) fn detach(&mut self, id: Id) {
+        self.truth(id).visit = None;
+        // It may have acted, or not.
+        let targets = self.model.detach(id);
+        self.free.extend(targets.into_iter().map(|target| (target, id)));
+        self.machine.detach(id);
+        self.end_event();
+    }
+
+    pub(super) fn request(&mut self, id: Id, reason: Reason) {
+        self.model.request(id, reason);
+        self.machine.request(id, reason);
+        self.end_event();
+    }
+
+    pub(super) fn drift(&mut self, id: Id) {
+        let truth = self.truth(id);
+        (truth.has_drifted, truth.is_unreported) = (true, true);
+        if self.random.chance(50) {
+            self.watch_reports(id);
+        }
+    }
+
+    pub(super) fn watch_reports(&mut self, id: Id) {
+        self.truth(id).is_unreported = false;
+        self.request(id, Reason::Change);
+    }
+
+    pub(super) fn rule_notifies(&mut self, target: Id) {
+        self.take_commands();
+        self.flush();
+        self.disk.insert((target, RULE));
+        self.model.now += 1;
+        self.debts.insert((target, RULE), self.model.now);
+        self.model.send(target, RULE);
+        self.machine.notify(target, RULE);
+        self.end_event();
+    }
+
+    pub(super) fn swap(&mut self) {
+        self.counts.swaps += 1;
+        self.counts.split += u64::from(self.model.asked.len() > 1);
+        let (old, new) = (self.site().clone(), Site::random(&mut self.random, COUNT));
+        let kept: Vec<Id> = old.ids.iter().copied().filter(|id| new.has(*id)).collect();
+        let (mut replaced, mut redeclared) = (Vec::new(), Vec::new());
+        for id in kept {
+            if !new.needs(id).eq(old.needs(id)) || self.random.chance(10) {
+                replaced.push(id);
+            } else if self.random.chance(30) {
+                redeclared.push(id);
+            }
+        }
+        let graph = new.graph();
+        for id in old.ids.iter().copied().filter(|id| !new.has(*id) || replaced.contains(id)) {
+            self.truths.remove(&id);
+            // Another resource of this number may come.
+            self.debts.retain(|(target, _), _| *target != id);
+        }
+        let sent = self.model.swap(new, &replaced, &redeclared);
+        self.free.extend(self.model.notifications.keys().copied().chain(sent));
+        self.settle_in();
+        self.machine.swap(graph, &replaced, &redeclared);
+        self.end_event();
+    }
+
+    /// The agent is killed. Some of what was not flushed may be on disk.
+    pub(super) fn crash(&mut self) {
+        self.counts.crashes += 1;
+        let left = self.random.below(self.tail.len() + 1);
+        self.tail.truncate(left);
+        self.flush();
+        self.restart();
+    }
+
+    /// The agent is told to stop. Visits end or are dropped; then the next agent comes.
+    pub(super) fn stop(&mut self) {
+        self.counts.halts += 1;
+        self.model.is_halted = true;
+        self.machine.halt(Halt::Stop);
+        self.end_event();
+        for id in self.site().ids.clone() {
+            for _ in 0..4 {
+                if self.random.chance(80) {
+                    self.go_on(id);
+                }
+            }
+            self.detach(id);
+        }
+        self.take_commands();
+        assert!(self.machine.is_at_rest(), "I8: not at rest after a stop");
+        self.flush();
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        for truth in self.truths.values_mut() {
+            truth.visit = None;
+        }
+        let facts = self.site().ids.iter().map(|id| (*id, Fact::default())).collect();
+        let sent = self.disk.iter().map(|key| (*key, (Some(0), false))).collect();
+        self.model = Model {
+            facts,
+            notifications: sent,
+            asked: Vec::new(),
+            is_halted: false,
+            ..std::mem::take(&mut self.model)
+        };
+        self.free.extend(self.disk.iter().copied());
+        let graph = self.site().graph();
+        self.machine = Machine::new(self.policy, graph, self.disk.iter().copied());
+        for (target, source) in self.disk.clone() {
+            if self.model.can_deliver(target, source) {
+                self.model.request_newer(target);
+            }
+        }
+        self.end_event();
+    }
+
+    pub(super) fn flush(&mut self) {
+        for record in std::mem::take(&mut self.tail) {
+            match record {
+                Record::Pending { target, source } => self.disk.insert((target, source)),
+                Record::Acknowledged { target, source } => self.disk.remove(&(target, source)),
+            };
+        }
+    }
+
+    // The steps of a visit.
+
+    pub(super) fn go_on(&mut self, id: Id) {
+        self.model.now += 1;
+        let Some(visit) = self.truths[&id].visit.clone() else { return };
+        match visit.step {
+            Step::Look => self.look(id, visit),
+            Step::Asked => {}
+            Step::Act(left) => self.act(id, visit, left),
+            Step::End(outcome) => self.report(id, &visit, outcome),
+        }
+    }
+
+    fn look(&mut self, id: Id, mut visit: Visiting) {
+        let truth = &self.truths[&id];
+        let is_away = |used: Id| self.truths[&used].has_drifted && !self.truths[&used].is_noop;
+        let cannot = truth.look_fails || truth.is_inside && self.site().needs(id).any(is_away);
+        let has_seen = visit.seen == truth.last_seen && visit.delivered.is_empty();
+        visit.step = match () {
+            () if cannot => Step::End(Outcome::CannotLook),
+            () if truth.is_noop => Step::End(Outcome::LeftAlone),
+            () if has_seen && !truth.has_drifted => Step::End(Outcome::Good),
+            () => Step::Asked,
+        };
+        let (step, ticket) = (visit.step, visit.ticket);
+        self.truth(id).visit = Some(visit);
+        if step == Step::Asked {
+            self.ask(ticket);
+        }
+    }
+
+    fn ask(&mut self, ticket: Ticket) {
+        let key = self.random.chance(80).then(|| u64::from(self.random.chance(20)));
+        let shared = key.zip(Site::kind(ticket.id));
+        let group = shared.map(|(key, kind)| (kind, self.site().depth(ticket.id), key));
+        self.model.asked.push(Asked { ticket, group });
+        let visit = self.model.fact(ticket.id).visit.as_mut();
+        visit.expect("it is visited").reason = Reason::Change;
+        self.machine.ask(ticket, key);
+        self.end_event();
+    }
+
+    fn act(&mut self, id: Id, mut visit: Visiting, left: usize) {
+        visit.has_acted = true;
+        for target in &visit.targets {
+            assert!(
+                self.disk.contains(&(*target, id)),
+                "I6: {target:?} of {id:?} is not on record"
+            );
+            self.debts.insert((*target, id), self.model.now);
+        }
+        let has_changed = self.random.chance(60);
+        let truth = self.truth(id);
+        visit.step = if left > 0 {
+            Step::Act(left - 1)
+        } else if truth.action_fails {
+            Step::End(Outcome::Failed)
+        } else {
+            (truth.has_drifted, truth.is_unreported) = (false, false);
+            truth.version += u64::from(has_changed);
+            Step::End(Outcome::Good)
+        };
+        truth.visit = Some(visit);
+    }
+
+    fn report(&mut self, id: Id, visit: &Visiting, outcome: Outcome) {
+        let mut ending = Ending { has_acted: visit.has_acted, ..Ending::new(outcome) };
+        let truth = self.truth(id);
+        truth.visit = None;
+        if matches!(outcome, Outcome::Good | Outcome::LeftAlone) {
+            let version = Some(truth.version);
+            ending.has_new_state = std::mem::replace(&mut truth.published, version) != version;
+            truth.last_seen.clone_from(&visit.seen);
+        }
+        let began = self.model.facts[&id].visit.as_ref().map_or(0, |visit| visit.began);
+        let (acknowledged, sent) = self.model.report(id, ending);
+        for source in acknowledged {
+            self.free.remove(&(id, source));
+            if self.debts.get(&(id, source)).is_some_and(|at| *at < began) {
+                self.debts.remove(&(id, source));
+            }
+        }
+        // Without an edge any more the target may have looked before it is notified.
+        self.free.extend(sent.into_iter().map(|target| (target, id)));
+        self.machine.report(visit.ticket, ending);
+        self.end_event();
+    }
+
+    // Commands.
+
+    /// Takes all commands, and judges each.
+    pub(super) fn take_commands(&mut self) {
+        while let Some(command) = self.machine.next() {
+            match command {
+                Command::Write(record) => self.tail.push(record),
+                Command::Skip { id, .. } => panic!("I8: {id:?} is skipped in no pass"),
+                Command::Visit { ticket, delivered } => self.begin(ticket, delivered),
+                Command::Answer { tickets, answer } => self.answered(&tickets, answer),
+            }
+        }
+        assert_eq!(self.machine.miscount(), None, "I1: miscounted");
+        assert_eq!(self.model.asked, [], "I9: a question is left open");
+        if self.model.working() < self.policy.slots {
+            assert_eq!(self.model.forgotten(), BTreeSet::new(), "I5: not visited");
+        }
+        for id in self.site().ids.iter().copied() {
+            self.judge_standing(id);
+        }
+    }
+
+    fn begin(&mut self, ticket: Ticket, delivered: Vec<Id>) {
+        let id = ticket.id;
+        self.counts.visits += 1;
+        self.model.now += 1;
+        assert!(!self.model.is_halted, "I8: {id:?} is visited after the halt");
+        assert!(self.model.working() < self.policy.slots, "I10: {id:?} has no slot");
+        assert!(!self.model.is_unsettled_before(id), "I2: {id:?} is visited too early");
+        assert_eq!(delivered, self.model.to_deliver(id), "I7: delivered to {id:?}");
+        for source in &delivered {
+            let key = (id, *source);
+            let has_cause = self.debts.contains_key(&key) || self.free.contains(&key);
+            assert!(has_cause, "I7: nobody has notified {key:?}");
+            self.counts.delivered += 1;
+        }
+        let began = self.model.now;
+        let fact = self.model.fact(id);
+        assert!(fact.has_worker && fact.visit.is_none(), "I4: {id:?} is visited: {fact:?}");
+        let reason = fact.request.take().expect("I5: a visit was requested");
+        let (is_outdated, answer) = (false, None);
+        fact.visit =
+            Some(Visited { reason, is_outdated, answer, began, delivered: delivered.clone() });
+        let (seen, targets, has_acted) = (self.versions(id), Vec::new(), false);
+        let visit = Visiting { ticket, step: Step::Look, seen, delivered, targets, has_acted };
+        self.truth(id).visit = Some(visit);
+    }
+
+    fn answered(&mut self, tickets: &[Ticket], answer: Answer) {
+        let (expected, expected_answer) = self.model.take_answered(tickets[0]);
+        assert_eq!(answer, expected_answer, "I3: the answer to {:?}", tickets[0]);
+        assert_eq!(tickets, expected, "I9: who acts together");
+        for ticket in tickets {
+            let before = self.site().all_before(ticket.id);
+            let is_joined = tickets.iter().any(|other| before.contains(&other.id));
+            assert!(!is_joined, "I9: {ticket:?} comes after another one of {tickets:?}");
+        }
+        self.counts.shared += u64::from(tickets.len() > 1);
+        for ticket in tickets {
+            self.judge_answer(*ticket, answer);
+        }
+        // All records up to here are on disk before an action begins.
+        if answer == Answer::Act {
+            self.flush();
+        }
+    }
+
+    fn judge_answer(&mut self, ticket: Ticket, answer: Answer) {
+        let id = ticket.id;
+        let visit = self.model.fact(id).visit.as_mut();
+        visit.expect("I4: the answer is for a visit").answer = Some(answer);
+        let mut step = Step::End(Outcome::NotAllowed);
+        match answer {
+            Answer::Act => {
+                self.counts.acts += 1;
+                self.judge_action(id);
+                for target in self.site().notifies(id).collect::<Vec<_>>() {
+                    self.model.notifications.entry((target, id)).or_default().1 = true;
+                }
+                // Its change may not be approved.
+                let is_approved = self.random.chance(95);
+                let more = self.random.below(2);
+                step = if is_approved { Step::Act(more) } else { Step::End(Outcome::Stopped) };
+            }
+            Answer::Again => self.counts.again += 1,
+            Answer::HeldBack => self.counts.held_back += 1,
+            Answer::Halted => {}
+        }
+        let targets = self.site().notifies(id).collect();
+        let visit = self.truth(id).visit.as_mut().expect("I4: the answer is for a visit");
+        assert_eq!((visit.ticket, visit.step), (ticket, Step::Asked), "I4: not asked");
+        (visit.step, visit.targets) = (step, targets);
+    }
+
+    /// What has to be true when a resource may act, whatever the machine knows.
+    fn judge_action(&self, id: Id) {
+        let seen = self.truths[&id].visit.as_ref().map(|visit| &visit.seen);
+        assert_eq!(seen, Some(&self.versions(id)), "I3: {id:?} has seen old states");
+        for before in self.site().all_needs(id) {
+            let fact = &self.model.facts[&before];
+            assert!(fact.is_good && !fact.has_failed, "I3: {id:?} acts and {before:?} is not good");
+            let last_seen = &self.truths[&before].last_seen;
+            assert_eq!(*last_seen, self.versions(before), "I3: {before:?} has not looked");
+        }
+    }
+
+    fn judge_standing(&self, id: Id) {
+        let fact = &self.model.facts[&id];
+        let visit = fact.visit.as_ref().map(|visit| visit.reason);
+        let is_at_work = fact.has_worker && fact.request.max(visit) == Some(Reason::Change);
+        let standing = self.machine.standing(id).expect("a resource of the site");
+        let is_right = match standing {
+            Standing::AtWork => is_at_work,
+            Standing::Failed => !is_at_work && fact.has_failed,
+            Standing::HeldBack(by) => {
+                !is_at_work && fact.is_held_back && self.model.may_hold_back(id, by)
+            }
+            Standing::Absent => !is_at_work && !fact.has_failed && !fact.has_worker,
+            Standing::Good => !is_at_work && !fact.is_held_back && fact.has_worker && fact.is_good,
+        };
+        assert!(is_right, "I11: {id:?} stands as {standing:?}: {fact:?}");
+    }
+
+    /// The versions of the states that a resource uses.
+    pub(super) fn versions(&self, id: Id) -> Versions {
+        self.site().needs(id).map(|used| (used, self.truths[&used].published)).collect()
+    }
+
+    /// Judges a site at rest, to which nothing bad happens any more.
+    pub(super) fn judge_rest(&mut self) {
+        assert!(self.machine.is_at_rest(), "I5: not at rest");
+        for id in self.site().ids.iter().copied() {
+            let (fact, truth) = (&self.model.facts[&id], &self.truths[&id]);
+            assert!(fact.is_good && !fact.has_failed && !fact.is_held_back, "I5: {id:?} {fact:?}");
+            assert_eq!(self.machine.standing(id), Some(Standing::Good), "I11: {id:?} at rest");
+            assert!(truth.is_noop || !truth.has_drifted, "I5: {id:?} has drifted: {truth:?}");
+            assert_eq!(truth.last_seen, self.versions(id), "I5: {id:?} has seen old states");
+        }
+        self.flush();
+        let is_noop = |target: &Id| self.truths.get(target).is_none_or(|truth| truth.is_noop);
+        for (target, source) in self.debts.keys() {
+            assert!(is_noop(target), "I7: nothing of {source:?} was delivered to {target:?}");
+        }
+        let pending: BTreeSet<(Id, Id)> = self.machine.pending().collect();
+        let is_left_alone = pending.iter().all(|(target, _)| is_noop(target));
+        assert!(is_left_alone, "I7: pending at rest: {pending:?}");
+        assert_eq!(pending, self.disk, "I6: the store is not as the machine");
+    }
+}
