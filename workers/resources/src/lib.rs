@@ -53,6 +53,8 @@ mod released;
 mod resource;
 mod rules;
 mod ruling;
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no mode uses it yet"))]
+mod schedule;
 mod seal;
 mod secrets;
 mod site;
