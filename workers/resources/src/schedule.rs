@@ -43,9 +43,9 @@
 //!   that may all act. No path joins two of them. In one pass a group waits until every resource of
 //!   its kind and depth has asked or ended. Otherwise nobody waits for another one to ask: a group
 //!   consists of those that ask before the driver takes the answer of the first, and no question is
-//!   left open when the driver has taken all commands.
-//! - **I10**: no visit begins while as many as there are slots are under way. A visit that waits for
-//!   its answer has no slot.
+//!   left open when the driver has taken all commands, unless it waits for a slot.
+//! - **I10**: no visit begins, and none is answered, while as many visits as there are slots work. A
+//!   visit that waits for its answer, or for one that acts for it too, does not work.
 //! - **I11**: a resource that is held back names one that it needs, at any distance, and that is
 //!   failing itself.
 

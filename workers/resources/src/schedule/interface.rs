@@ -14,7 +14,7 @@ pub(crate) struct Ticket {
 /// How the modes differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
-    /// The most visits at a time. A visit that waits for its answer does not count.
+    /// The most visits that work at a time: that do not wait for an answer or for another visit.
     pub(crate) slots: usize,
     /// Each resource is visited once, and is skipped if something that it needs is failing.
     pub(crate) is_one_pass: bool,
@@ -64,7 +64,8 @@ pub(crate) enum Command {
     },
     /// The answer to visits that have asked for an action.
     Answer {
-        /// With [`Answer::Act`] the first of them acts for all.
+        /// With [`Answer::Act`] the first of them acts for all. The others ask again when it has
+        /// acted, to go on.
         tickets: Vec<Ticket>,
         /// The answer.
         answer: Answer,

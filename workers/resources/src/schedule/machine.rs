@@ -93,7 +93,8 @@ impl Machine {
             if let Some(command) = self.commands.pop_front() {
                 return Some(command);
             }
-            if let Some(tickets) = self.groups.next() {
+            let tickets = if self.has_slot() { self.groups.next() } else { None };
+            if let Some(tickets) = tickets {
                 self.answer(tickets);
             } else if !self.start() {
                 return None;
@@ -149,12 +150,14 @@ impl Machine {
     /// Asks whether a visit may act. The answer is a command.
     ///
     /// One action may be for all visits that ask with the same key, if their resources are of one
-    /// kind and depth. Other resources wait from now on.
+    /// kind and depth. Other resources wait from now on. A visit for which another one has acted asks
+    /// again before it goes on, whatever the answer to that is: it has no slot.
     pub(crate) fn ask(&mut self, ticket: Ticket, key: Option<u64>) {
         let id = ticket.id;
         let Some(visit) = self.visit_mut(ticket).filter(|visit| !visit.is_waiting) else { return };
         (visit.reason, visit.is_waiting) = (Reason::Change, true);
-        self.working -= 1;
+        let had_slot = std::mem::take(&mut visit.has_slot);
+        self.working -= usize::from(had_slot);
         let may_share = !self.policy.is_one_pass || self.nodes[id].is_awaited;
         let shared = self.graph.class(id).zip(key).filter(|_| may_share);
         let group = shared.map(|(class, key)| Group::Shared { class, key });

@@ -48,6 +48,8 @@ pub(super) struct Visit {
     pub(super) reason: Reason,
     /// It has asked, and waits for the answer.
     pub(super) is_waiting: bool,
+    /// It counts as one of those that work.
+    pub(super) has_slot: bool,
     /// Something new was sent to the resource since the visit began.
     pub(super) is_outdated: bool,
     /// How many notifications were sent before the visit began.

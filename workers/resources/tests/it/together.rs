@@ -99,7 +99,10 @@ impl Resource for Package {
         context.log("alone");
         let at_once = AT_ONCE.fetch_add(1, Ordering::Relaxed) + 1;
         MOST_AT_ONCE.fetch_max(at_once, Ordering::Relaxed);
-        tokio::task::yield_now().await;
+        // Others that may act at the same time begin meanwhile.
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
         AT_ONCE.fetch_sub(1, Ordering::Relaxed);
         Ok(Self::install(&[self])?)
     }

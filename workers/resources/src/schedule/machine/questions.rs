@@ -70,7 +70,7 @@ impl Machine {
         let counted = [self.visited, self.working, self.at_work, self.failed, self.ready.len()];
         let expected = [
             visits().count(),
-            visits().filter(|visit| !visit.is_waiting).count(),
+            visits().filter(|visit| visit.has_slot).count(),
             nodes().filter(|node| node.shown.is_at_work).count(),
             nodes().filter(|node| node.condition == Condition::Failed).count(),
             nodes().filter(|node| node.shown.is_ready).count(),

@@ -1,6 +1,7 @@
 //! How visits begin, get their answers and end.
 
-use super::super::interface::{Answer, Command, Halt, Outcome, Policy, Reason, Ticket};
+use super::super::groups::Group;
+use super::super::interface::{Answer, Command, Halt, Outcome, Reason, Ticket};
 use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
@@ -8,11 +9,10 @@ impl Machine {
     /// Begins or skips the visit of the first resource that is ready. Returns whether it has.
     pub(super) fn start(&mut self) -> bool {
         let Some(id) = self.ready.first().map(|rank| self.graph.ids()[*rank]) else { return false };
-        let Policy { is_one_pass, slots, .. } = self.policy;
         let is_held_back = self.halted.is_some() || self.nodes[id].failing_needs > 0;
-        if is_one_pass && is_held_back {
+        if self.policy.is_one_pass && is_held_back {
             self.skip(id);
-        } else if self.halted.is_some() || self.working >= slots {
+        } else if self.halted.is_some() || !self.has_slot() {
             return false;
         } else {
             self.begin(id);
@@ -41,6 +41,7 @@ impl Machine {
             number: ticket.number,
             reason: node.request.take().unwrap_or(Reason::Routine),
             is_waiting: false,
+            has_slot: true,
             is_outdated: false,
             began: self.notifications.sent(),
             delivered: delivered.clone(),
@@ -51,27 +52,41 @@ impl Machine {
         self.commands.push_back(Command::Visit { ticket, delivered });
     }
 
-    /// Answers the visits of a group that are still under way.
+    /// Whether a visit may begin or go on.
+    pub(super) fn has_slot(&self) -> bool {
+        self.working < self.policy.slots
+    }
+
+    /// Answers the visits of a group that are still under way. Only the first that is answered gets a
+    /// slot, so visits of a group that may not act are answered one by one.
     pub(super) fn answer(&mut self, tickets: Vec<Ticket>) {
+        let is_group = tickets.len() > 1;
         let mut allowed = Vec::new();
         for ticket in tickets {
-            let (Some(answer), Some(visit)) = (self.judge(ticket), self.visit_mut(ticket)) else {
-                continue;
-            };
-            (visit.is_waiting, visit.answer) = (false, Some(answer));
-            self.working += 1;
-            if answer == Answer::Act {
-                allowed.push(ticket);
-            } else {
-                self.commands.push_back(Command::Answer { tickets: vec![ticket], answer });
+            match self.judge(ticket) {
+                None => {}
+                Some(Answer::Act) => allowed.push(ticket),
+                Some(_) if is_group => self.groups.join(ticket, Group::Alone(ticket)),
+                Some(answer) => self.give(vec![ticket], answer),
             }
         }
+        allowed.sort_unstable_by_key(|ticket| ticket.id);
         for ticket in &allowed {
             self.expect_notifications(ticket.id);
         }
         if !allowed.is_empty() {
-            self.commands.push_back(Command::Answer { tickets: allowed, answer: Answer::Act });
+            self.give(allowed, Answer::Act);
         }
+    }
+
+    fn give(&mut self, tickets: Vec<Ticket>, answer: Answer) {
+        for (place, ticket) in tickets.iter().enumerate() {
+            let Some(visit) = self.visit_mut(*ticket) else { continue };
+            let has_slot = place == 0;
+            (visit.is_waiting, visit.has_slot, visit.answer) = (false, has_slot, Some(answer));
+            self.working += usize::from(has_slot);
+        }
+        self.commands.push_back(Command::Answer { tickets, answer });
     }
 
     /// Returns whether a visit may act (I3), unless it has ended.
@@ -103,7 +118,7 @@ impl Machine {
     fn take_visit(&mut self, id: Id) -> Option<Visit> {
         let visit = self.nodes[id].visit.take()?;
         self.visited -= 1;
-        self.working -= usize::from(!visit.is_waiting);
+        self.working -= usize::from(visit.has_slot);
         Some(visit)
     }
 

@@ -261,7 +261,7 @@ fn a_group_leaves_out_those_that_may_not_act() {
     machine.ask(held_back, Some(7));
     machine.ask(free, Some(7));
 
-    let expected = [answer(&[held_back], Answer::HeldBack), answer(&[free], Answer::Act)];
+    let expected = [answer(&[free], Answer::Act), answer(&[held_back], Answer::HeldBack)];
     assert_eq!(commands(&mut machine), expected, "I9: who may act");
 }
 
@@ -296,6 +296,25 @@ fn in_one_pass_a_group_waits_for_its_kind_and_holds_no_slot() {
 
     let expected = [answer(&[first, third], Answer::Act)];
     assert_eq!(commands(&mut machine), expected, "I9: they act together");
+}
+
+#[test]
+fn one_that_was_acted_for_goes_on_when_there_is_a_slot() {
+    let mut machine = Machine::new(Policy::pass(1), graph(2, &[], &[]), []);
+    let [first] = begin(&mut machine, &[]);
+    machine.ask(first, Some(7));
+    let [second] = begin(&mut machine, &[]);
+    machine.ask(second, Some(7));
+    commands(&mut machine);
+
+    // The first has acted for both, and still works.
+    machine.ask(second, None);
+    let before = commands(&mut machine);
+    machine.report(first, GOOD);
+
+    assert_eq!(before, [], "I10: there is one slot");
+    let expected = [answer(&[second], Answer::Act)];
+    assert_eq!(commands(&mut machine), expected, "I10: the slot is free");
 }
 
 #[test]

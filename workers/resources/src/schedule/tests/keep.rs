@@ -67,7 +67,7 @@ impl World {
         for _ in 0..10_000 {
             self.take_commands();
             let ids = || self.site().ids.iter().copied();
-            if let Some(id) = ids().find(|id| self.truths[id].visit.is_some()) {
+            if let Some(id) = ids().find(|id| self.can_go_on(*id)) {
                 self.go_on(id);
             } else if let Some(id) = ids().find(|id| self.model.facts[id].has_failed) {
                 // It is tried again after a while.

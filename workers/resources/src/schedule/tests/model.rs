@@ -39,6 +39,8 @@ pub(super) struct Fact {
 pub(super) struct Visited {
     pub(super) reason: Reason,
     pub(super) is_outdated: bool,
+    /// Another visit acts for it.
+    pub(super) is_led: bool,
     pub(super) answer: Option<Answer>,
     pub(super) began: u64,
     pub(super) delivered: Vec<Id>,
@@ -67,6 +69,10 @@ impl Fact {
 impl Model {
     pub(super) fn fact(&mut self, id: Id) -> &mut Fact {
         self.facts.get_mut(&id).expect("a resource of the site")
+    }
+
+    pub(super) fn visit(&mut self, id: Id) -> &mut Visited {
+        self.fact(id).visit.as_mut().expect("I4: it is visited")
     }
 
     pub(super) fn is_unsettled_before(&self, id: Id) -> bool {
@@ -117,6 +123,10 @@ impl Model {
             } else {
                 self.asked.push(asked);
             }
+        }
+        tickets.sort_by_key(|ticket| ticket.id);
+        for led in &tickets[1..] {
+            self.visit(led.id).is_led = true;
         }
         (tickets, answer)
     }
@@ -295,9 +305,10 @@ impl Model {
         self.notifications.retain(|_, it| it.0.is_some() || it.1);
     }
 
-    /// How many visits do not wait for their answers.
+    /// How many visits do not wait for their answers, or for another one that acts for them.
     pub(super) fn working(&self) -> usize {
-        self.facts.values().filter(|fact| fact.visit.is_some()).count() - self.asked.len()
+        let visits = self.facts.values().filter_map(|fact| fact.visit.as_ref());
+        visits.filter(|visit| !visit.is_led).count() - self.asked.len()
     }
 
     /// Those that are to be visited and can be, so that somebody has forgotten them.

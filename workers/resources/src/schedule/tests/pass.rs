@@ -33,6 +33,8 @@ struct Visiting {
     step: Step,
     actions: usize,
     has_acted: bool,
+    /// Another one has acted for it, with success.
+    is_acted_for: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,12 @@ enum Step {
     /// It waits for the answer, with the key of its group.
     Asked(Option<u64>),
     Act,
+    /// Another one acts for it.
+    Led(Ticket),
+    /// Another one has acted for it, or has failed to.
+    Follow,
+    /// Another one has acted for it, and it has a slot again.
+    Verify,
     Give,
 }
 
@@ -151,8 +159,11 @@ impl<'a> Pass<'a> {
     }
 
     fn can_go_on(&self) -> Vec<Ticket> {
-        let visits = self.visits.iter();
-        visits.filter(|(_, it)| !matches!(it.step, Step::Asked(_))).map(|(it, _)| *it).collect()
+        let visits = self.visits.iter().filter(|(_, visit)| match visit.step {
+            Step::Asked(_) | Step::Led(_) => false,
+            Step::Look | Step::Act | Step::Follow | Step::Verify | Step::Give => true,
+        });
+        visits.map(|(it, _)| *it).collect()
     }
 
     // Events.
@@ -169,18 +180,42 @@ impl<'a> Pass<'a> {
             Step::Look => self.report(ticket, Outcome::Good),
             Step::Act => {
                 (visit.actions, visit.has_acted) = (visit.actions - 1, true);
-                if habit.fails {
+                let has_failed = habit.fails;
+                self.has_acted_for(ticket, has_failed);
+                if has_failed {
                     self.report(ticket, Outcome::Failed);
-                } else if visit.actions > 0 {
-                    // Nobody shares a later action: the group would wait for those that have left.
-                    visit.step = Step::Asked(None);
-                    self.machine.ask(ticket, habit.key);
                 } else {
-                    self.report(ticket, Outcome::Good);
+                    self.act_more(ticket);
                 }
             }
+            Step::Follow => {
+                visit.step = Step::Asked(None);
+                self.machine.ask(ticket, None);
+            }
+            Step::Verify => self.act_more(ticket),
             Step::Give => self.report(ticket, Outcome::NotAllowed),
-            Step::Asked(_) => panic!("it waits for its answer"),
+            Step::Asked(_) | Step::Led(_) => panic!("it waits"),
+        }
+    }
+
+    /// Asks for the next action, or reports that there is none.
+    fn act_more(&mut self, ticket: Ticket) {
+        let visit = self.visits.get_mut(&ticket).expect("it is visited");
+        visit.is_acted_for = false;
+        if visit.actions > 0 {
+            // Nobody shares a later action: the group would wait for those that have left.
+            visit.step = Step::Asked(None);
+            self.machine.ask(ticket, self.habits[&ticket.id].key);
+        } else {
+            self.report(ticket, Outcome::Good);
+        }
+    }
+
+    /// A visit has acted for those that it leads as well, or has failed to.
+    fn has_acted_for(&mut self, leader: Ticket, has_failed: bool) {
+        for visit in self.visits.values_mut().filter(|visit| visit.step == Step::Led(leader)) {
+            (visit.step, visit.has_acted, visit.is_acted_for) = (Step::Follow, true, !has_failed);
+            visit.actions -= usize::from(!has_failed);
         }
     }
 
@@ -233,7 +268,8 @@ impl<'a> Pass<'a> {
         for (ticket, visit) in &self.visits {
             if let Step::Asked(key) = visit.step {
                 let is_due = key.is_none() || self.is_complete(ticket.id);
-                assert!(!is_due && !self.is_halted, "I9: {ticket:?} waits for nobody");
+                let waits = !has_slot || !is_due && !self.is_halted;
+                assert!(waits, "I9: {ticket:?} waits for nobody");
             }
         }
     }
@@ -264,10 +300,12 @@ impl<'a> Pass<'a> {
         self.counts.delivered += delivered.len() as u64;
         let least = usize::from(!delivered.is_empty());
         let actions = self.habits[&id].actions.max(least);
-        self.visits.insert(ticket, Visiting { step: Step::Look, actions, has_acted: false });
+        let visit = Visiting { step: Step::Look, actions, has_acted: false, is_acted_for: false };
+        self.visits.insert(ticket, visit);
     }
 
     fn answered(&mut self, tickets: &[Ticket], answer: Answer) {
+        assert!(self.working() < self.policy.slots, "I10: {tickets:?} have no slot");
         let expected = if self.is_halted { Answer::Halted } else { Answer::Act };
         assert_eq!(answer, expected, "I3: nothing before {tickets:?} is unsettled or failing");
         if self.is_halted {
@@ -281,7 +319,12 @@ impl<'a> Pass<'a> {
         for ticket in tickets {
             let visit = self.visits.get_mut(ticket).expect("I4: the answer is for a visit");
             assert!(matches!(visit.step, Step::Asked(_)), "I4: {ticket:?} has not asked");
-            visit.step = if answer == Answer::Act { Step::Act } else { Step::Give };
+            visit.step = match answer {
+                _ if visit.is_acted_for => Step::Verify,
+                Answer::Act if *ticket == tickets[0] => Step::Act,
+                Answer::Act => Step::Led(tickets[0]),
+                _ => Step::Give,
+            };
             for target in self.site.notifies(ticket.id).filter(|_| answer == Answer::Act) {
                 let is_on_disk = self.disk.contains(&(target, ticket.id));
                 assert!(is_on_disk, "I6: {target:?} of {ticket:?} is not on record");
@@ -332,8 +375,11 @@ impl<'a> Pass<'a> {
         self.ends.contains_key(&id)
     }
 
+    /// How many visits have a slot.
     fn working(&self) -> usize {
-        self.can_go_on().len()
+        let has_slot =
+            |visit: &&Visiting| !matches!(visit.step, Step::Asked(_) | Step::Led(_) | Step::Follow);
+        self.visits.values().filter(has_slot).count()
     }
 }
 

@@ -47,6 +47,8 @@ pub(super) struct Visiting {
     /// Those that its actions notify.
     targets: Vec<Id>,
     has_acted: bool,
+    /// Another one has acted for it, with success.
+    is_acted_for: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +57,8 @@ enum Step {
     Asked,
     /// It acts, so many times more.
     Act(usize),
+    /// Another one acts for it.
+    Led(Ticket),
     End(Outcome),
 }
 
@@ -303,6 +307,7 @@ impl World {
             Step::Look => self.look(id, visit),
             Step::Asked => {}
             Step::Act(left) => self.act(id, visit, left),
+            Step::Led(by) => self.follow(id, visit, by),
             Step::End(outcome) => self.report(id, &visit, outcome),
         }
     }
@@ -321,22 +326,54 @@ impl World {
         let (step, ticket) = (visit.step, visit.ticket);
         self.truth(id).visit = Some(visit);
         if step == Step::Asked {
-            self.ask(ticket);
+            let key = self.random.chance(80).then(|| u64::from(self.random.chance(20)));
+            self.ask(ticket, key);
         }
     }
 
-    fn ask(&mut self, ticket: Ticket) {
-        let key = self.random.chance(80).then(|| u64::from(self.random.chance(20)));
+    fn ask(&mut self, ticket: Ticket, key: Option<u64>) {
         let shared = key.zip(Site::kind(ticket.id));
         let group = shared.map(|(key, kind)| (kind, self.site().depth(ticket.id), key));
         self.model.asked.push(Asked { ticket, group });
-        let visit = self.model.fact(ticket.id).visit.as_mut();
-        visit.expect("it is visited").reason = Reason::Change;
+        let visit = self.model.visit(ticket.id);
+        (visit.reason, visit.is_led) = (Reason::Change, false);
         self.machine.ask(ticket, key);
         self.end_event();
     }
 
-    fn act(&mut self, id: Id, mut visit: Visiting, left: usize) {
+    /// Whether a resource is visited, and its visit does not wait.
+    pub(super) fn can_go_on(&self, id: Id) -> bool {
+        self.truths[&id].visit.as_ref().is_some_and(|visit| match visit.step {
+            Step::Asked => false,
+            Step::Led(by) => !self.acts(by),
+            Step::Look | Step::Act(_) | Step::End(_) => true,
+        })
+    }
+
+    fn acts(&self, ticket: Ticket) -> bool {
+        let visit = self.truths.get(&ticket.id).and_then(|truth| truth.visit.as_ref());
+        visit.is_some_and(|visit| visit.ticket == ticket && matches!(visit.step, Step::Act(_)))
+    }
+
+    /// Goes on after another one has acted, or will not.
+    fn follow(&mut self, id: Id, mut visit: Visiting, by: Ticket) {
+        if self.acts(by) {
+            return;
+        }
+        visit.is_acted_for = visit.has_acted && self.random.chance(70);
+        if visit.is_acted_for {
+            self.succeed(id);
+        }
+        let (ticket, has_acted) = (visit.ticket, visit.has_acted);
+        visit.step = if has_acted { Step::Asked } else { Step::End(Outcome::Stopped) };
+        self.truth(id).visit = Some(visit);
+        if has_acted {
+            self.ask(ticket, None);
+        }
+    }
+
+    /// An action begins.
+    fn begin_action(&mut self, id: Id, visit: &mut Visiting) {
         visit.has_acted = true;
         for target in &visit.targets {
             assert!(
@@ -345,18 +382,34 @@ impl World {
             );
             self.debts.insert((*target, id), self.model.now);
         }
+    }
+
+    /// The actions of a resource have repaired it.
+    fn succeed(&mut self, id: Id) {
         let has_changed = self.random.chance(60);
         let truth = self.truth(id);
+        (truth.has_drifted, truth.is_unreported) = (false, false);
+        truth.version += u64::from(has_changed);
+    }
+
+    fn act(&mut self, id: Id, mut visit: Visiting, left: usize) {
+        self.begin_action(id, &mut visit);
+        for other in self.site().ids.clone() {
+            let led = self.truths[&other].visit.clone();
+            if let Some(mut led) = led.filter(|led| led.step == Step::Led(visit.ticket)) {
+                self.begin_action(other, &mut led);
+                self.truth(other).visit = Some(led);
+            }
+        }
         visit.step = if left > 0 {
             Step::Act(left - 1)
-        } else if truth.action_fails {
+        } else if self.truths[&id].action_fails {
             Step::End(Outcome::Failed)
         } else {
-            (truth.has_drifted, truth.is_unreported) = (false, false);
-            truth.version += u64::from(has_changed);
+            self.succeed(id);
             Step::End(Outcome::Good)
         };
-        truth.visit = Some(visit);
+        self.truth(id).visit = Some(visit);
     }
 
     fn report(&mut self, id: Id, visit: &Visiting, outcome: Outcome) {
@@ -395,8 +448,8 @@ impl World {
             }
         }
         assert_eq!(self.machine.miscount(), None, "I1: miscounted");
-        assert_eq!(self.model.asked, [], "I9: a question is left open");
         if self.model.working() < self.policy.slots {
+            assert_eq!(self.model.asked, [], "I9: a question is left open");
             assert_eq!(self.model.forgotten(), BTreeSet::new(), "I5: not visited");
         }
         for id in self.site().ids.iter().copied() {
@@ -422,15 +475,28 @@ impl World {
         let fact = self.model.fact(id);
         assert!(fact.has_worker && fact.visit.is_none(), "I4: {id:?} is visited: {fact:?}");
         let reason = fact.request.take().expect("I5: a visit was requested");
-        let (is_outdated, answer) = (false, None);
-        fact.visit =
-            Some(Visited { reason, is_outdated, answer, began, delivered: delivered.clone() });
-        let (seen, targets, has_acted) = (self.versions(id), Vec::new(), false);
-        let visit = Visiting { ticket, step: Step::Look, seen, delivered, targets, has_acted };
-        self.truth(id).visit = Some(visit);
+        fact.visit = Some(Visited {
+            reason,
+            is_outdated: false,
+            is_led: false,
+            answer: None,
+            began,
+            delivered: delivered.clone(),
+        });
+        let seen = self.versions(id);
+        self.truth(id).visit = Some(Visiting {
+            ticket,
+            step: Step::Look,
+            seen,
+            delivered,
+            targets: Vec::new(),
+            has_acted: false,
+            is_acted_for: false,
+        });
     }
 
     fn answered(&mut self, tickets: &[Ticket], answer: Answer) {
+        assert!(self.model.working() < self.policy.slots, "I10: {tickets:?} have no slot");
         let (expected, expected_answer) = self.model.take_answered(tickets[0]);
         assert_eq!(answer, expected_answer, "I3: the answer to {:?}", tickets[0]);
         assert_eq!(tickets, expected, "I9: who acts together");
@@ -443,6 +509,11 @@ impl World {
         for ticket in tickets {
             self.judge_answer(*ticket, answer);
         }
+        let leader = tickets[0];
+        for led in &tickets[1..] {
+            let visit = self.truth(led.id).visit.as_mut().expect("it is visited");
+            visit.step = Step::Led(leader);
+        }
         // All records up to here are on disk before an action begins.
         if answer == Answer::Act {
             self.flush();
@@ -451,8 +522,7 @@ impl World {
 
     fn judge_answer(&mut self, ticket: Ticket, answer: Answer) {
         let id = ticket.id;
-        let visit = self.model.fact(id).visit.as_mut();
-        visit.expect("I4: the answer is for a visit").answer = Some(answer);
+        self.model.visit(id).answer = Some(answer);
         let mut step = Step::End(Outcome::NotAllowed);
         match answer {
             Answer::Act => {
@@ -473,6 +543,9 @@ impl World {
         let targets = self.site().notifies(id).collect();
         let visit = self.truth(id).visit.as_mut().expect("I4: the answer is for a visit");
         assert_eq!((visit.ticket, visit.step), (ticket, Step::Asked), "I4: not asked");
+        if visit.is_acted_for {
+            step = Step::End(Outcome::Good);
+        }
         (visit.step, visit.targets) = (step, targets);
     }
 
