@@ -14,10 +14,9 @@ use crate::inputs::{Inputs, Seen};
 use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::{Order, OrderError};
+use crate::pass::{Turn, graph, pass};
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
-use crate::together::Groups;
-use crate::walk::walk;
 
 mod passed;
 mod shutdown;
@@ -95,8 +94,7 @@ pub(crate) async fn apply_in_order(
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
     let (nothing, notices) = (Seen::default(), options.facilities.notices());
-    let groups = Groups::new(order, declarations, kinds);
-    let applied = walk(order, options.parallel, |node, applied: &[Option<Applied>], slot| {
+    let visit = |node: usize, applied: &[Option<Applied>], turn: Option<Turn>| {
         let inputs = Inputs::gather(order, declarations, (node, notices), |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
         });
@@ -110,12 +108,12 @@ pub(crate) async fn apply_in_order(
             targets: targets(order, declarations, node),
             halting: Arc::clone(&halting),
             prior: priors.get(&node).cloned().unwrap_or_default(),
-            place: groups.place(node),
-            slot: Some(slot),
+            turn,
         };
         options.progress.clone().count(declarations[node].name.clone(), visit.run())
-    })
-    .await;
+    };
+    let graph = graph(order, declarations, kinds);
+    let applied = pass(graph, options.parallel, (visit, Applied::ending)).await;
     let (applied, others) = match &options.passed {
         Some(passed) => {
             let applied = passed.note(declarations, kinds, applied);

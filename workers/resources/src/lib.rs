@@ -46,6 +46,7 @@ mod order;
 mod params;
 mod part;
 mod parts;
+mod pass;
 mod plan;
 mod progress;
 mod reconcile;
@@ -63,10 +64,8 @@ mod surroundings;
 pub mod testing;
 mod text;
 mod thing;
-mod together;
 mod tuning;
 mod typed;
-mod walk;
 mod watch;
 mod world;
 

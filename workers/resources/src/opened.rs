@@ -22,9 +22,8 @@ use crate::found::{Found, otherwise};
 use crate::kind::Unit;
 use crate::make::{Made, Rendering};
 use crate::params::HIDDEN;
+use crate::pass::Turn;
 use crate::text::{chain, shown};
-use crate::together::Place;
-use crate::walk::Slot;
 use crate::watch::Watch;
 
 use self::disguise::Disguise;
@@ -36,10 +35,8 @@ mod disguise;
 #[derive(Debug)]
 pub(crate) struct Opened {
     made: Made,
-    /// Where the resource waits for others that are acted on together with it, unless it has left.
-    place: Mutex<Option<Place>>,
-    /// What it holds while it works, under apply.
-    slot: Mutex<Option<Slot>>,
+    /// Its way to the schedule, under apply.
+    turn: Mutex<Option<Turn>>,
     disguise: Disguise,
 }
 
@@ -58,8 +55,8 @@ pub(crate) struct Acted {
 
 impl Opened {
     pub(crate) async fn new(made: Made) -> Result<Self, String> {
-        let (place, slot, disguise) = Default::default();
-        let this = Self { made, place, slot, disguise };
+        let (turn, disguise) = Default::default();
+        let this = Self { made, turn, disguise };
         let Err(err) = this.timed(|unit, context| unit.open(context)).await else {
             return Ok(this);
         };

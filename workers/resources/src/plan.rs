@@ -12,11 +12,11 @@ use crate::found::Difference;
 use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::{Order, OrderError};
-use crate::plan::visit::{Purpose, visit};
+use crate::pass::{graph, pass};
+use crate::plan::visit::{Look, Purpose, visit};
 use crate::progress::Progress;
 use crate::released::Released;
 use crate::seal::{Salt, Seal};
-use crate::walk::{holding, walk};
 
 mod display;
 pub(crate) mod visit;
@@ -82,12 +82,12 @@ pub(crate) async fn plan_in_order(
     let foresight = Some(Foresight::new(order, declarations));
     let setting = Setting { foresight, salt: options.salt.clone(), ..setting };
     options.progress.begin(declarations.len());
-    let looks = walk(order, options.parallel, |node, looks, slot| {
+    let look = |node: usize, looks: &[Option<Look>], _| {
         let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));
-        let look = holding(slot, look);
         options.progress.clone().count(declarations[node].name.clone(), look)
-    })
-    .await;
+    };
+    let graph = graph(order, declarations, kinds);
+    let looks = pass(graph, options.parallel, (look, Look::ending)).await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
     let salt = options.salt.clone();
     Plan {

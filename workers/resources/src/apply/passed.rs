@@ -10,6 +10,7 @@ use crate::account::{Accounted, Outcome};
 use crate::declaration::Declaration;
 use crate::inputs::{Changes, Seen};
 use crate::kinds::Kinds;
+use crate::schedule::{self, Ending};
 
 /// A resource that was visited.
 #[derive(Debug, Clone)]
@@ -18,6 +19,18 @@ pub(crate) struct Applied {
     pub(crate) seen: Seen,
     /// Whether it was taken over from an earlier apply.
     pub(crate) is_passed: bool,
+}
+
+impl Applied {
+    /// Returns what the schedule is told.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending::new(match &self.accounted.outcome {
+            Outcome::Noop => schedule::Outcome::LeftAlone,
+            Outcome::Failed { .. } => schedule::Outcome::Failed,
+            outcome if outcome.is_good() => schedule::Outcome::Good,
+            _ => schedule::Outcome::Stopped,
+        })
+    }
 }
 
 /// What the applies with it have done. The next one takes over how a resource ended that is declared as before and

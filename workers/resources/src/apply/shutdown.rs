@@ -15,10 +15,10 @@ use crate::halting::{Halting, Steps};
 use crate::make::Setting;
 use crate::opened::Opened;
 use crate::order::Order;
+use crate::pass::{graph, pass};
 use crate::plan::Change;
-use crate::plan::visit::{Purpose, Shutdown, visit};
+use crate::plan::visit::{Look, Purpose, Shutdown, visit};
 use crate::seal::Grounds;
-use crate::walk::{holding, walk};
 
 /// What the shutdown-first pass did to one resource.
 #[derive(Debug, Clone, Default)]
@@ -49,10 +49,11 @@ pub(crate) async fn shut_down(
     }
     let setting =
         &Setting { foresight: Some(Foresight::new(order, declarations)), ..setting.clone() };
-    let mut looks = walk(order, options.parallel, |node, looks, slot| {
-        holding(slot, visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown)))
-    })
-    .await;
+    let look = |node: usize, looks: &[Option<Look>], _| {
+        visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
+    };
+    let graph = graph(order, declarations, &setting.kinds);
+    let mut looks = pass(graph, options.parallel, (look, Look::ending)).await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in order.nodes().iter().rev() {
         let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());

@@ -14,8 +14,7 @@ use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Setting, Unmade, make};
 use crate::observer::{Happened, What};
 use crate::opened::Opened;
-use crate::together::Place;
-use crate::walk::Slot;
+use crate::pass::Turn;
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -29,10 +28,8 @@ pub(crate) struct Visit {
     pub(crate) targets: Vec<Arc<str>>,
     pub(crate) halting: Arc<Halting>,
     pub(crate) prior: Prior,
-    /// The resource's place among those that are acted on together.
-    pub(crate) place: Option<Place>,
-    /// What it holds while it works.
-    pub(crate) slot: Option<Slot>,
+    /// Its way to the schedule; none if it is skipped.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Visit {
@@ -94,7 +91,7 @@ impl Visit {
             })?;
         let opened = Opened::new(made).await;
         let opened = opened.map_err(|err| cannot_look(&self.halting, err))?;
-        opened.join(self.slot.take(), self.place.take());
+        opened.join(self.turn.take());
         let convergence = Convergence {
             opened: &opened,
             halting: &self.halting,

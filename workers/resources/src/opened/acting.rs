@@ -8,49 +8,47 @@ use crate::context::Context;
 use crate::deadline::Deadline;
 use crate::kind::GroupMember;
 use crate::opened::{Acted, Opened};
+use crate::pass::{Follower, Part, Turn};
 use crate::text::chain;
-use crate::together::{Follower, Place, Turn};
-use crate::walk::Slot;
 
 impl Opened {
-    /// Gives the resource a slot of its walk, and a place among those that are acted on together with it.
-    pub(crate) fn join(&self, slot: Option<Slot>, place: Option<Place>) {
-        (*self.slot.lock(), *self.place.lock()) = (slot, place);
+    /// Gives the resource its way to the schedule, which it asks before each action.
+    pub(crate) fn join(&self, turn: Option<Turn>) {
+        *self.turn.lock() = turn;
     }
 
-    /// Takes the resource from those: no other one waits for it any more.
+    /// Has the resource be acted on alone.
     pub(crate) fn leave(&self) {
-        drop(self.place.lock().take());
+        self.turn.lock().iter_mut().for_each(Turn::leave);
     }
 
-    /// Runs an action: together with those of others, if the resource has a place among some. Returns
-    /// `None` if `may_start` says, after others were waited for, that it may not start any more.
+    /// Runs an action: together with those of others, if the resource is in a group. Returns `None` if
+    /// the schedule, or `may_start` after others were waited for, says that it may not start any more.
     pub(crate) async fn act(
         &self,
         action: &Action,
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Option<Acted> {
-        let place = self.place.lock().take();
-        let key = place.as_ref().and_then(|_| self.told(|unit, _| unit.group()).ok().flatten());
+        let turn = self.turn.lock().take();
         let action = match self.disguise.take(action) {
             Ok(action) => action,
             Err(error) => return Some(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
         };
-        let Some((place, key)) = place.zip(key) else { return Some(self.act_alone(&action).await) };
+        let Some(mut turn) = turn else { return Some(self.act_alone(&action).await) };
+        let key = turn.may_share().then(|| self.told(|unit, _| unit.group()).ok().flatten());
         let call = self.untimed();
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
-        let mut slot = self.slot.lock().take();
-        let turn = place.gather(slot.as_mut(), (key, member.clone())).await;
-        *self.slot.lock() = slot;
-        let why = match turn? {
-            Turn::Lead(followers) if followers.is_empty() => None,
-            Turn::Lead(followers) => match self.lead(member, followers, may_start).await? {
+        let part = turn.ask(key.flatten(), member.clone()).await;
+        self.join(Some(turn));
+        let why = match part? {
+            Part::Lead(followers) if followers.is_empty() => None,
+            Part::Lead(followers) => match self.lead(member, followers, may_start).await? {
                 Err(Unfinished::Failed(err)) => Some(chain(&*err)),
                 ended => return Some(Acted::of(ended, &call)),
             },
-            Turn::Done => return Some(Acted::of(Ok(()), &call)),
-            Turn::Interrupted => return Some(Acted::of(Err(Unfinished::Interrupted), &call)),
-            Turn::Alone(why) => Some(why),
+            Part::Done => return Some(Acted::of(Ok(()), &call)),
+            Part::Interrupted => return Some(Acted::of(Err(Unfinished::Interrupted), &call)),
+            Part::Alone(why) => Some(why),
         };
         if !may_start() {
             return None;
@@ -88,13 +86,13 @@ impl Opened {
             (Err(panicked), _) => Err(panicked.into()),
         };
         for told in told {
-            let turn = match &ended {
-                Ok(()) => Turn::Done,
-                Err(Unfinished::Interrupted) => Turn::Interrupted,
-                Err(Unfinished::Failed(err)) => Turn::Alone(chain(&**err)),
+            let part = match &ended {
+                Ok(()) => Part::Done,
+                Err(Unfinished::Interrupted) => Part::Interrupted,
+                Err(Unfinished::Failed(err)) => Part::Alone(chain(&**err)),
             };
             // A follower whose apply was dropped needs no answer.
-            drop(told.send(turn));
+            drop(told.send(part));
         }
         Some(ended)
     }

@@ -12,6 +12,7 @@ use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::order::Order;
 use crate::plan::{Change, PlannedResource, Refresh, Verdict};
+use crate::schedule::{Ending, Outcome};
 use crate::seal::{Grounds, Seal};
 
 /// What a plan knows of a resource it has looked at.
@@ -24,6 +25,15 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Returns what the schedule is told. What would change is good: those after it are looked at.
+    pub(crate) fn ending(&self) -> Ending {
+        Ending::new(match &self.planned.verdict {
+            Verdict::Failed { .. } => Outcome::CannotLook,
+            Verdict::Skipped { .. } => Outcome::Stopped,
+            _ => Outcome::Good,
+        })
+    }
+
     /// Returns how the resource would change, if it would.
     pub(crate) fn change(&self) -> Option<&Change> {
         match &self.planned.verdict {

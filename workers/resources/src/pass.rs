@@ -1,0 +1,205 @@
+//! One pass over all resources of a site: what plan and apply do.
+//!
+//! The schedule decides which resource is visited when, and which visits act together. The pass
+//! carries that out.
+//!
+//! Invariants:
+//! 1. The results of all that is before a resource are there when its visit begins.
+//! 2. A visit that waits to act together with others has no slot, so there may be more of them than
+//!    slots. When it was acted for, it asks for one and goes on.
+//! 3. Dropping the pass drops all visits. A visit whose pass was dropped acts no more.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinSet;
+
+use crate::declaration::Declaration;
+use crate::kind::GroupMember;
+use crate::kinds::Kinds;
+use crate::order::Order;
+use crate::schedule::{Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
+
+/// Returns the graph of declarations that are in an order. Their positions are their numbers.
+pub(crate) fn graph(order: &Order, declarations: &[Declaration], kinds: &Kinds) -> Graph {
+    let names = declarations.iter().map(|declaration| declaration.name.as_str());
+    let positions: HashMap<&str, usize> = names.zip(0..).collect();
+    let mut grouping: HashMap<&str, u32> = HashMap::new();
+    let mut builder = GraphBuilder::default();
+    for node in order.nodes().iter().copied() {
+        let declaration = &declarations[node];
+        let kind = kinds.get(&declaration.kind).ok().filter(|kind| kind.is_grouping());
+        let next = u32::try_from(grouping.len()).expect("there are fewer kinds");
+        let kind = kind.map(|kind| *grouping.entry(kind.name()).or_insert(next));
+        builder.resource(Id(node), kind);
+        for used in declaration.needs().filter_map(|(name, _)| positions.get(name)) {
+            builder.needs(Id(node), Id(*used));
+        }
+        for source in order.notifiers(node) {
+            builder.notifies(Id(*source), Id(node));
+        }
+    }
+    builder.build().expect("they are in an order")
+}
+
+/// Visits every resource once, each after all that come before it, at most so many at a time.
+///
+/// `visit` is given the position of a resource, the results so far and the visit's way to the
+/// schedule, and returns the work. It is called too for a resource that is skipped, without such a
+/// way: that work finds in the results what holds the resource back, and ends at once. `ending`
+/// says what the schedule is told of a result.
+/// Visits that could begin at the same moment begin in the graph's order.
+pub(crate) async fn pass<T, F, Fut>(
+    graph: Graph,
+    parallel: NonZeroUsize,
+    (visit, ending): (F, fn(&T) -> Ending),
+) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Fn(usize, &[Option<T>], Option<Turn>) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+{
+    let mut results: Vec<Option<T>> = graph.ids().iter().map(|_| None).collect();
+    let machine = Machine::new(Policy::pass(parallel.get()), graph, []);
+    let state = State { machine, waiting: HashMap::new(), keys: HashMap::new() };
+    let shared = Arc::new(Shared { state: state.into(), asked: Notify::new() });
+    let mut running = JoinSet::new();
+    loop {
+        while let Some(command) = shared.next() {
+            match command {
+                Command::Visit { ticket, .. } => {
+                    let turn = Turn { shared: Arc::clone(&shared), ticket, may_share: true };
+                    let work = visit(ticket.id.0, &results, Some(turn));
+                    running.spawn(async move { (ticket, work.await) });
+                }
+                Command::Skip { id, .. } => {
+                    // Boxed, as it is large and rare.
+                    results[id.0] = Some(Box::pin(visit(id.0, &results, None)).await);
+                }
+                Command::Answer { tickets, .. } => shared.lead(tickets),
+                Command::Write(_) => {}
+            }
+        }
+        tokio::select! {
+            biased;
+            Some(ended) = running.join_next() => {
+                // The code of kinds is caught where it is called, so a panic here is a bug of this crate.
+                let (ticket, result) = ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
+                shared.state.lock().machine.report(ticket, ending(&result));
+                results[ticket.id.0] = Some(result);
+            }
+            () = shared.asked.notified(), if !running.is_empty() => {}
+            else => break,
+        }
+    }
+    results
+        .into_iter()
+        .map(|result| result.expect("a pass is over when each resource had its turn"))
+        .collect()
+}
+
+/// A visit's way to the schedule.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    shared: Arc<Shared>,
+    ticket: Ticket,
+    /// Whether its next action may be done together with those of others.
+    may_share: bool,
+}
+
+/// What all visits of a pass share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes the pass when a visit has asked for an action.
+    asked: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    machine: Machine,
+    /// The visits that have asked, until they have their answers.
+    waiting: HashMap<Ticket, Follower>,
+    /// The numbers of the keys of groups.
+    keys: HashMap<String, u64>,
+}
+
+/// A visit that waits for its answer, and how it is told what to do.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    pub(crate) member: GroupMember,
+    pub(crate) told: oneshot::Sender<Part>,
+}
+
+/// The part of a visit in an action.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// It acts for itself and for these.
+    Lead(Vec<Follower>),
+    /// It was acted for.
+    Done,
+    /// It acts for itself: acting together has failed, for this reason.
+    Alone(String),
+    /// Acting together was interrupted.
+    Interrupted,
+}
+
+impl Turn {
+    /// Has the visit act alone from now on.
+    pub(crate) fn leave(&mut self) {
+        self.may_share = false;
+    }
+
+    /// Returns whether the next action may be done together with those of others.
+    pub(crate) fn may_share(&self) -> bool {
+        self.may_share
+    }
+
+    /// Asks for an action, perhaps together with others that have the key. Returns what the visit
+    /// has to do; `None` if nothing may begin any more. Later actions of the visit are its own.
+    pub(crate) async fn ask(&mut self, key: Option<String>, member: GroupMember) -> Option<Part> {
+        let key = key.filter(|_| self.may_share);
+        self.may_share = false;
+        let part = self.answer(key, member.clone()).await?;
+        if !matches!(part, Part::Lead(_)) {
+            // The leader had the slot.
+            self.answer(None, member).await?;
+        }
+        Some(part)
+    }
+
+    /// Asks, and waits for the answer. `None` if the leader may not begin, which closes the channel.
+    async fn answer(&self, key: Option<String>, member: GroupMember) -> Option<Part> {
+        let (told, part) = oneshot::channel();
+        {
+            let State { machine, waiting, keys } = &mut *self.shared.state.lock();
+            let next = keys.len() as u64;
+            let key = key.map(|key| *keys.entry(key).or_insert(next));
+            waiting.insert(self.ticket, Follower { member, told });
+            machine.ask(self.ticket, key);
+        }
+        self.shared.asked.notify_one();
+        part.await.ok()
+    }
+}
+
+impl Shared {
+    fn next(&self) -> Option<Command> {
+        self.state.lock().machine.next()
+    }
+
+    /// Has the first of some visits act for all.
+    fn lead(&self, tickets: Vec<Ticket>) {
+        let waiting = &mut self.state.lock().waiting;
+        let mut followers = tickets.iter().filter_map(|ticket| waiting.remove(ticket));
+        if let Some(leader) = followers.next() {
+            // If its visit was dropped, the channels of the others are dropped here, which tells them.
+            drop(leader.told.send(Part::Lead(followers.collect())));
+        }
+    }
+}
