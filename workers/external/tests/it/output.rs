@@ -1,4 +1,4 @@
-//! What actions say, and where it stands.
+//! The output of actions: where an account and an event show it.
 
 use crankcase_resources::{Done, Outcome};
 
@@ -19,8 +19,16 @@ esac
 
 const SITE: &str = "resources: {r1: {type: \"program:./it\"}}\n";
 
-/// Requires that an action fails with this error, and that the account and the events have all it has said.
-async fn fails(site: &str, script: &str, (expected, log): (&str, &[&str])) -> TestResult {
+/// The failure of an action.
+struct Failure<'a> {
+    /// The last words of the error.
+    error: &'a str,
+    /// All lines of the action's output.
+    log: &'a [&'a str],
+}
+
+/// Requires that an action fails like this, and that the account and the event show all lines of its output.
+async fn fails(site: &str, script: &str, expected: Failure<'_>) -> TestResult {
     let world = World::new(site, script)?;
 
     let (account, events) = world.apply().await?;
@@ -29,8 +37,8 @@ async fn fails(site: &str, script: &str, (expected, log): (&str, &[&str])) -> Te
     else {
         return Err(format!("{script}: {account}").into());
     };
-    assert!(error.ends_with(expected), "{script}: {error}");
-    assert_eq!(said, log, "{script}");
+    assert!(error.ends_with(expected.error), "{script}: {error}");
+    assert_eq!(said, expected.log, "{script}");
     assert_eq!(events.len(), 1, "{script}: {events:?}");
     assert_eq!(events[0].done.iter().map(|done| &done.log).collect::<Vec<_>>(), [said], "{script}");
     Ok(())
@@ -43,30 +51,30 @@ async fn all_that_a_failed_action_has_said_is_in_the_account_and_the_event() -> 
     log.extend(lines.iter().map(String::as_str));
     let many = "echo on stdout; for n in $(seq 40); do echo line $n >&2; done; exit 3";
 
-    fails(
-        SITE,
-        &acting(many),
-        ("command terminated with exit code #3!; it said last: line 40", &log),
-    )
-    .await?;
-    let (quiet, last) = ("echo no luck; echo; exit 4", "exit code #4!; it said last: no luck");
-    fails(SITE, &acting(quiet), (last, &["no luck", ""])).await?;
-    let (killed, last) = ("echo begun; kill -9 $$", "was ended by signal 9; it said last: begun");
-    fails(SITE, &acting(killed), (last, &["begun"])).await?;
-    fails(SITE, &acting("exit 5"), ("command terminated with exit code #5!", &[])).await
+    let error = "command terminated with exit code #3!; it said last: line 40";
+    fails(SITE, &acting(many), Failure { error, log: &log }).await?;
+    let quiet = "echo no luck; echo; exit 4";
+    let error = "exit code #4!; it said last: no luck";
+    fails(SITE, &acting(quiet), Failure { error, log: &["no luck", ""] }).await?;
+    let killed = "echo begun; kill -9 $$";
+    let error = "was ended by signal 9; it said last: begun";
+    fails(SITE, &acting(killed), Failure { error, log: &["begun"] }).await?;
+    let error = "command terminated with exit code #5!";
+    fails(SITE, &acting("exit 5"), Failure { error, log: &[] }).await
 }
 
 #[tokio::test]
 async fn all_that_a_late_action_has_said_is_in_the_account_and_the_event() -> TestResult {
     let late = "echo out; echo begun >&2; exec sleep 1000";
     let script = acting(late).replace("\"calls\"", r#""timeouts": {"action": "2s"}, "calls""#);
-    let own = "took longer than 2s and was ended; it said last: begun";
+    let log: &[&str] = &["out", "begun"];
+    let of_type = "took longer than 2s and was ended; it said last: begun";
     let limited = SITE.replace("it\"", "it\", meta: {timeout: 1s}");
     let of_resource = "it took longer than its timeout of 1s and was told to stop: interrupted; it said last: begun";
 
     let (one, other) = tokio::join!(
-        fails(SITE, &script, (own, &["out", "begun"])),
-        fails(&limited, &script, (of_resource, &["out", "begun"])),
+        fails(SITE, &script, Failure { error: of_type, log }),
+        fails(&limited, &script, Failure { error: of_resource, log }),
     );
 
     one.and(other)
