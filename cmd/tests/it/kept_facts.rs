@@ -30,6 +30,20 @@ async fn apply_with(machine: &Machine, more: &[&str]) -> Result<Ran, Error> {
     machine.run(&[&apply[..], more].concat()).await
 }
 
+/// Applies the site with two values of the variable `word`. Requires that one apply writes the expected page, and that
+/// a second one changes nothing.
+async fn page_follows_word(machine: &Machine, expected: fn(&str) -> String) -> TestResult {
+    for word in ["one", "other"] {
+        let var = format!("word={word}");
+        let moved = apply_with(machine, &["--var", &var]).await?;
+        assert_eq!(moved.code, Some(2), "{moved:?}");
+        assert_eq!(machine.read("page"), Some(expected(word)));
+        let again = apply_with(machine, &["--var", &var]).await?;
+        assert_eq!(again.code, Some(0), "{again:?}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_kept_fact_is_used_on_a_fresh_machine() -> TestResult {
     let machine = Machine::new(SITE)?;
@@ -130,15 +144,8 @@ resources:
   first: {type: fact, config: {path: /one, value: "{{ word }}"}}
 "#,
     )?;
-    for word in ["one", "other"] {
-        let var = format!("word={word}");
-        let moved = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(moved.code, Some(2), "{moved:?}");
-        assert_eq!(machine.read("page"), Some(format!("{word} and two")));
-        let again = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(again.code, Some(0), "{again:?}");
-    }
-    Ok(())
+
+    page_follows_word(&machine, |word| format!("{word} and two")).await
 }
 
 #[tokio::test]
@@ -151,15 +158,7 @@ resources:
 "#,
     )?;
 
-    for word in ["one", "other"] {
-        let var = format!("word={word}");
-        let moved = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(moved.code, Some(2), "{moved:?}");
-        assert_eq!(machine.read("page"), Some(format!("{word} and two")));
-        let again = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(again.code, Some(0), "{again:?}");
-    }
-    Ok(())
+    page_follows_word(&machine, |word| format!("{word} and two")).await
 }
 
 #[tokio::test]
@@ -173,15 +172,7 @@ resources:
     )?;
     machine.write("page.j2", "{{ facts.one }}, {{ kept }}\n")?;
 
-    for word in ["one", "other"] {
-        let var = format!("word={word}");
-        let moved = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(moved.code, Some(2), "{moved:?}");
-        assert_eq!(machine.read("page"), Some(format!("{word}, {word}\n")));
-        let again = apply_with(&machine, &["--var", &var]).await?;
-        assert_eq!(again.code, Some(0), "{again:?}");
-    }
-    Ok(())
+    page_follows_word(&machine, |word| format!("{word}, {word}\n")).await
 }
 
 #[tokio::test]
