@@ -231,26 +231,26 @@ resources:
     assert_eq!(said, ["    other resources may be declared after users"], "{plan:?}");
     let json: Value = serde_json::from_str(&json.stdout)?;
     let planned = json["resources"].as_array().into_iter().flatten();
-    let declaring = planned.filter(|it| it["declares_others"] == json!(true));
+    let declaring = planned.filter(|it| it["declares_others"] == true);
     assert_eq!(declaring.map(|it| &it["name"]).collect::<Vec<_>>(), ["users"], "{json}");
     Ok(())
 }
 
 #[tokio::test]
 async fn what_no_kept_fact_makes_known_is_refused_or_fails() -> TestResult {
-    let site = |readonly: bool, fact: &str| {
+    let site = |setting: &str, fact: &str| {
         format!(
             r#"resources:
   home: {{type: print, for_each: "{{{{ facts.seen.{fact} }}}}", config: {{message: "{{{{ item }}}}"}}}}
-  users: {{type: fact, readonly: {readonly}, config: {{path: /seen/users, value: [ada]}}}}
+  users: {{type: fact, {setting}, config: {{path: /seen/users, value: [ada]}}}}
 "#
         )
     };
 
     for (site, code, said) in [
-        (site(true, "users"), 65, "facts has no"),
-        (site(false, "others"), 65, "facts has no"),
-        (site(false, "users.of"), 1, "home (print) failed: site.yaml:2:"),
+        (site("readonly: true", "users"), 65, "facts has no"),
+        (site("readonly: false", "others"), 65, "facts has no"),
+        (site("readonly: false", "users.of"), 1, "home (print) failed: site.yaml:2:"),
     ] {
         let machine = Machine::new(&site)?;
         let refused = apply(&machine).await?;
