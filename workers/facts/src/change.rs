@@ -42,9 +42,15 @@ pub struct Submission {
 impl Submission {
     /// Returns a submission of a change by this sender, without conditions.
     pub fn new(change: Change, who: &str) -> Self {
-        let (why, expect_version, overwrites) = (None, None, Vec::new());
-        let (who, is_trial, is_strict) = (who.to_owned(), false, false);
-        Self { change, who, why, expect_version, overwrites, is_trial, is_strict }
+        Self {
+            change,
+            who: who.to_owned(),
+            why: None,
+            expect_version: None,
+            overwrites: Vec::new(),
+            is_trial: false,
+            is_strict: false,
+        }
     }
 }
 
