@@ -97,7 +97,7 @@ impl Store {
         folder.look_for_file(name).map_err(failed)?;
         // SQLite gives its other files the mode of this one.
         drop(folder.append(name).map_err(failed)?);
-        Self::open(path, (&folder, name))
+        Self::open(path, &folder, name)
     }
 
     /// Opens the file to read it; nothing if it is not there.
@@ -107,14 +107,14 @@ impl Store {
             Ok(found.map(|_| (folder, name)))
         });
         match found {
-            Ok(Some((folder, name))) => Self::open(path, (&folder, name)).map(Some),
+            Ok(Some((folder, name))) => Self::open(path, &folder, name).map(Some),
             Ok(None) => Ok(None),
             Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(unmade(path, error)),
         }
     }
 
-    fn open(path: &Path, (folder, name): (&Folder, &OsStr)) -> Result<Self, HistoryError> {
+    fn open(path: &Path, folder: &Folder, name: &OsStr) -> Result<Self, HistoryError> {
         let wrong = |source| HistoryError::Store { path: path.to_owned(), source };
         // A write-ahead log is read with a lock, which is a write.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
