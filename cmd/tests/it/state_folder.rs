@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
+use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 
 use crate::agent::Agent;
 use crate::external::program;
 use crate::machine::{Machine, signal};
-use crate::world::{Error, TestResult};
+use crate::world::{Error, Ran, TestResult};
 
 /// Requires that a folder and all in it are for their owner alone; returns how many files it holds.
 fn private(folder: &Path) -> Result<usize, Error> {
@@ -74,7 +75,45 @@ fn all_in(folder: &Path) -> Result<Seen, Error> {
         let mode = entry.metadata()?.mode();
         Ok((entry.file_name(), (mode, fs::read(entry.path())?)))
     });
-    Ok((folder.metadata()?.mode(), files.collect::<std::io::Result<_>>()?))
+    Ok((folder.metadata()?.mode(), files.collect::<io::Result<_>>()?))
+}
+
+/// The commands that write to the state folder.
+const FACTS: &[&str] = &["facts", "set", "/a", "1"];
+const APPLY: &[&str] = &["apply", "site.yaml"];
+const RUN: &[&str] = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"];
+
+/// A folder outside of the state folder, with a file that no command may change.
+struct Precious {
+    folder: PathBuf,
+    content: Seen,
+}
+
+impl Precious {
+    fn new(machine: &Machine) -> Result<Self, Error> {
+        let folder = machine.path("behind");
+        fs::create_dir(&folder)?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o755))?;
+        fs::write(folder.join("file"), "precious")?;
+        let content = all_in(&folder)?;
+        Ok(Self { folder, content })
+    }
+}
+
+/// Runs a command with a new state folder in which `link` has made a link. Removes the folder and the page afterwards.
+async fn run_in_fresh_state(
+    machine: &Machine,
+    link: impl FnOnce(&Path) -> io::Result<()>,
+    command: &[&str],
+) -> Result<Ran, Error> {
+    let state = machine.path("state");
+    fs::create_dir(&state)?;
+    fs::set_permissions(&state, Permissions::from_mode(0o700))?;
+    link(&state)?;
+    let ran = machine.run(command).await?;
+    fs::remove_dir_all(&state)?;
+    drop(fs::remove_file(machine.path("page")));
+    Ok(ran)
 }
 
 #[tokio::test]
@@ -91,21 +130,15 @@ async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> Tes
 "#,
     )?;
     program(&machine, "it", TYPE)?;
-    let behind = machine.path("behind");
-    fs::create_dir(&behind)?;
-    fs::set_permissions(&behind, Permissions::from_mode(0o755))?;
-    fs::write(behind.join("file"), "precious")?;
-    let before = all_in(&behind)?;
-    let (apply, facts) = (&["apply", "site.yaml"][..], &["facts", "set", "/a", "1"][..]);
-    let run = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"][..];
+    let precious = Precious::new(&machine)?;
     let files: [(&[&str], &[&str]); 3] = [
-        (facts, &["facts.db", "facts.db-wal"]),
-        (apply, &["lock", "history.db", "kept", "notices"]),
-        (run, &["control.sock", "control.path", "page.url"]),
+        (FACTS, &["facts.db", "facts.db-wal"]),
+        (APPLY, &["lock", "history.db", "kept", "notices"]),
+        (RUN, &["control.sock", "control.path", "page.url"]),
     ];
     let folders: [(&[&str], &[&str]); 2] = [
-        (apply, &["processes", "reversals", "overwrites"]),
-        (run, &["rules", "private", "asking", "types", "containers"]),
+        (APPLY, &["processes", "reversals", "overwrites"]),
+        (RUN, &["rules", "private", "asking", "types", "containers"]),
     ];
     let to_files = files.iter().flat_map(|(command, names)| {
         names.iter().flat_map(move |name| [(command, name, "file"), (command, name, "new")])
@@ -114,17 +147,12 @@ async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> Tes
         .iter()
         .flat_map(|(command, names)| names.iter().map(move |name| (command, name, "")));
     for (command, name, target) in to_files.chain(to_folders) {
-        let state = machine.path("state");
-        fs::create_dir(&state)?;
-        fs::set_permissions(&state, Permissions::from_mode(0o700))?;
-        symlink(behind.join(target), state.join(name))?;
+        let case = format!("{command:?} with {name:?}, which leads to {target:?}");
+        let link = |state: &Path| symlink(precious.folder.join(target), state.join(name));
 
-        let ran = machine.run(command).await?;
+        let ran = run_in_fresh_state(&machine, link, command).await?;
 
-        let after = all_in(&behind)?;
-        assert_eq!(after, before, "{command:?} with {name:?}, which leads to {target:?}: {ran:?}");
-        fs::remove_dir_all(&state)?;
-        drop(fs::remove_file(machine.path("page")));
+        assert_eq!(all_in(&precious.folder)?, precious.content, "{case}: {ran:?}");
     }
     Ok(())
 }
@@ -137,35 +165,25 @@ async fn no_file_that_has_a_hard_link_in_the_state_folder_is_changed() -> TestRe
   done: {type: exec, config: {command: ["true"]}}
 "#,
     )?;
-    let behind = machine.path("behind");
-    fs::create_dir(&behind)?;
-    fs::set_permissions(&behind, Permissions::from_mode(0o755))?;
-    fs::write(behind.join("file"), "precious")?;
-    let before = all_in(&behind)?;
-    let (apply, facts) = (&["apply", "site.yaml"][..], &["facts", "set", "/a", "1"][..]);
-    let run = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"][..];
+    let precious = Precious::new(&machine)?;
     let files: [(&[&str], &[&str]); 3] = [
-        (facts, &["lock", "facts.db", "facts.db-wal"]),
-        (apply, &["lock", "history.db", "history.db-wal", "kept", "notices"]),
-        (run, &["lock", "facts.db", "control.sock", "control.path", "page.url"]),
+        (FACTS, &["lock", "facts.db", "facts.db-wal"]),
+        (APPLY, &["lock", "history.db", "history.db-wal", "kept", "notices"]),
+        (RUN, &["lock", "facts.db", "control.sock", "control.path", "page.url"]),
     ];
     let cases =
         files.iter().flat_map(|(command, names)| names.iter().map(move |name| (command, name)));
     for (command, name) in cases {
-        let state = machine.path("state");
-        fs::create_dir(&state)?;
-        fs::set_permissions(&state, Permissions::from_mode(0o700))?;
-        fs::hard_link(behind.join("file"), state.join(name))?;
+        let case = format!("{command:?} with {name:?}");
+        let link = |state: &Path| fs::hard_link(precious.folder.join("file"), state.join(name));
 
-        let ran = machine.run(command).await?;
+        let ran = run_in_fresh_state(&machine, link, command).await?;
 
-        assert_eq!(all_in(&behind)?, before, "{command:?} with {name:?}: {ran:?}");
+        assert_eq!(all_in(&precious.folder)?, precious.content, "{case}: {ran:?}");
         if ["lock", "facts.db"].contains(name) {
-            assert_ne!(ran.code, Some(0), "{command:?} with {name:?}: {ran:?}");
-            assert!(ran.stderr.contains("has 2 hard links"), "{command:?} with {name:?}: {ran:?}");
+            assert_ne!(ran.code, Some(0), "{case}: {ran:?}");
+            assert!(ran.stderr.contains("has 2 hard links"), "{case}: {ran:?}");
         }
-        fs::remove_dir_all(&state)?;
-        drop(fs::remove_file(machine.path("page")));
     }
     Ok(())
 }
