@@ -52,60 +52,77 @@ fn files(folder: &TempDir, manifest: &str, facts: Value) -> Result<SiteFiles, Bo
     Ok(files)
 }
 
-/// What is wrong with a fact, for whom: a manifest, the fact, the resource, and what is said.
-fn cases() -> [(&'static str, Value, &'static str, &'static str); 9] {
-    let file = "type: file, config: {path: /tmp/f, content: x";
-    let of_mode = "resources:\n  r: {type: file, config: {path: /tmp/f, content: x, mode: '{{ facts.mode }}'}}\n";
-    assert!(of_mode.contains(file));
+/// A fact that is wrong for a resource.
+struct Case {
+    manifest: String,
+    /// All facts, with the wrong one.
+    facts: Value,
+    /// The name of the resource.
+    resource: &'static str,
+    /// A part of the message.
+    problem: &'static str,
+}
+
+/// Returns a case of the resource `r`: a manifest of these resources, the wrong fact, and a part of the message.
+fn case(resources: &[&str], fact: (&str, Value), problem: &'static str) -> Case {
+    let (name, value) = fact;
+    let lines: String = resources.iter().map(|line| format!("  {line}\n")).collect();
+    let manifest = format!("resources:\n{lines}");
+    Case { manifest, facts: but(name, value), resource: "r", problem }
+}
+
+fn cases() -> [Case; 9] {
+    let at_fact = "r: {type: file, config: {path: '{{ facts.path }}', content: x}}";
+    let mut of_variable = case(
+        &["r: {type: print, config: {message: 'at {{ port }}'}}"],
+        ("port", json!([])),
+        "variable \"port\" is wrong",
+    );
+    of_variable.manifest.insert_str(0, "vars: {port: '{{ facts.port + 1 }}'}\n");
+    let mut of_item = case(
+        &["r: {type: print, for_each: '{{ facts.users }}', config: {message: '{{ item }}'}}"],
+        ("users", json!(5)),
+        "is a list of texts or a map, not a number",
+    );
+    of_item.resource = "r[\"ada\"]";
     [
-        (of_mode, but("mode", json!("banana")), "r", "site.yaml:2:"),
-        (
-            "resources:\n  r: {type: print, meta: {noop: true, poll: '{{ facts.poll }}'}, config: {message: x}}\n",
-            but("poll", json!("banana")),
-            "r",
-            "is not a duration",
-        ),
-        (
-            "vars: {port: '{{ facts.port + 1 }}'}\nresources:\n  r: {type: print, config: {message: 'at {{ port }}'}}\n",
-            but("port", json!([])),
-            "r",
-            "variable \"port\" is wrong",
-        ),
-        (
-            "resources:\n  r: {type: print, for_each: '{{ facts.users }}', config: {message: '{{ item }}'}}\n",
-            but("users", json!(5)),
-            "r[\"ada\"]",
-            "is a list of texts or a map, not a number",
-        ),
-        (
-            "resources:\n  r: {type: print, when: '{{ facts.on }}', config: {message: x}}\n",
-            but("on", json!(5)),
-            "r",
-            "is true or false, not a number",
-        ),
-        (
-            "resources:\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n",
-            but("path", json!("/tmp/p/")),
-            "r",
+        case(
+            &["r: {type: file, config: {path: /tmp/f, content: x, mode: '{{ facts.mode }}'}}"],
+            ("mode", json!("banana")),
             "site.yaml:2:",
         ),
-        (
-            "resources:\n  a: {type: file, config: {path: /tmp/a, content: x}}\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n",
-            but("path", json!("/tmp/a")),
-            "r",
+        case(
+            &[
+                "r: {type: print, meta: {noop: true, poll: '{{ facts.poll }}'}, config: {message: x}}",
+            ],
+            ("poll", json!("banana")),
+            "is not a duration",
+        ),
+        of_variable,
+        of_item,
+        case(
+            &["r: {type: print, when: '{{ facts.on }}', config: {message: x}}"],
+            ("on", json!(5)),
+            "is true or false, not a number",
+        ),
+        case(&[at_fact], ("path", json!("/tmp/p/")), "site.yaml:2:"),
+        case(
+            &["a: {type: file, config: {path: /tmp/a, content: x}}", at_fact],
+            ("path", json!("/tmp/a")),
             "/tmp/a",
         ),
-        (
-            // The one that has moved is wrong, and not the one that was there.
-            "resources:\n  r: {type: file, config: {path: '{{ facts.path }}', content: x}}\n  s: {type: file, config: {path: '{{ facts.other }}', content: x}}\n",
-            but("path", json!("/tmp/o")),
-            "r",
+        // The resource that has moved is wrong, and not the one that was there.
+        case(
+            &[at_fact, "s: {type: file, config: {path: '{{ facts.other }}', content: x}}"],
+            ("path", json!("/tmp/o")),
             "/tmp/o",
         ),
-        (
-            "resources:\n  r: {type: file, config: {path: /tmp/f, source: '{{ facts.path }}'}}\n  s: {type: file, config: {path: /tmp/p, content: x}}\n",
-            but("path", json!("/no/such/file")),
-            "r",
+        case(
+            &[
+                "r: {type: file, config: {path: /tmp/f, source: '{{ facts.path }}'}}",
+                "s: {type: file, config: {path: /tmp/p, content: x}}",
+            ],
+            ("path", json!("/no/such/file")),
             "/no/such/file",
         ),
     ]
@@ -113,18 +130,19 @@ fn cases() -> [(&'static str, Value, &'static str, &'static str); 9] {
 
 #[test]
 fn a_change_is_told_for_each_resource_that_it_makes_wrong() -> Result<(), Box<dyn Error>> {
-    for (manifest, wrong, resource, said) in cases() {
+    for Case { manifest, facts, resource, problem } in cases() {
         let folder = tempfile::tempdir()?;
         let judge = SiteJudge::default();
-        judge.load_strictly(&files(&folder, manifest, right())?)?;
+        judge.load_strictly(&files(&folder, &manifest, right())?)?;
 
-        let wrong = Said(wrong).seen();
+        let wrong = Said(facts).seen();
         let found = judge.wrong_after(|| Said(right()).seen(), &wrong);
         let again = judge.wrong_after(|| wrong.clone(), &wrong);
 
-        let is_told =
-            |it: &WrongFacts| it.resource.as_deref() == Some(resource) && it.problem.contains(said);
-        assert!(found.iter().any(is_told), "{manifest}: {found:?}");
+        let is_expected = |it: &WrongFacts| {
+            it.resource.as_deref() == Some(resource) && it.problem.contains(problem)
+        };
+        assert!(found.iter().any(is_expected), "{manifest}: {found:?}");
         assert_eq!(again, []);
     }
     Ok(())
@@ -132,9 +150,9 @@ fn a_change_is_told_for_each_resource_that_it_makes_wrong() -> Result<(), Box<dy
 
 #[test]
 fn a_site_with_wrong_facts_is_loaded_to_be_kept_and_not_otherwise() -> Result<(), Box<dyn Error>> {
-    for (manifest, wrong, ..) in cases() {
+    for Case { manifest, facts, .. } in cases() {
         let folder = tempfile::tempdir()?;
-        let files = files(&folder, manifest, wrong)?;
+        let files = files(&folder, &manifest, facts)?;
 
         SiteJudge::default().load(&files)?;
         assert!(files.load().is_err(), "{manifest}");
