@@ -1,4 +1,4 @@
-//! What is done before the process ends: the calls of external types end, and it says what went wrong.
+//! The end of the process: it ends the calls of external types, and shows the error.
 
 use std::future::pending;
 use std::io::Write;
@@ -22,11 +22,11 @@ const FIRST: Duration = Duration::from_secs(1);
 /// How long the program waits for calls at its end after that: the grace of a program, and then an engine.
 const LAST: Duration = Duration::from_secs(20);
 
-/// What is said after a second signal.
+/// The message after a second signal.
 const KILLED: &str = "interrupted again: what has not ended is killed";
 
-/// Ends all calls, and waits for that with a limit: what they have started would run on. Once people are told of
-/// it, a signal kills what has not ended.
+/// Ends all calls, and waits for a limited time until they have ended: the programs and containers that they have
+/// started would run on otherwise. After the first second, a signal kills the programs of the calls that are left.
 pub(crate) fn end_calls(global: &Global) {
     let calls = calls();
     calls.end();
@@ -39,7 +39,7 @@ pub(crate) fn end_calls(global: &Global) {
             () = calls.ended() => return,
             () = sleep(FIRST) => {}
         }
-        // Before people are told: they may answer with a signal.
+        // It listens before the message appears: a person may answer the message with a signal.
         let mut interrupts = Interrupts::listen().ok();
         if !global.quiet {
             tell(&format!("waits for {}", under_way().unwrap_or_default())).await;
@@ -70,11 +70,11 @@ pub(crate) fn end_calls(global: &Global) {
     }
 }
 
-/// Says what went wrong, and returns the exit code. A signal ends what nobody reads.
+/// Shows an error, and returns the exit code. A signal ends the wait for a reader of the error.
 pub(crate) fn tell_failure(format: Format, error: anyhow::Error) -> u8 {
     let (code, error) = (failure::code_of(&error), Arc::new(error));
     let until_told = async {
-        // Before anything is written: whoever sees it may answer with a signal.
+        // It listens before the error appears: a person may answer the error with a signal.
         let mut interrupts = Interrupts::listen().ok()?;
         let error = Arc::clone(&error);
         // Nobody can be told when the stream is closed.
@@ -88,13 +88,13 @@ pub(crate) fn tell_failure(format: Format, error: anyhow::Error) -> u8 {
     let runtime = Builder::new_current_thread().enable_all().build();
     let told = runtime.ok().and_then(|runtime| runtime.block_on(until_told));
     told.unwrap_or_else(|| {
-        // Without a thread nobody can listen meanwhile.
+        // Without a thread of its own, the error is written here, and the write may block.
         drop(failure::tell(format, &error));
         code
     })
 }
 
-/// Says something to people, and waits for that for at most a second: nobody may read it.
+/// Shows a message to people. Waits for at most a second, because there may be no reader.
 pub(crate) async fn tell(text: &str) {
     let line = format!("crankcase: {}", one_line(text));
     // Nobody can be told when the stream is closed.
@@ -104,8 +104,8 @@ pub(crate) async fn tell(text: &str) {
     }
 }
 
-/// Begins to tell something in a thread of its own, which what nobody reads may hold up. Returns what is done when it
-/// is told; none without a thread.
+/// Begins to write a message in a thread of its own, because the write may block without a reader. Returns a receiver
+/// that resolves when the message is written. Returns none if the thread does not start.
 fn telling(tell: impl FnOnce() + Send + 'static) -> Option<oneshot::Receiver<()>> {
     let (told, until_told) = oneshot::channel();
     let tell = move || {

@@ -1,4 +1,4 @@
-//! What is said of an error, and the exit code that it has.
+//! The message of an error, and its exit code.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use crate::global::Format;
 use crate::plan_file::IsSavedPlan;
 use crate::print::{self, Checked};
 
-/// Says what went wrong: what is wrong with a manifest is data, where data is asked for. Where that
-/// cannot be written, it is said in words.
+/// Shows an error. If data is asked for, the problems of a manifest and a refused change of facts are shown as data.
+/// If that data cannot be written, the error is shown as a text.
 pub(crate) fn tell(format: Format, error: &anyhow::Error) -> io::Result<()> {
     if let Some(Refused(refusal)) = error.downcast_ref::<Refused>()
         && format.is_data()
@@ -66,7 +66,7 @@ fn on_one_line(value: &ContextValue) -> Option<ContextValue> {
     }
 }
 
-/// Returns what is said of an error: its chain on one line, or all that is wrong with a manifest.
+/// Returns the message of an error: its chain on one line, or all problems of a manifest.
 fn text_of(error: &anyhow::Error) -> String {
     match error.downcast_ref::<ManifestError>() {
         Some(error) => error.to_string(),

@@ -29,7 +29,7 @@ use clap_complete::CompleteEnv;
 
 use crate::cli::Cli;
 
-/// What a shell sets that asks for completions; the process answers and ends then.
+/// The environment variable that a shell sets to ask for completions. The process prints them and ends.
 const ASKED: &str = "CRANKCASE_COMPLETE";
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! What happens to resources, put on record and told while it happens.
+//! The events of resources: their record, and the output while they happen.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -19,19 +19,19 @@ use crate::print::lines::{Lines, Source};
 /// The file in the state folder.
 const FILE: &str = "history.db";
 
-/// For how long what an action says is kept to itself: a short one is told in the account.
+/// For how long the output of an action is held back: that of a short action is only in the account.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// How many lines are kept meanwhile.
+/// How many lines are held back at most.
 const KEPT: usize = 1_000;
 
-/// Returns where what happens is on record.
+/// Returns the file with the record.
 pub(crate) fn history_file(state: &Path) -> PathBuf {
     state.join(FILE)
 }
 
-/// Puts what happens on record, and tells it: as a line of data for each event, or to people what a long
-/// action says.
+/// Records the events, and prints them: for programs as a line of data for each event, for people the output of long
+/// actions.
 #[derive(Debug)]
 pub(crate) struct Observing {
     mode: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Observing {
     /// Prints lines of data, where data is asked for.
     lines: Option<Lines>,
     is_quiet: bool,
-    /// What actions have said that run, by resource.
+    /// The output of the actions that run, by resource.
     talks: Mutex<HashMap<String, Talk>>,
 }
 
@@ -55,7 +55,7 @@ enum Record {
     Over,
 }
 
-/// What a resource's actions have said so far.
+/// The output of the actions of a resource, as far as it is not printed.
 #[derive(Debug)]
 struct Talk {
     began: Instant,
@@ -136,7 +136,7 @@ impl Observer for Observing {
         if let Some(lines) = &self.lines {
             return lines.print(&Line::Said { resource, line });
         }
-        // Under `run` the log tells it.
+        // Under `run` the output is in the log.
         if self.is_quiet || self.mode == RUN {
             return;
         }

@@ -1,4 +1,4 @@
-//! Which manifests a command reads, and what is set over their variables.
+//! The arguments that name the manifests of a command and set their variables.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ impl SiteArgs {
         Self::told(seeing(files, facts_store::seen(global)?).load())
     }
 
-    /// Tells the warnings of a site that was loaded, and whether a saved plan was meant.
+    /// Logs the warnings of a loaded site. If the file is a saved plan, the error says so.
     pub(crate) fn told<S: Borrow<Site>>(loaded: Result<S, ManifestError>) -> anyhow::Result<S> {
         let loaded = loaded.map_err(|error| match IsSavedPlan::among(error.problems()) {
             // Its keys are those of no manifest, and to say so of each would hide what it is.
@@ -185,7 +185,7 @@ impl SiteArgs {
     }
 }
 
-/// What is asked of the facts with which an agent begins.
+/// The requirement on the facts when an agent begins.
 #[derive(Debug, Clone)]
 pub(crate) enum FirstFacts {
     /// They may be wrong for resources.

@@ -26,16 +26,16 @@ use crate::saved_plan::SavedPlan;
 use crate::site_args::{SiteArgs, WorkArgs};
 use crate::{exit, print};
 
-/// What is said after a second signal.
+/// The message after a second signal.
 const KILLED: &str = "interrupted again: what ran was killed, and there is no account";
 
-/// What is said when a person has refused.
+/// The message when a person has refused the plan.
 const UNCONFIRMED: &str = "crankcase: it was not confirmed; no resource was changed";
 
-/// How many times a site is applied at most, as long as that changes facts which it keeps.
+/// The most applies of one command, while each of them changes facts that the site keeps.
 const PASSES: usize = 10;
 
-/// The error when a site has no end.
+/// The error when the last of these applies has changed such facts too.
 const MOVES_ON: &str = "the facts that the site keeps have changed ten times; what says which resources there are \
     must not depend on them for ever";
 
@@ -167,7 +167,7 @@ struct End {
     event: &'static str,
     changed: usize,
     unchanged: usize,
-    /// Those that were skipped because of others included.
+    /// Includes the resources that were skipped because of other ones.
     failed: usize,
     left_alone: usize,
     run_only: usize,
@@ -218,7 +218,7 @@ async fn plan(
         return Ok(None);
     }
     let as_planned = AsPlanned::new(plan);
-    // What a saved plan could not show was confirmed by nobody.
+    // Nobody has confirmed the changes that a saved plan could not show.
     Ok(Some(if saved.is_some() { as_planned } else { as_planned.with_unseen() }))
 }
 
@@ -236,16 +236,16 @@ fn options(
     let asking = asking.map(|asking| asking as Arc<dyn Approval>);
     let approval = as_planned.into_iter().chain(asking).collect();
     let fail_fast = args.fail_fast;
-    // What nobody has seen is not done on top of what was approved.
+    // With an approval there is no second apply: it could make changes that the approved plan does not show.
     let passed = is_free.then(Passed::default);
     ApplyOptions { parallel, fail_fast, approval, passed, facilities, ..ApplyOptions::default() }
 }
 
-/// What became of the applies of one command.
+/// The result of the applies of one command.
 struct Applied {
     account: Account,
     was_interrupted: bool,
-    /// Why there was no further one.
+    /// The error that prevented a further apply.
     error: Option<anyhow::Error>,
 }
 
@@ -254,14 +254,14 @@ struct Passes<'a> {
     global: &'a Global,
     args: &'a Args,
     options: &'a ApplyOptions,
-    /// Whether a person is asked meanwhile.
+    /// Whether a person is asked during the applies.
     is_asked: bool,
 }
 
 impl Passes<'_> {
-    /// Applies a site, and again as long as that changes facts which the site keeps: other resources may be declared
-    /// then. What has failed keeps only what depends on it from being done. Nothing is returned if the work was broken
-    /// off.
+    /// Applies a site. Loads and applies it again as long as an apply changes facts that the site keeps, because other
+    /// resources may be declared then. A failed resource prevents no further apply, except with `--fail-fast`. Returns
+    /// nothing if the work was broken off.
     async fn apply(
         &self,
         mut site: Site,
@@ -299,8 +299,8 @@ impl Passes<'_> {
         }
     }
 
-    /// Returns the site without what is known only after it was applied; none if that is nothing, or is known no better
-    /// after another apply.
+    /// Returns the site without the resources that are known only after an apply. Returns none if there are no such
+    /// resources, or if the last apply has changed no facts.
     fn known_part(&self, site: &Site, passes: usize) -> anyhow::Result<Option<Site>> {
         let late = site.declarations().iter().filter(|declared| declared.is_unsure);
         let skip: Vec<String> = late.map(|declared| declared.name.clone()).collect();
@@ -318,7 +318,7 @@ impl Passes<'_> {
     ) -> Pin<Box<dyn Future<Output = Account> + 's>> {
         let applying = site.apply(self.options, stop);
         match self.is_asked {
-            // What is said of the progress would stand in the line of a question.
+            // A message about the progress would appear in the line of a question.
             true => Box::pin(applying),
             false => Box::pin(told(self.global, ("apply", &self.options.progress), applying)),
         }

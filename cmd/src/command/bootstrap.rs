@@ -19,7 +19,7 @@ use crate::interrupts::Interrupts;
 use crate::observing::now;
 use crate::site_args::{FirstFacts, load_to_keep};
 
-/// The most facts of a document that is left alone that are named.
+/// The most facts that the warning about a document names, if the document is not newer.
 const NAMED: usize = 20;
 
 /// The facts to load, and the site to keep.
@@ -41,7 +41,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     }
     let found = facts_store::find_or_none(global)?;
     let given = Given::read(&args.facts, &found.current())?;
-    // A merge: what was changed since the last document stays.
+    // A merge: changes since the last document stay.
     let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
     // The site is read with the new facts before they are stored.
     let trial = found.trial()?;
@@ -50,7 +50,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let is_first = found.current().version() == 0;
     let asked = match bootstrap.load(&trial)? {
         Loaded::Now { .. } if is_first => FirstFacts::Right,
-        // What is stored already may be wrong.
+        // The stored facts may be wrong already: the new facts must not make more resources wrong.
         _ => FirstFacts::NoWorseThan(facts_store::seen_of(&found).current()),
     };
     if runtime::ask(is_running(global))? == exit::DONE {
@@ -101,7 +101,8 @@ enum Loaded {
         version: u64,
         changes: usize,
     },
-    /// The document is not newer than the facts: nothing was changed. The paths of what it says otherwise.
+    /// The document is not newer than the facts: nothing was changed. `otherwise` has the paths of the facts that
+    /// have another value in the document.
     LeftAlone {
         version: u64,
         stored: u64,

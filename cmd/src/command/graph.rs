@@ -112,7 +112,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 /// How the graph is drawn, and how much of it.
 struct Drawing {
     format: Drawn,
-    /// What stays open in a picture that can be read; none if all of it is drawn.
+    /// The engines and groups that stay open in a picture that leaves parts out; none if the whole graph is drawn.
     open: Option<BTreeSet<String>>,
 }
 

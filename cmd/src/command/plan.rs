@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let mut interrupts = Interrupts::listen()?;
-    // What is saved is compared with a plan that is made of the same paths.
+    // A saved plan has absolute paths: `apply` plans the same files again, and compares.
     let named = if args.out.is_some() { args.site.absolute()? } else { args.site };
     let (loading, is_saved, asked) = (named.clone(), args.out.is_some(), global.clone());
     // The files are read before anything is looked at, so that a change meanwhile is noticed.

@@ -303,7 +303,7 @@ mod tests {
             engine.settled().await?;
             let report = engine.report().await;
 
-            // What a client reads of it, and judges for `--exit-status`.
+            // A client reads the report as JSON, and judges it for `--exit-status`.
             let sent = serde_json::to_value(Subject::Engine(report.clone().into()))?;
             let read: Subject = serde_json::from_value(sent)?;
             assert_eq!((show(&global, report)?, read.has_trouble()), (code, code == 1));

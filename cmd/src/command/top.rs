@@ -93,7 +93,7 @@ async fn follow(client: &Client) -> Result<Follower, ClientError> {
     client.events_since(0, None).await
 }
 
-/// What has come of a question.
+/// The outcome of a request to the agent.
 #[derive(Debug)]
 enum Outcome {
     Connected(Client, Follower),

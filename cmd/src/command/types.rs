@@ -43,15 +43,15 @@ struct Described<'a> {
     summary: &'a str,
     /// Whether its resources are programs that only `run` keeps.
     is_supervised: bool,
-    /// What a config may have.
+    /// The attributes that a config may have.
     parameters: &'a Table,
-    /// What expressions may use of a state.
+    /// The attributes of a state that expressions may use.
     state: &'a Table,
-    /// What may be done to a resource.
+    /// The actions on a resource.
     actions: Vec<ActionType>,
     /// The JSON Schema of a config in a manifest, of draft 2020-12 or as it says.
     schema: Value,
-    /// Whether it says more than the parameters.
+    /// Whether the schema says more than the parameters.
     #[serde(skip)]
     is_schema_own: bool,
 }

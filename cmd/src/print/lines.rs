@@ -32,7 +32,7 @@ pub(crate) struct Lines {
     printing: Mutex<Option<Printing>>,
 }
 
-/// What the lines are of.
+/// The source of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An apply, which ends when all its lines were read.

@@ -116,7 +116,7 @@ struct Done {
     revision: u64,
     differences: Vec<Difference>,
     overwritten: Vec<Owned>,
-    /// What the change degrades, as far as a running agent knows.
+    /// The users of facts that the change degrades, as far as a running agent knows.
     degraded: Vec<Degraded>,
     /// The schema that the change has set or removed, if it is a change of a schema.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ use crate::{exit, print};
 /// How large a config may be, in bytes.
 const MOST: u64 = 16 * 1024 * 1024;
 
-/// What stands in a config for the folder of the test.
+/// The word in a config that stands for the folder of a check.
 const FOLDER: &str = "FOLDER";
 
 /// What is tried.
@@ -40,12 +40,12 @@ pub(crate) struct Args {
     external: ExternalArgs,
 }
 
-/// What came of it.
+/// The result of the checks.
 #[derive(Debug, serde::Serialize)]
 struct Tried {
     #[serde(rename = "type")]
     name: String,
-    /// What it does that no type may.
+    /// The violations that the checks have found.
     wrong: Vec<String>,
 }
 
