@@ -34,7 +34,7 @@ impl Agent {
         let log = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
         let mut agent = Self { child, log, seen: Vec::new(), looked: 0 };
         agent.until_logged(&["the control socket listens"]).await?;
-        // What else has come up by now may stand before that line, and was not waited for yet.
+        // The lines before that one may hold what the test waits for next.
         agent.looked = 0;
         Ok(agent)
     }

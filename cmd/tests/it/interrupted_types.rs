@@ -1,4 +1,4 @@
-//! Calls of external types that are under way when the program is told to end.
+//! Signals that end the program while it calls external types.
 
 use std::fs;
 use std::path::Path;

@@ -354,7 +354,7 @@ async fn a_kept_fact_that_makes_the_manifest_wrong_fails_the_apply() -> TestResu
 
     let applied = apply(&machine).await?;
 
-    // What was executed is told, and the code says that something was.
+    // The output names the changed resource. The code is not 65, because the apply has changed something.
     assert_eq!(applied.code, Some(1), "{applied:?}");
     assert!(applied.stdout.contains("~ keep (fact) changed"), "{applied:?}");
     assert!(applied.stderr.contains("site.yaml:2:"), "{applied:?}");

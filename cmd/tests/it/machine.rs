@@ -179,7 +179,7 @@ pub(crate) async fn gone(pid: &str) -> TestResult {
         Err(error) => return Err(error.into()),
     };
     let process = AsyncFd::with_interest(process, Interest::READABLE)?;
-    // What is there to be read is that it has ended.
+    // The descriptor of a process becomes readable when the process ends.
     drop(within(process.readable()).await??);
     Ok(())
 }

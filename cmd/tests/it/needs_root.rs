@@ -1,4 +1,4 @@
-//! What only root can try. Without root, `.ci/test` counts these tests as skipped: they are left out
+//! Tests that need root. Without root, `.ci/test` counts these tests as skipped: they are left out
 //! by the name of this module, and fail where they are run all the same.
 
 use std::fs::File;

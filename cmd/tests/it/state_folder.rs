@@ -1,4 +1,4 @@
-//! Who may look into the folder in which an agent keeps what outlives it.
+//! The rights of the state folder, links in it, and a folder that takes its place.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

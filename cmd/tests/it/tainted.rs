@@ -25,7 +25,7 @@ esac
 /// The secrets as they begin.
 const SECRETS: [&str; 4] = ["Sesame-Open-77", "Tok-en-Of-88", "Var-Secret-99", "Fact-Secret-11"];
 
-/// Where they are known.
+/// The expressions that read them.
 const SOURCES: [&str; 8] = [
     "vault.state.password",
     "deps.vault.state['password']",
@@ -37,7 +37,7 @@ const SOURCES: [&str; 8] = [
     "facts.door.pin",
 ];
 
-/// What may be made of them; the result is a text again, and long enough to be known.
+/// Filters for them. The result is a text again, and long enough to be found in an output.
 const FILTERS: [&str; 10] = [
     "lower",
     "upper",

@@ -1,4 +1,4 @@
-//! Facts that are wrong for what uses them: that is degraded, and nothing else.
+//! Facts that are wrong for resources: only these resources are degraded.
 
 use crate::agent::Agent;
 use crate::facts::facts;
@@ -42,7 +42,7 @@ async fn machine_with(more: &str) -> Result<Machine, Error> {
     Ok(machine)
 }
 
-/// What is wrong: a fact, a value, and what is said of the resource that uses it.
+/// Wrong facts: the path, the value, the resource that uses the fact, and a part of the message about it.
 const WRONG: [(&str, &str, &str, &str); 5] = [
     ("/mode", "banana", "door", "is not a mode"),
     ("/limit", "[]", "limits", "limits.j2:1:"),
@@ -67,7 +67,7 @@ async fn a_wrong_fact_degrades_what_uses_it_and_nothing_else() -> TestResult {
         }
     }
 
-    // What was right before is still kept so.
+    // Each resource is kept by the last facts that were right for it.
     let kept = [
         ("door", "open\n"),
         ("limits", "at most 8\n"),
