@@ -1,4 +1,4 @@
-//! What facts cost, each against what the same would cost without them, in one run.
+//! The cost of facts: each figure beside that of the same work without facts, in one run.
 //!
 //! usage: cargo bench -p crankcase-facts
 

@@ -179,11 +179,11 @@ pub struct Outcome {
     pub differences: Vec<Difference>,
     /// The facts of the agent that were overwritten. The agent no longer owns them.
     pub overwritten: Vec<Owned>,
-    /// What the change degrades, if [somebody knew](crate::Facts::submit_judged).
+    /// The users of facts that the change degrades. Empty if the change [was not judged](crate::Facts::submit_judged).
     pub degraded: Vec<Degraded>,
 }
 
-/// Something that uses the facts, and is wrong with them.
+/// A user of facts, such as a resource, for which the facts are wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Degraded {
     /// Its name; none if it is not known.

@@ -140,8 +140,9 @@ impl Facts {
         self.change(submission, now, None)
     }
 
-    /// Makes a change like [`submit`](Self::submit), and asks before the commit what it degrades. `judge` is given the
-    /// facts before and after the change. It is asked again if another change is committed meanwhile.
+    /// Makes a change like [`submit`](Self::submit). Before the commit it asks `judge` which users of facts the change
+    /// degrades. `judge` gets the facts before and after the change. It is asked again if another change is committed
+    /// meanwhile.
     ///
     /// # Errors
     ///

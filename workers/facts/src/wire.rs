@@ -153,7 +153,7 @@ pub struct Committed {
     /// The facts of the agent that the change has overwritten.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overwritten: Vec<Owned>,
-    /// What the change degrades, as far as the agent knows.
+    /// The users of facts that the change degrades, as far as the agent knows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<Degraded>,
 }
@@ -293,7 +293,7 @@ pub struct Refusal {
     /// Facts that a document and the stored facts have both changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
-    /// What a strict change would degrade.
+    /// The users of facts that a strict change would degrade.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<Degraded>,
 }

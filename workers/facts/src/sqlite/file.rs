@@ -182,7 +182,7 @@ impl Sqlite {
                 false => Self::empty(path, steps, Access::Read),
             }
         };
-        // What is no regular file is not left out.
+        // Anything but a missing or an empty file may be a log.
         let is_none = |suffix| place.size(&place.beside(suffix)).is_ok_and(|it| it <= Some(0));
         let has_log = !["-wal", "-journal"].into_iter().all(is_none);
         match read(READING) {
