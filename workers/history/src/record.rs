@@ -1,4 +1,4 @@
-//! What is on record.
+//! The runs and events on record.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct Run {
     /// Its number. Later runs have larger ones.
     pub run: i64,
-    /// What kind of run it was, such as `apply`.
+    /// The kind of the run, such as `apply`.
     pub mode: String,
-    /// What it worked on, as a text.
+    /// The site that it worked on, as a text.
     pub site: String,
     /// When it began, in RFC 3339 and UTC.
     pub began: String,
@@ -25,17 +25,17 @@ pub struct Run {
     pub counts: BTreeMap<String, u64>,
 }
 
-/// What has happened to a resource.
+/// Something that has happened to a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// What that was, as a word such as `repaired`.
+    /// The kind of the event, as a word such as `repaired`.
     pub event: String,
     /// The resource's name.
     pub resource: String,
     /// Its kind.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What was not as declared, as a text; empty if nothing was.
+    /// The attributes that were not as declared, as a text; empty if there were none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub differences: String,
     /// The names of the actions that were done.
@@ -75,7 +75,7 @@ pub(crate) fn millis(time: SystemTime) -> i64 {
 
 /// Returns a time in RFC 3339, from the milliseconds since 1970.
 pub(crate) fn instant(millis: i64) -> String {
-    // What is after the year 9999 has no such form.
+    // A time after the year 9999 has no such form.
     let latest = 253_402_300_799_999;
     let millis = u64::try_from(millis.clamp(0, latest)).unwrap_or_default();
     let time = SystemTime::UNIX_EPOCH + Duration::from_millis(millis);

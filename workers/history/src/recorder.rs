@@ -129,7 +129,7 @@ fn begin(store: &Store, (mode, site): (&str, &str), at: i64) -> rusqlite::Result
     Ok(run)
 }
 
-/// What writes a run.
+/// The writer of a run.
 struct Writer {
     store: Store,
     run: i64,
