@@ -92,7 +92,7 @@ const BATCH: usize = 256;
 /// user code.
 const FEW_OPS: usize = 64;
 
-/// What caused an event.
+/// The cause of an event.
 #[derive(Debug, Clone, Copy)]
 enum Because {
     /// A call, or nothing in this engine.

@@ -75,7 +75,7 @@ impl Worker for Idle {
     }
 }
 
-/// What becomes of a worker's span.
+/// A step in the life of a worker's span.
 #[derive(PartialEq)]
 enum SpanStep {
     Made,
