@@ -38,13 +38,13 @@ const SPANS: [&str; 2] = ["crankcase_engine::observe", "crankcase_workers::child
 pub struct Logging {
     /// Where to, and in which form. Default: what suits stderr.
     pub format: LogFormat,
-    /// What is logged: a level, or levels of single targets, as in
+    /// The events that are logged: a level, or levels of single targets, as in
     /// `info,crankcase_workers::process=debug`. Default `info`.
     ///
     /// Whatever is logged says which worker it comes from.
     pub filter: String,
-    /// What is hidden in the lines for people, and in panics. Whoever logs to JSON or to the journal hides
-    /// it before. Default nothing.
+    /// The secrets that are hidden in the lines for people, and in panics. In JSON and in the journal they are not
+    /// hidden: the code that logs there hides them before. Default none.
     pub secrets: Secrets,
 }
 
@@ -73,7 +73,7 @@ pub enum LoggingError {
     /// Something else in this process logs already.
     #[error("cannot begin to log")]
     Begun {
-        /// What was said.
+        /// The cause.
         #[source]
         source: tracing_subscriber::util::TryInitError,
     },

@@ -9,12 +9,12 @@ use crankcase_workers::{Folder, replace_file};
 /// The largest address that is read, in bytes.
 const LARGEST: u64 = 4096;
 
-/// What the page shows, and where it is.
+/// The content of the page, and its places.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where the page is served.
     pub address: PageAddress,
-    /// What it shows and allows.
+    /// What the page shows and allows.
     pub page: PageConfig,
     /// The file that the page's address with its token is written to, with mode 0600.
     pub url: PathBuf,

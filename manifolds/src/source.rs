@@ -8,16 +8,16 @@ use crankcase_resources::Site;
 use crankcase_workers::{SignalHandle, Watches};
 use tokio::sync::watch;
 
-/// What loading a site again needs.
+/// The site, and the inputs with which it is loaded again.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// What it is loaded from.
+    /// The files from which the site is loaded.
     pub files: SiteFiles,
     /// The site as it was loaded at first.
     pub site: Arc<Site>,
-    /// What tells that SIGHUP has come.
+    /// The input that tells that SIGHUP has come.
     pub signals: Name<SignalHandle>,
-    /// What tells that files have changed. It may come, go and come again.
+    /// The input that tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
 }
 

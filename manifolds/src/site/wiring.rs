@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::config::Config;
 use super::resource::{self, Resource};
 
-/// What the resources of a site are connected to, through all the sites that come.
+/// The connections of the resources of a site. They stay when another site replaces it.
 #[derive(Debug)]
 pub(super) struct Wiring {
     config: Config,
@@ -23,7 +23,7 @@ pub(super) struct Wiring {
     installed: BTreeMap<String, Installed>,
 }
 
-/// What another site changes.
+/// The changes that another site brings.
 #[derive(Debug)]
 pub(super) struct Moved {
     /// How many resources there are now.
@@ -53,9 +53,9 @@ impl Moved {
 #[derive(Debug)]
 struct Installed {
     name: Name<State>,
-    /// What the manifold was made for, and the worker last made use of.
+    /// The declaration that the worker got last; at first the one that the manifold was made for.
     declaration: watch::Sender<Arc<Declaration>>,
-    /// What it is handed when the group stands.
+    /// The declaration that the worker gets with the next [`hand_over`](Wiring::hand_over).
     next: Option<Arc<Declaration>>,
 }
 
