@@ -1,4 +1,4 @@
-//! Which program a type is just now, and what it has answered before.
+//! The identity of a type's program, and the earlier answers of the program.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;
@@ -38,12 +38,12 @@ const MOST_LINKS: usize = 40;
 /// How far the clock of files may be behind.
 const COARSE: Duration = Duration::from_millis(50);
 
-/// Returns what tells a program from one of another content: the digest of its file, or of its image,
-/// which is pulled if that is to be.
+/// Returns the digest of a program's file, or of its image: a program with another content has another one. Pulls the
+/// image if the settings ask for that.
 ///
 /// # Errors
 ///
-/// When there is none.
+/// When the file cannot be read, or the image is not there.
 pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<String, Unknown> {
     match runner {
         Runner::Program(path) => {
@@ -129,7 +129,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Kept {
-    /// Returns what was answered to this before, if that still holds.
+    /// Returns the earlier answer to this question, if it still holds.
     pub(crate) async fn recall(
         &self,
         caller: &Caller<'_>,
@@ -151,7 +151,7 @@ impl Kept {
         Some(answer)
     }
 
-    /// Keeps what was answered to a call that began then.
+    /// Keeps the answer to a call that began at this time.
     pub(crate) async fn keep(
         &self,
         caller: &Caller<'_>,
@@ -170,7 +170,7 @@ impl Kept {
                 return;
             }
         };
-        // Of a program it is not known what else its answer depends on, unless it has said so.
+        // The answer of a program may depend on anything, unless the program has named the files.
         let is_lasting = files.is_some() || matches!(question.runner, Runner::Container { .. });
         let (key, entry) = (question.key(), Entry { answer: answer.clone(), files });
         let Ok(text) = serde_json::to_vec(&entry) else { return };
@@ -227,8 +227,8 @@ impl Question<'_> {
     }
 }
 
-/// Returns the digest of the files that a program has said its answer depends on; none if it has said
-/// nothing of that, or is none of this machine.
+/// Returns the digest of the files on which a program's answer depends. Returns none if the answer names no files, or
+/// if the type runs in a container.
 ///
 /// # Errors
 ///
@@ -272,7 +272,7 @@ fn last_change(path: &Path, found: &Metadata) -> SystemTime {
         for above in path.ancestors() {
             let Ok(link) = std::fs::symlink_metadata(above) else { continue };
             if link.is_symlink() && links.insert(above.to_owned(), changed(&link)).is_none() {
-                // What it leads to may be a symlink too.
+                // The target of a symlink may be a symlink too.
                 let folder = above.parent().unwrap_or(Path::new("/"));
                 open.extend(std::fs::read_link(above).map(|target| folder.join(target)));
             }

@@ -29,16 +29,16 @@ const LAST_LINE: usize = 200;
 /// How much of the beginning and of the end of each output of an action is kept, in bytes: 1 MiB in all.
 const ACTION_KEPT: (usize, usize) = (512 * 1024, 512 * 1024);
 
-/// How much of what is told line by line is told, in bytes: of a look, and of an action or a watch.
+/// How many bytes of lines are passed on while a program runs: of a look, and of an action or a watch.
 const LOOK_TOLD: usize = 64 * 1024;
 const ACTION_TOLD: usize = 16 * 1024 * 1024;
 
-/// What is called.
+/// A call of a program.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     /// The resource that it is for.
     pub(crate) resource: &'a str,
-    /// What it does, such as `init`.
+    /// The purpose of the call, such as `init`.
     pub(crate) phase: &'a str,
     pub(crate) runner: &'a Runner,
     pub(crate) entrypoint: Option<&'a str>,
@@ -76,11 +76,11 @@ pub(crate) enum CallError {
     TooMuch { what: String, most: usize, last: String },
 }
 
-/// What an engine exits with when it could not run a container.
+/// The exit code of an engine that could not run a container.
 const NOT_RUN: i32 = 125;
 
 impl CallError {
-    /// Returns whether the machine cannot run it, and not the program is at fault.
+    /// Returns whether the machine is at fault, because it cannot run the program.
     pub(crate) fn is_of_machine(&self, runner: &Runner) -> bool {
         match self {
             Self::Start { .. } => true,
@@ -98,7 +98,7 @@ impl CallError {
 }
 
 impl Caller<'_> {
-    /// Calls a program that answers in JSON. What it writes to stderr is told line by line.
+    /// Calls a program that answers in JSON. Passes on each line of its stderr.
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Value, CallError> {
         let say = self.told.map(|told| bounded(told, LOOK_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
@@ -122,8 +122,8 @@ impl Caller<'_> {
         })
     }
 
-    /// Calls a program for what it does. Returns what it has written, however it has ended: 1 MiB of
-    /// stdout and then of stderr, without what was in the middle if there was more.
+    /// Calls a program that carries out an action. Returns its output, also if it has failed: at most 1 MiB of stdout,
+    /// and then of stderr. The middle of a longer output is left out.
     pub(crate) async fn act(&self, call: &Call<'_>) -> (String, Result<(), CallError>) {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
@@ -133,8 +133,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Calls a program that goes on until it is told to stop; `event` is told of each line of its stdout.
-    /// Returns why it has ended.
+    /// Calls a program that runs until it is told to stop. Calls `event` with each line of its stdout. Returns the
+    /// reason for its end.
     pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
@@ -400,7 +400,7 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
     }
 }
 
-/// Tells what it is told, up to this many bytes, and then once that there is more.
+/// Passes on lines of this many bytes in all, and then one line that says that there is more.
 fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
     let (left, is_over) = (AtomicUsize::new(most), AtomicBool::new(false));
     move |line| {

@@ -51,7 +51,7 @@ impl CallRecord {
     /// under way.
     pub(crate) fn tidy(&self) {
         if let Some((folder, _)) = self.made.get().and_then(Option::as_ref) {
-            // What is not gone yet stays on record, and the folder with it.
+            // A folder with a record is not removed: its call has not ended yet.
             let _not_empty = remove(folder);
         }
     }

@@ -55,7 +55,7 @@ impl Default for Ending {
     }
 }
 
-/// What is under way, in the order in which it has begun.
+/// The calls under way, in the order in which they have begun.
 #[derive(Debug, Default)]
 struct Open {
     calls: BTreeMap<u64, String>,
@@ -98,7 +98,7 @@ impl Calls {
         drop(open.wait_for(|open| open.calls.is_empty()).await);
     }
 
-    /// Returns what is under way, in words.
+    /// Returns a description of each call that is under way.
     pub fn open(&self) -> Vec<String> {
         self.open.borrow().calls.values().cloned().collect()
     }
@@ -120,12 +120,12 @@ impl Calls {
         &self.loads.stop
     }
 
-    /// Returns whether a call is told to stop: its caller is, or all calls are.
+    /// Returns whether a call must stop, because its caller or all calls are told to stop.
     pub(crate) fn is_over(&self, caller: &Stop) -> bool {
         caller.is_stopped() || self.all.stop.is_stopped()
     }
 
-    /// Notes a call until what is returned is dropped.
+    /// Notes a call until the returned value is dropped.
     pub(crate) fn begin(&self, what: String) -> OpenCall {
         let mut id = 0;
         self.open.send_modify(|open| {
@@ -136,7 +136,7 @@ impl Calls {
         OpenCall { id, open: Arc::clone(&self.open) }
     }
 
-    /// Runs a job to its end. Tells it to stop when its caller is told so, or all calls are.
+    /// Runs a job to its end. Tells it to stop when its caller or all calls are told to stop.
     pub(crate) async fn stopping(
         &self,
         (stopper, caller): (&Stopper, &Stop),
@@ -159,7 +159,7 @@ impl Calls {
     }
 }
 
-/// Who calls.
+/// The caller of a type or an engine.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller<'a> {
     pub(crate) settings: &'a Settings,
@@ -178,7 +178,7 @@ impl Caller<'_> {
         self.agent_ledger.or_else(|| self.record.ledger())
     }
 
-    /// Returns what says whether its calls are told to stop, for work that blocks a thread.
+    /// Returns a function that says whether its calls must stop, for work that blocks a thread.
     pub(crate) fn stopped(&self) -> impl Fn() -> bool + Send + use<> {
         let (calls, stop) = (self.calls.clone(), self.stop.clone());
         move || calls.is_over(&stop)

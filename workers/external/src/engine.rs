@@ -1,4 +1,4 @@
-//! What a container engine is asked beside the calls of types.
+//! Questions to a container engine beside the calls of types.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const LATE: Duration = Duration::from_millis(500);
 /// How long it may take to get an image.
 const PULL: Duration = Duration::from_secs(60 * 60);
 
-/// What a client of an engine may have of the agent's environment.
+/// The variables of the agent's environment that a client of an engine gets.
 pub(crate) const ENVIRONMENT: [&str; 8] = [
     "DOCKER_HOST",
     "DOCKER_CONFIG",
@@ -33,7 +33,7 @@ pub(crate) const ENVIRONMENT: [&str; 8] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Returns the digest of an image, which is pulled if that is to be.
+/// Returns the digest of an image. Pulls the image first if the settings ask for that.
 ///
 /// # Errors
 ///
@@ -91,8 +91,7 @@ async fn pull(engine: &[String], image: &str, caller: &Caller<'_>) -> Result<(),
     Err(format!("cannot pull {image}: {}", finished.stderr.trim()))
 }
 
-/// Asks an engine for something that is no call of a type, for so long, or until the caller is told to
-/// stop.
+/// Asks an engine for something that is no call of a type. Ends after the timeout, or when the caller is told to stop.
 async fn ask(
     engine: &[String],
     words: &[&str],
@@ -119,7 +118,7 @@ fn job(engine: &[String], words: &[&str], timeout: Duration) -> Job {
     Job::new(process, timeout)
 }
 
-/// What came of the removal of a container.
+/// The result of the removal of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     /// It is gone.
@@ -132,7 +131,7 @@ pub(crate) enum Removal {
 
 /// Ends all that runs in a container, and removes it, which may take so long.
 pub(crate) async fn remove(engine: &[String], name: &str, limit: Duration) -> Removal {
-    // Whoever is told to stop still removes what it has started.
+    // A caller that is told to stop still removes its container.
     let (_stopper, stop) = Stop::pair();
     let run = async |words: &[&str], limit: Duration| {
         let finished = job(engine, words, limit).run(None, &stop, (None, None)).await.ok()?;

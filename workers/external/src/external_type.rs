@@ -1,4 +1,4 @@
-//! A type, and what it has said of its resources.
+//! A type, and its answers about its resources.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,9 +16,9 @@ pub(crate) struct ExternalType {
     pub(crate) name: String,
     pub(crate) runner: Runner,
     pub(crate) shared: Arc<Shared>,
-    /// What it is for, once it has said so.
+    /// The summary of the type, once the type has answered.
     summary: OnceLock<String>,
-    /// What the type has said of its resources, by their names.
+    /// The answers of the type about its resources, by their names.
     known: RwLock<HashMap<String, Arc<Known>>>,
 }
 
@@ -34,7 +34,7 @@ impl ExternalType {
         Self { name, runner, shared, summary, known: RwLock::default() }
     }
 
-    /// Returns what it says it is for.
+    /// Returns the summary of the type.
     pub(crate) fn summary(&self) -> Option<&str> {
         self.summary.get().map(String::as_str)
     }

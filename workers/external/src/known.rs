@@ -1,4 +1,4 @@
-//! What is known of a type once it has said how it works.
+//! The answers of types to the question how they work.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -25,13 +25,13 @@ use crate::type_name::Runner;
 use crate::unknown::Unknown;
 use crate::v0;
 
-/// What a type has said of a resource.
+/// The answer of a type about a resource.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) init: Init,
     pub(crate) schema: Option<Arc<ConfigSchema>>,
     pub(crate) mounts: Vec<Mount>,
-    /// Whether the type was not asked just now: it may have changed in a way that nobody sees.
+    /// Whether the answer is an earlier one: the type may have changed since then.
     pub(crate) is_kept: bool,
 }
 
@@ -44,7 +44,7 @@ impl Known {
         }
     }
 
-    /// Returns what is said after an error that may come of an answer that is not right any more.
+    /// Returns the hint after an error that may be due to an earlier answer; empty if the answer is new.
     pub(crate) fn hint(&self) -> &'static str {
         hint(self.is_kept)
     }
@@ -58,19 +58,19 @@ fn hint(is_kept: bool) -> &'static str {
     }
 }
 
-/// What all kinds of a manifest share.
+/// The state that all kinds of a manifest share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Arc<Settings>,
     pub(crate) calls: Calls,
     pub(crate) plugs: Plugs,
-    /// Where calls are on record that are not those of an agent.
+    /// The record of the calls that no agent makes.
     pub(crate) record: CallRecord,
-    /// What types have said to earlier loads.
+    /// The answers of types to earlier loads.
     kept: Arc<Kept>,
-    /// Set once what a killed agent has left was ended.
+    /// Set when the leftovers of a killed agent have ended.
     leftovers: OnceCell<()>,
-    /// What types of protocol 1 have said, by their names: it is the same for all of their resources.
+    /// The answers of types of protocol 1, by the names of the types: all resources of a type share one.
     answers: Mutex<HashMap<String, Answered>>,
     /// The schemas of all types that were read, by their texts.
     schemas: Mutex<HashMap<String, Arc<ConfigSchema>>>,
@@ -78,15 +78,15 @@ pub(crate) struct Shared {
     others: Mutex<BTreeSet<Runner>>,
 }
 
-/// What a type has said of how it works.
+/// The answer of a type to the question how it works.
 #[derive(Debug, Clone)]
 struct Answered {
     answer: Value,
-    /// Whether that was before, and not to this load.
+    /// Whether it is the answer to an earlier load.
     is_kept: bool,
 }
 
-/// Who asks a type how it works.
+/// The question how a type works.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) resource: &'a str,
@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Ends what an agent has left that was killed. Only one that holds the state folder may.
+    /// Ends the leftovers of a killed agent. Only the holder of the state folder may do this.
     pub(crate) async fn end_leftovers(&self) {
         let Some(state) = &self.settings.state else { return };
         let end = || async {
@@ -134,7 +134,7 @@ impl Shared {
         self.leftovers.get_or_init(end).await;
     }
 
-    /// Asks a type how it works, unless that is known.
+    /// Asks a type how it works, unless its answer is known.
     pub(crate) async fn ask(&self, asking: Asking<'_>) -> Result<Known, Unknown> {
         let Asking { resource, kind, runner, folder, dependencies, .. } = asking;
         let Answered { answer, is_kept } = self.answer(asking).await?;
@@ -192,7 +192,7 @@ impl Shared {
         Ok(Some(schema))
     }
 
-    /// Requires that a program or an image is there that is called beside a type, which is looked for once.
+    /// Requires that a program or an image beside a type is there. Looks for each of them once.
     pub(crate) async fn require(
         &self,
         runner: &Runner,
@@ -205,7 +205,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns who calls, and is told nothing.
+    /// Returns a caller that gets no lines of the program.
     pub(crate) fn caller<'a>(
         &'a self,
         agent_ledger: Option<&'a Ledger>,
@@ -274,7 +274,7 @@ impl Shared {
         Ok(said)
     }
 
-    /// Returns what every call of a type is told of its resource by protocol 0.
+    /// Returns the input that every call of a type gets by protocol 0, about its resource.
     pub(crate) fn input(&self, who: (&str, &str), folder: &Path) -> Value {
         let Settings { version, is_verbose, .. } = &*self.settings;
         v0::input(who, (version, *is_verbose), &folder.to_string_lossy())

@@ -1,4 +1,4 @@
-//! What is said in both protocols.
+//! The messages that both protocols share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,10 +46,10 @@ pub(crate) struct Init {
     pub(crate) summary: Option<String>,
     pub(crate) plugs: BTreeMap<String, PlugRequest>,
     pub(crate) config_schema: Option<Value>,
-    /// What its resources may depend on, by alias; anything if it does not say.
+    /// The resources that its resources may depend on, by alias; any if it does not say.
     pub(crate) dependencies: Option<BTreeMap<String, Wanted>>,
     pub(crate) calls: Calls,
-    /// Whether it needs a network.
+    /// Whether the type needs a network.
     pub(crate) has_network: bool,
     /// How long a look and an action may take, if it says so.
     pub(crate) timeouts: (Option<Duration>, Option<Duration>),
@@ -139,15 +139,15 @@ fn hide(values: &Map<String, Value>, pointers: &[String], secrets: &Secrets) {
     }
 }
 
-/// How a resource is that is not as declared.
+/// A resource that is not as declared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Stale {
     /// Its state; none if it does not exist.
     pub(crate) now: Option<Map<String, Value>>,
     pub(crate) differences: Vec<Difference>,
-    /// What is known of its state after the actions.
+    /// Its state after the actions, as far as it is known.
     pub(crate) planned: Option<Map<String, Value>>,
-    /// Whether it has to be deleted before its actions.
+    /// Whether the resource must be deleted before its actions.
     pub(crate) is_replaced: bool,
     pub(crate) actions: Vec<ActionSpec>,
 }

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::messages::PlugRequest;
 
-/// What a manifest offers, found right.
+/// The files that a manifest offers, checked.
 #[derive(Debug, Default)]
 pub(crate) struct Plugs(BTreeMap<String, Offered>);
 

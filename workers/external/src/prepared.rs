@@ -26,7 +26,7 @@ const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// one look.
 const MOST_LINES: usize = 10_000;
 
-/// What a call needs beside what is said in it.
+/// The program of a call, and the parts of the call that are known before its input.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) runner: Runner,

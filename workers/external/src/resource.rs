@@ -229,7 +229,7 @@ impl External {
         if errors.is_empty() { Ok(()) } else { Err(errors.join("; ").into()) }
     }
 
-    /// Returns what a call needs beside what is said in it.
+    /// Prepares a call, except for its input.
     async fn prepare(
         &self,
         spec: &CallSpec,

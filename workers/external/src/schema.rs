@@ -33,7 +33,7 @@ const BACKTRACKS: usize = 20_000;
 /// The stack of the thread that reads a schema, in bytes. Its parts may be 1,000 levels deep.
 const STACK: usize = 32 * 1024 * 1024;
 
-/// How many errors of one config are told.
+/// The most errors of one config that are shown.
 const MOST: usize = 20;
 
 /// A schema for configs.
@@ -41,7 +41,7 @@ const MOST: usize = 20;
 pub(crate) struct ConfigSchema {
     validator: Validator,
     graph: Graph,
-    /// What was noticed while it was read.
+    /// A warning about the schema, found while it was read.
     pub(crate) warning: Option<String>,
 }
 
@@ -71,8 +71,8 @@ impl ConfigSchema {
         Ok(Self { validator, graph, warning })
     }
 
-    /// Returns what is wrong with a config, whatever becomes known of the attributes that are not known
-    /// yet. `resource` is named in the messages.
+    /// Returns the errors of a config that no value of the unknown attributes can make right. The messages name
+    /// `resource`.
     pub(crate) fn errors(
         &self,
         resource: &str,
@@ -90,7 +90,7 @@ impl ConfigSchema {
                 return whole(&wrong);
             }
             Ok(steps) if steps > MOST_TOLD => {
-                // What is not known yet may still make it right.
+                // The unknown attributes may still make it right.
                 let is_right = !unknown.is_empty() || self.validator.is_valid(config);
                 let wrong = "it does not match its config_schema; it is too much work to say where";
                 return if is_right { Vec::new() } else { whole(wrong) };
@@ -102,7 +102,7 @@ impl ConfigSchema {
             let attribute = path.split('/').nth(1).unwrap_or_default();
             let attribute = read_pointer_segment(attribute).unwrap_or_default().into_owned();
             let keyword = error.schema_path().to_string();
-            // Under a choice such as anyOf, what is not known yet may still decide.
+            // Under a choice such as anyOf, an unknown attribute may still decide.
             let is_sure = unknown.is_empty()
                 || !unknown.contains(&attribute) && is_of_one_attribute(&keyword);
             let at = dotted(resource, &path);

@@ -156,7 +156,7 @@ async fn ask_all(
     asked
 }
 
-/// What the calls of one load share.
+/// The state that the calls of one load share.
 #[derive(Debug)]
 struct Load {
     shared: Arc<Shared>,
@@ -202,5 +202,5 @@ impl Load {
     }
 }
 
-/// What the types of resources have said, by the resources' positions.
+/// The answers of the types of resources, each with the position of its resource.
 type Asked = Vec<(usize, Result<Known, Unknown>)>;

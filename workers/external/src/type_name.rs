@@ -1,4 +1,4 @@
-//! What the type of a resource means.
+//! The program that the type of a resource names.
 
 use std::path::{Path, PathBuf};
 

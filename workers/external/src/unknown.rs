@@ -9,7 +9,7 @@ pub(crate) enum Unknown {
     /// The type has not answered in time.
     #[error("{_0}")]
     Late(String),
-    /// What the machine lacks to ask it.
+    /// The machine cannot ask the type.
     #[error("{_0}")]
     Machine(String),
 }

@@ -22,7 +22,7 @@ const MOST_IDS: usize = 1_000;
 /// How many parts may be inside one another, those of references included.
 const DEEPEST: usize = 1_000;
 
-/// What a part judges of the value that the part around it judges.
+/// The part of a value that a part of a schema judges.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     /// The same value.
@@ -49,7 +49,7 @@ pub(super) struct Node {
     /// The costs of its regular expressions: for a text, and for the name of each member.
     pub(super) pattern: Option<Cost>,
     pub(super) name_patterns: Vec<Cost>,
-    /// Whether it looks again at what its parts have judged.
+    /// Whether it looks again at the values that its parts have judged.
     pub(super) is_repeated: bool,
     pub(super) parts: Vec<(Part, usize)>,
 }

@@ -25,7 +25,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// What it costs at most to judge a text as a regular expression.
+    /// The most that it costs to check whether a text is a regular expression.
     pub(super) const OF_A_REGEX: u64 = 10_000;
 
     /// The cost of an expression that can backtrack: as much as it may backtrack.

@@ -1,4 +1,4 @@
-//! What types have answered before, and when they are asked again.
+//! Earlier answers of types, and changes after which the types are asked again.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -75,7 +75,7 @@ impl Wrapped {
     }
 }
 
-/// What a type of protocol 1 answers, with more in it.
+/// Returns the answer of a type of protocol 1, with more attributes.
 fn v1(more: &str) -> String {
     format!(r#"{{"protocol": 1, {more} "calls": {{"check": {{"args": ["check"]}}}}}}"#)
 }

@@ -1,4 +1,4 @@
-//! What ends while types are asked how they work.
+//! The end of calls that ask types how they work.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

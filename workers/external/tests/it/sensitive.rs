@@ -1,4 +1,4 @@
-//! What a type says is sensitive in configs, before its first good look.
+//! Attributes of configs that a type declares as sensitive, before its first good look.
 
 use crate::world::{TestResult, World};
 
