@@ -25,12 +25,12 @@ const CONTENTS: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
 const HOW: WatchFlags = SHARED.union(WatchFlags::ONLYDIR);
 const SHARED: WatchFlags = WatchFlags::MASK_ADD.union(WatchFlags::DONT_FOLLOW);
 
-/// What is asked of a folder.
+/// The changes in a folder that a watch asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interest {
-    /// Which entries there are.
+    /// Changes of the meaning of its names.
     Names,
-    /// Also what is in them.
+    /// Also changes of the content of its entries.
     Contents,
 }
 

@@ -1,4 +1,4 @@
-//! Who watches what.
+//! The table of subscriptions, and of the kernel watches that they share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -18,10 +18,10 @@ use super::looks::WatchStatus;
 use super::trail::{Place, Trail, follow};
 use crate::condition::chain;
 
-/// Changes that leave it as it is what every name means.
+/// Changes that leave the meaning of every name as it is.
 const CONTENTS: ReadFlags = ReadFlags::MODIFY.union(ReadFlags::CLOSE_WRITE);
 
-/// Who is concerned by which entry of a watched folder; by all of them, under `None`.
+/// The subscribers whom each entry of a watched folder concerns. Those under `None` are concerned by all entries.
 type Users = BTreeMap<Option<OsString>, BTreeSet<u64>>;
 
 struct Subscriber {
@@ -258,10 +258,10 @@ impl fmt::Debug for Table {
     }
 }
 
-/// Whom a batch of events concerns.
+/// The subscribers whom a batch of events concerns.
 #[derive(Default)]
 struct Concerned {
     told: BTreeSet<u64>,
-    /// Those whose path may lead elsewhere now; they are told as well.
+    /// The subscribers whose path may lead elsewhere now. They are told as well.
     must_follow: BTreeSet<u64>,
 }

@@ -19,16 +19,16 @@ const MAX_LINKS: usize = 40;
 pub(super) struct Place {
     /// The watch of a folder, or of a file at the path's end.
     pub(super) watch: i32,
-    /// The entry that the path goes through; `None` if what is watched is the path's end, so that every
-    /// entry concerns it.
+    /// The entry that the path goes through. `None` if the watch is at the path's end, so that every entry
+    /// concerns the path.
     pub(super) entry: Option<OsString>,
 }
 
-/// What was found on the way along a path.
+/// The findings on the way along a path.
 #[derive(Debug, Default)]
 pub(super) struct Trail {
     pub(super) places: BTreeSet<Place>,
-    /// Device and inode of what is at the path; `None` if nothing is.
+    /// The device and the inode at the path; `None` if nothing is there.
     pub(super) end: Option<(u64, u64)>,
     /// The first folder that is not watched.
     pub(super) problem: Option<WatchProblem>,
@@ -114,7 +114,7 @@ impl Walk<'_> {
                 true
             }
             Err(Refusal::Vanished) => false,
-            // What comes after it may be watched all the same.
+            // The folders after this one may be watched all the same.
             Err(Refusal::Problem(problem)) => {
                 self.trail.problem.get_or_insert(problem);
                 true

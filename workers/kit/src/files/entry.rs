@@ -10,11 +10,11 @@ use super::error::FileError;
 use super::kind::EntryKind;
 use crate::proc_mount::explain_proc;
 
-/// What a look at an entry has found; a symlink is not followed.
+/// An entry as a look has found it. A symlink is not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Found {
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
     /// The permissions, with the bits for set-user-ID, set-group-ID and sticky.
     pub mode: u32,

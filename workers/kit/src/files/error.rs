@@ -20,7 +20,7 @@ pub enum FileError {
     /// Something that is no folder is on the way.
     #[error("{path:?} is not a folder")]
     NotAFolder {
-        /// What is there instead.
+        /// The entry that is there instead.
         path: PathBuf,
     },
     /// A symlink on the way may be somebody else's: name the folder that it leads to.
@@ -43,9 +43,9 @@ pub enum FileError {
     WrongKind {
         /// The path.
         path: PathBuf,
-        /// What is there.
+        /// The kind of the entry that is there.
         found: EntryKind,
-        /// What was to be there.
+        /// The kind of entry that is right.
         wanted: EntryKind,
     },
     /// A file has more bytes than its reader takes.
@@ -67,15 +67,15 @@ pub enum FileError {
     NotPrivate {
         /// The folder.
         path: PathBuf,
-        /// What is wrong with it, and what would be right.
+        /// What is wrong with the folder, and what would be right.
         reason: String,
     },
     /// The system refused.
     #[error("cannot {doing} {path:?}")]
     Io {
-        /// What was being done, as a verb.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// What it was done to.
+        /// The path on which it was done.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -124,7 +124,7 @@ impl fmt::Debug for FileError {
     }
 }
 
-/// What the system said, or the error itself where the system said nothing.
+/// Returns the error of the system if there is one, else wraps this error.
 impl From<FileError> for io::Error {
     fn from(error: FileError) -> Self {
         match error {

@@ -182,7 +182,7 @@ pub fn finish_overwrites(journal: &Path) -> Result<(), FileError> {
     folder.entries()?.sync()
 }
 
-/// What the first line of a record says; the old content and the new one follow.
+/// The first line of a record. The old content and the new one follow it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     path: PathBuf,
@@ -245,7 +245,7 @@ fn write(file: &File, content: &[u8], path: &Path) -> Result<(), FileError> {
     let written = written.and_then(|()| file.set_len(content.len() as u64));
     written.map_err(FileError::io("write", path))?;
     match rustix::fs::fsync(file) {
-        // What the kernel makes up, as in /proc, is on no disk.
+        // A file that the kernel makes up, as in /proc, is on no disk.
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(err) => Err(FileError::io("sync", path)(err)),
     }
@@ -294,7 +294,7 @@ mod tests {
     fn what_a_crash_has_left_in_part_becomes_the_new_content() -> TestResult {
         let (old, new) = ("the old content", "the new one, which is longer");
         let cases = [
-            // What is there after the crash, and after the next start.
+            // The content after the crash, and after the next start.
             (old, old),
             (new, new),
             ("the new content", new),

@@ -24,7 +24,7 @@ const LINK_LIMIT: usize = 40;
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// What is done about a folder that is not there.
+/// The treatment of a folder that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
     IsAnError,

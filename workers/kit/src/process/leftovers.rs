@@ -32,11 +32,11 @@ pub struct Leftover {
     pub name: String,
     /// The pid that was recorded; `None` if the agent died before it recorded one.
     pub pid: Option<i32>,
-    /// What has become of it.
+    /// The fate of the process.
     pub fate: Fate,
 }
 
-/// What has become of a leftover.
+/// The fate of a leftover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
@@ -118,19 +118,19 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
 struct Found {
     leftover: Leftover,
     path: PathBuf,
-    /// What was killed and may take a moment to be gone.
+    /// The killed processes that may take a moment to be gone.
     dying: Vec<OwnedFd>,
 }
 
-/// What is known of the groups of a record.
+/// The process groups that may belong to a record.
 struct Groups {
-    /// Those that are certainly the record's.
+    /// The groups that certainly belong to the record.
     own: Vec<i32>,
     /// The recorded process itself, which may have moved to another group.
     leader: Option<OwnedFd>,
-    /// There is a process that may tell more of itself once it has been executed.
+    /// Whether a process has no environment yet, and may show one when it has been executed.
     is_unsure: bool,
-    /// There is a process that may be the record's, and may not be looked at.
+    /// Whether a process that may belong to the record is hidden from this user.
     is_hidden: bool,
 }
 

@@ -93,7 +93,7 @@ impl ProcessConfig {
 /// were missing.
 fn require_interpreter(program: &Path) -> io::Result<()> {
     let mut line = Vec::new();
-    // Who may execute a program may not always read it.
+    // A user who may execute a program may not always read it.
     let Ok(file) = File::open(program) else { return Ok(()) };
     if file.take(FIRST_LINE).read_to_end(&mut line).is_err() {
         return Ok(());

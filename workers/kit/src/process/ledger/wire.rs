@@ -24,7 +24,7 @@ pub(in super::super) struct Entry {
     pub(in super::super) path: PathBuf,
 }
 
-/// Which process it is.
+/// The identity of a process.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(in super::super) struct Identity {
     pub(in super::super) id: i32,

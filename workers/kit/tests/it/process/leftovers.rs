@@ -117,7 +117,7 @@ async fn a_leader_that_has_moved_to_another_group_is_ended() -> TestResult {
     Ok(())
 }
 
-/// What is just being executed has no environment for a moment: here one has none until it is told.
+/// A process that is just being executed has no environment for a moment. Here it has none until a file is there.
 #[tokio::test]
 async fn a_group_is_ended_whose_last_member_is_still_to_be_executed() -> TestResult {
     let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
@@ -291,7 +291,7 @@ async fn processes_that_may_not_be_looked_at_hide_no_others() -> TestResult {
                   setpriv --bounding-set=-all --inh-caps=-all --no-new-privs \"$@\"; exit $?";
     let mut words = vec!["unshare", "-Urpfm", "sh", "-c", script, "sh"];
     if geteuid().is_root() {
-        // Who is in the group of root may look at all.
+        // A member of root's group may look at all processes.
         words.splice(0..0, ["setpriv", "--regid=1", "--clear-groups"]);
     }
     let probe = Command::new(words[0]).args(&words[1..]).arg("true").output().await;
