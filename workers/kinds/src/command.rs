@@ -1,4 +1,4 @@
-//! What `exec` and `process` share: a command as a manifest writes it, and how it is run.
+//! The parts that `exec` and `process` share: a command as a manifest writes it, and how it is run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;

@@ -118,7 +118,7 @@ impl ExecStateHalf {
 impl Exec {
     /// Returns how a command or a guard is run.
     pub(super) fn process(&self, command: &Command) -> ProcessConfig {
-        // What a person sees of one that a killed agent has left.
+        // A person sees this name if a killed agent has left the command.
         let name: String = command.words()[0].chars().take(MAX_NAME).collect();
         self.setting.process(&format!("exec {name}"), &command.argv(SHELL))
     }

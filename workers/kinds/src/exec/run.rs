@@ -84,8 +84,8 @@ impl RunError {
     }
 }
 
-/// Runs a command to its end; see [`Job::run`]. Those who watch are told of each line of its output at
-/// once, if it is no guard.
+/// Runs a command to its end; see [`Job::run`]. Passes each line of its output to the observer at once, unless the
+/// command is a guard.
 pub(super) async fn run(
     command: &Command,
     config: &Exec,

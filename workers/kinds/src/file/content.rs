@@ -174,7 +174,7 @@ impl Content {
             hasher.update(bytes);
             write(bytes)
         })?;
-        // What was shown, and perhaps approved, is another content.
+        // The plan has shown another content, and a person may have approved that one.
         if <[u8; 32]>::from(hasher.finalize()) != self.digest.sha256 {
             return Err(EntryError::Moved { path: source.clone() });
         }
@@ -182,7 +182,7 @@ impl Content {
     }
 }
 
-/// What tells one content from another.
+/// The identity of a content.
 #[derive(Debug, Clone)]
 pub(super) struct Digest {
     pub(super) size: u64,

@@ -12,7 +12,7 @@ const LINE_LIMIT: usize = 2_000;
 /// Whether changes of the content of a file are shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shown {
-    /// What the manifest says.
+    /// The decision for all modes; none leaves it to the modes of the file.
     declared: Option<bool>,
 }
 

@@ -11,14 +11,14 @@ const NEW_FOLDER: u32 = 0o755;
 /// The setgid bit: new entries of a folder with this bit get the group of the folder.
 const SET_GROUP: u32 = 0o2000;
 
-/// What an entry gets beside its content.
+/// The mode and the owners that an entry gets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rights {
     pub(super) mode: u32,
-    /// Its owners; `None` leaves them as they come.
+    /// The owners. `None` leaves the owner that the system chooses.
     pub(super) user: Option<u32>,
     pub(super) group: Option<u32>,
-    /// Whether it is taken from its maker, who may still have it open.
+    /// Whether the entry is taken from its maker, who may still have it open.
     pub(super) is_adopted: bool,
 }
 

@@ -203,7 +203,7 @@ fn what_stands_in_local_files_travels_in_the_config() -> TestResult {
     assert_eq!(content("page"), Some(json!("hello, world\n")));
     assert_eq!(content("logo"), Some(json!("{{ as it is }}")));
     assert!(config("page").is_some_and(|config| !config.contains_key("template")));
-    // What was filled in stays as it is on a further way.
+    // The filled-in values stay as they are when the graph is sent again.
     assert_eq!(received.to_wire(&kinds, &there)?, sent);
     assert!(matches!(refused.errors(), [NodeError::Travel { name, .. }] if name == "binary"));
     assert!(refused.to_string().contains("only UTF-8 text of at most 16 MiB is sent"), "{refused}");

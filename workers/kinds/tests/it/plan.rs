@@ -444,7 +444,7 @@ async fn a_plan_sees_that_a_command_cannot_be_started() -> TestResult {
             panic!("{config}: {plan}")
         };
         assert!(error.contains(expected), "{error}");
-        // What need not run need not be there.
+        // A program that need not run need not be there.
         let guarded = plan.get("guarded").map(|it| &it.verdict);
         assert_eq!(guarded, Some(&Verdict::Unchanged), "{config}");
     }
