@@ -1,4 +1,4 @@
-//! What other facts would do to the site that an agent keeps.
+//! The effect of other facts on the site that an agent keeps.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,7 +24,7 @@ impl fmt::Debug for SiteJudge {
     }
 }
 
-/// A site as it was loaded, and what from.
+/// A site as it was loaded, with the inputs of the load.
 pub(crate) struct Judged {
     pub(crate) files: SiteFiles,
     pub(crate) host: Arc<Value>,
@@ -65,9 +65,9 @@ impl SiteJudge {
         Ok(site)
     }
 
-    /// Returns what is wrong with facts after a change, and was not wrong with those before; nothing as long as no site
-    /// was loaded. Reads the manifest again if the facts say which resources there are, unless it came from a pipe.
-    /// Asks for the facts before only if something is wrong. Blocks.
+    /// Returns the faults of the facts after a change that the facts before did not have. Returns nothing as long as no
+    /// site was loaded. Reads the manifest again if the facts say which resources there are, unless the manifest came
+    /// from a pipe. Asks for the facts before only if something is wrong. Blocks.
     pub fn wrong_after(
         &self,
         before: impl FnOnce() -> SeenFacts,
@@ -79,7 +79,8 @@ impl SiteJudge {
         let mut wrong = renewed.unwrap_or_else(|| judged.wrong_if_loaded(after));
         if !wrong.is_empty() {
             let before = before();
-            // What is wrong with the files by now is said by a load alone, whatever the facts are.
+            // A load also finds faults of the files. If it has judged the facts after, it judges those before too, so
+            // that the same faults are in both.
             let renewed = if is_loaded { None } else { judged.wrong_if_renewed(&before) };
             let before = renewed.unwrap_or_else(|| judged.wrong_if_loaded(&before));
             let before: HashSet<WrongFacts> = before.into_iter().collect();
@@ -88,8 +89,8 @@ impl SiteJudge {
         wrong
     }
 
-    /// Declares the resources again that use what has changed. If the manifest was refused with these facts, what needs
-    /// a load stays what it is.
+    /// Declares the resources again that use changed facts. If the manifest was refused with these facts, all that
+    /// needs a load stays as it is.
     pub(crate) fn renew(&self, facts: &SeenFacts, is_refused: bool) -> Renewed {
         let Some(judged) = self.0.lock().clone() else { return Renewed::Otherwise };
         let Judged { files, host, inputs, site } = &*judged;
@@ -104,7 +105,7 @@ impl SiteJudge {
         renewed.map_or(Renewed::Same, Renewed::Other)
     }
 
-    /// Loads a site again. What is wrong because of facts stays what it was.
+    /// Loads a site again. A resource that is wrong because of facts stays as it was.
     pub(crate) fn load_again(
         &self,
         files: &SiteFiles,
@@ -126,7 +127,7 @@ impl SiteJudge {
     }
 }
 
-/// What has become of a site.
+/// The result of a renewal of a site.
 pub(crate) enum Renewed {
     Same,
     Other(Arc<Site>),
@@ -135,14 +136,14 @@ pub(crate) enum Renewed {
 }
 
 impl Judged {
-    /// Returns all that is wrong with some facts; none if the manifest has to be loaded to know that.
+    /// Returns all faults of some facts; none if only a load can find them.
     fn wrong_if_renewed(&self, facts: &SeenFacts) -> Option<Vec<WrongFacts>> {
         let Self { inputs, site, .. } = self;
         let renewal = inputs.renew(site, facts, false)?;
         Some(inputs.wrong(site, Some(&renewal)))
     }
 
-    /// Returns all that is wrong with some facts, from a load; nothing if that is not possible.
+    /// Returns all faults of some facts, from a load; nothing if the manifest came from a pipe.
     fn wrong_if_loaded(&self, facts: &SeenFacts) -> Vec<WrongFacts> {
         let Self { files, host, inputs, site } = self;
         if site.is_piped() {

@@ -1,4 +1,4 @@
-//! What a site is loaded from, and how it is loaded once.
+//! The files and other inputs of a site, and a single load of it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::manifest::{
     Surroundings,
 };
 
-/// What a site is loaded from.
+/// The files and other inputs from which a site is loaded.
 ///
 /// # Examples
 ///
@@ -33,16 +33,16 @@ use crate::manifest::{
 pub struct SiteFiles {
     /// The manifests: files, or folders.
     pub paths: Vec<PathBuf>,
-    /// What is set over their variables.
+    /// The values that are set over their variables.
     pub overrides: Overrides,
     /// The kinds that resources may have.
     pub kinds: Kinds,
-    /// What expressions see as `host`.
+    /// The machine, which expressions see as `host`.
     pub host: Host,
-    /// What expressions see as `facts`. Default none.
+    /// The facts, which expressions see as `facts`. Default none.
     pub facts: Arc<dyn SiteFacts>,
-    /// What is hidden in all that is said of the site. The secrets of the manifests are added when they
-    /// are loaded. Default none.
+    /// The secrets that are hidden in all messages about the site. The secrets of the manifests are added
+    /// when they are loaded. Default none.
     pub secrets: Secrets,
     /// The folder of the agent's own state, in which no resource may be. Default: not known.
     pub state: Option<PathBuf>,

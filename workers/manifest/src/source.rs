@@ -34,7 +34,7 @@ const PIPED_FACTS: &str = "the facts have changed; the manifest came from a pipe
 
 const REFUSED_SAME: &str = "the manifest was loaded again; it is rejected for the same reasons";
 
-/// What loading a site again has found.
+/// The result of another load of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Loaded {
     Same,
@@ -69,12 +69,12 @@ pub struct SiteSource {
     judge: SiteJudge,
     site: Sender<Arc<Site>>,
     health: Health,
-    /// What was wrong with the manifest that was loaded last.
+    /// The problems of the manifest that was loaded last, if it was refused.
     refused: Option<String>,
 }
 
 impl SiteSource {
-    /// Returns the worker; the site is what was loaded last. The judge is told of each site that the worker loads.
+    /// Returns the worker. `site` has the site that was loaded last. The judge gets each site that the worker loads.
     pub fn new(
         files: SiteFiles,
         (site, judge): (Sender<Arc<Site>>, SiteJudge),
@@ -111,13 +111,13 @@ impl SiteSource {
             return self.keep(stop, hangups).await;
         }
         self.look_at_host(&stop).await;
-        // What has changed between the load before and now was told to nobody.
+        // No watch has reported the changes since the last load.
         if self.load(&stop).await == Loaded::Other {
             tracing::info!("{LOADED}");
         }
         let mut next_look = Instant::now() + HOST_LOOKS;
         loop {
-            // Watched first, then looked at: what changes from here on is told.
+            // Watched first, then looked at: a change from here on is reported.
             self.watching.renew(&stop).await;
             tokio::select! {
                 biased;
@@ -249,11 +249,11 @@ impl SiteSource {
                 }
                 return loaded;
             }
-            // What has changed in these files before they were watched was told to nobody.
+            // Some of these files were not watched during the load, and may have changed: it loads again.
         }
     }
 
-    /// Watches what the site is made of, and the files for which it is refused.
+    /// Watches the files that the site is made of, and the files for which it is refused.
     async fn watch(&mut self, stop: &Stop) {
         let paths = self.files.paths.clone();
         // A folder tells nothing of what is behind a symlink in it: its files are watched as well.
@@ -294,7 +294,7 @@ impl SiteSource {
         }
     }
 
-    /// What is said of the health is logged by those who follow it, when it changes.
+    /// Refuses the manifest. It logs nothing: the agent logs the health of a worker when it changes.
     fn refuse(&mut self, error: String) -> Loaded {
         self.health.degraded(format!("the new manifest is rejected, the old one runs on: {error}"));
         self.refused = Some(error);

@@ -19,15 +19,15 @@ use crate::manifest::text::{Texts, Trouble};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
-/// What came of the texts that are evaluated before anything else of a resource is read.
+/// The findings about the texts that are evaluated before anything else of a resource is read.
 pub(crate) struct EvaluatedAtLoad {
-    /// What they use.
+    /// The names that the texts use.
     pub(crate) used: Used,
-    /// What of the `meta` of resources may be wrong because of facts.
+    /// The settings in the `meta` of resources that may be wrong because of facts.
     pub(crate) metas: BTreeMap<String, MetaOfFacts>,
 }
 
-/// Puts values in the place of these texts. One that is wrong is told and stays as it is.
+/// Puts values in the place of these texts. A wrong text is reported, and stays as it is.
 pub(crate) fn evaluate(
     (resources, plugs): (&mut IndexMap<String, Written>, &mut IndexMap<String, Written>),
     (vars, globals, fact_problems): (&KnownVars<'_>, &Globals, FactProblems),
@@ -114,7 +114,7 @@ impl AtLoad<'_> {
     /// Returns whether a value follows from facts.
     fn follows_facts(&self, source: &Source, node: &Node) -> bool {
         let usable = self.vars.usable(false, "");
-        // What is wrong is told when the value is evaluated.
+        // Its problems are reported when the value is evaluated.
         let used = check::check(source, node, &usable, &mut Problems::default());
         used.follows_facts(self.vars.of_facts)
     }
@@ -189,7 +189,7 @@ impl AtLoad<'_> {
     }
 }
 
-/// Evaluates the texts of a value; none if one of them is wrong, which is told.
+/// Evaluates the texts of a value. Returns none if one of them is wrong, and reports it.
 pub(crate) fn evaluated(
     (source, node): (&Source, &Node),
     (names, budget): (&Names, &mut Budget),

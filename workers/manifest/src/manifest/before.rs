@@ -1,4 +1,4 @@
-//! What becomes of a resource that is wrong because of facts.
+//! The treatment of resources that are wrong because of facts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::manifest::placed::Placed;
 use crate::manifest::problem::FactProblems;
 use crate::manifest::resource::Item;
 
-/// What becomes of a resource that is wrong because of facts.
+/// The treatment of a resource that is wrong because of facts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum IfFactsAreWrong<'a> {
     /// Its manifest is refused.
@@ -19,7 +19,7 @@ pub(crate) enum IfFactsAreWrong<'a> {
 }
 
 impl<'a> IfFactsAreWrong<'a> {
-    /// Returns what becomes of its problems while its manifest is loaded.
+    /// Returns the treatment of its problems while its manifest is loaded.
     pub(crate) fn fact_problems(self) -> FactProblems {
         match self {
             Self::Refuse => FactProblems::Told,

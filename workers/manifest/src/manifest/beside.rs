@@ -34,11 +34,11 @@ pub(crate) fn need_secrets(
     }
     for (declaration, placed) in declarations.iter_mut().zip(placed) {
         let names = placed.template.used.vars_in_turn(vars);
-        // What a file uses that is rendered is not known yet.
+        // It is not known yet what a rendered file uses.
         let is_used = |name: &str| placed.claimed.renders_any || names.contains(name);
         let used = files.iter().filter(|(name, _)| is_used(name)).flat_map(|(_, files)| files);
         let needs = used.filter_map(|file| path_name(file)).map(|name| Claim::needs(PATH, name));
-        // What a resource claims as before has them already.
+        // A resource that keeps its earlier claims has these needs already.
         let missing: Vec<_> = needs.filter(|need| !declaration.claims.contains(need)).collect();
         declaration.claims.extend(missing);
     }
@@ -62,7 +62,7 @@ pub(crate) fn check_read(
             let before = problems.count();
             let follows_facts = resource.template.of_facts.contains(read.attribute);
             let mut deferred = Problems::default();
-            // What cannot be looked at may use secrets.
+            // A file that cannot be read may use secrets.
             let has_secrets = !vars.sensitive.is_empty()
                 || resource.template.aliases.iter().any(Alias::has_secrets);
             let mut may_use_secret = read.is_template && has_secrets;
@@ -126,7 +126,7 @@ fn check_template(
         && template.rehearse_file(&source, (vars, budget), (problems, deferred))
 }
 
-/// Which files may be made before a resource reads them.
+/// The resources that may make files before another resource reads them.
 struct Makers<'a> {
     order: &'a Order,
     /// The resources that make each path.

@@ -1,4 +1,4 @@
-//! What a manifest takes as a whole: all its files, variables and configs together.
+//! The bounds of a manifest as a whole: of all its files, variables and configs together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ const BYTES_PER_VALUE: usize = 16;
 /// Why something went beyond a bound.
 pub(crate) type Exceeded = &'static str;
 
-/// What is said of values beyond their bound.
+/// The message about values beyond their bound.
 pub(crate) const TOO_LARGE: Exceeded = "more than 64 MiB of values in all";
 
 /// Returns what an evaluated value counts whose text, if it is one, has so many bytes.
@@ -24,7 +24,7 @@ pub(crate) fn size_of(text: usize) -> usize {
     text.saturating_add(BYTES_PER_VALUE)
 }
 
-/// What a manifest may still take while it is loaded.
+/// The bytes and values that a manifest may still take while it is loaded.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     bytes: u64,
@@ -90,11 +90,11 @@ impl Bounds {
     }
 }
 
-/// What the configs of a site hold together after their last renderings, in bytes.
+/// The bytes that the configs of a site hold together after their last renderings.
 #[derive(Debug, Default)]
 pub(crate) struct Room(AtomicUsize);
 
-/// What one config holds in the room of its site.
+/// The bytes that one config holds in the room of its site.
 #[derive(Debug)]
 pub(crate) struct Share {
     room: Arc<Room>,

@@ -18,17 +18,17 @@ mod fit;
 pub(crate) const RESERVED: &[&str] =
     &["vars", "deps", "facts", "host", "item", "loop", "self", "true", "false", "none"];
 
-/// What the expressions of one place may use.
+/// The names that the expressions of one place may use.
 pub(crate) struct Usable<'a> {
     pub(crate) vars: &'a HashSet<&'a str>,
-    /// Which of their values are secrets.
+    /// The secrets among their values.
     pub(crate) sensitive: &'a Sensitive,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
     /// The resources of the manifest, to say of one that it is no dependency; none where there are no
     /// dependencies.
     pub(crate) resources: Option<&'a HashSet<String>>,
-    /// Those that stand for all resources of a `for_each`.
+    /// The aliases that stand for all resources of a `for_each`.
     pub(crate) groups: BTreeSet<&'a str>,
     /// The attributes of the dependencies' states, by alias, as far as they are known.
     pub(crate) states: BTreeMap<&'a str, &'a Table>,
@@ -36,9 +36,9 @@ pub(crate) struct Usable<'a> {
     pub(crate) parameters: Option<&'a Table>,
     /// Whether there is an item.
     pub(crate) has_item: bool,
-    /// What the place is, for messages.
+    /// The description of the place, for messages.
     pub(crate) place: &'a str,
-    /// Whether it is a variable.
+    /// Whether the place is a variable.
     pub(crate) is_variable: bool,
 }
 

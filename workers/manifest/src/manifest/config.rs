@@ -33,12 +33,12 @@ pub(crate) struct Template {
     pub(crate) config: Arc<Map>,
     /// All that its expressions may see, while the manifest is loaded.
     pub(crate) all: Weak<AllGlobals>,
-    /// What they see later: no more than they use.
+    /// The values that its expressions see later: only those that they use.
     pub(crate) kept: OnceLock<UsedValues>,
     /// The item that the resource is for.
     pub(crate) item: Option<Item>,
     pub(crate) aliases: Vec<Alias>,
-    /// What the config uses.
+    /// The names that the config uses.
     pub(crate) used: Arc<Used>,
     /// The attributes of the config that follow from facts.
     pub(crate) of_facts: Arc<BTreeSet<String>>,
@@ -47,7 +47,7 @@ pub(crate) struct Template {
     /// The variables that follow from facts, if it uses some that follow from these. What they use counts as used by the
     /// config.
     pub(crate) late_vars: Option<Arc<VarsOfFacts>>,
-    /// What it holds of the values of its site.
+    /// The bytes that it holds in the room of its site.
     pub(crate) share: Share,
     /// Why it is not known whether the resource is there, or for which items.
     pub(crate) unsure: Option<Arc<Unsure>>,
@@ -460,7 +460,7 @@ impl Render for Template {
     }
 }
 
-/// What the expressions of a rendered config saw.
+/// The values that the expressions of a rendered config saw.
 #[derive(Debug)]
 struct Seen {
     names: Names,

@@ -1,5 +1,4 @@
-//! Which resources there are of those that were written: one for each item, and those only whose
-//! `when` is true.
+//! The resources that there are: those whose `when` is true, with one for each item of a `for_each`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,15 +31,15 @@ pub(crate) struct Expanded {
     pub(crate) groups: BTreeMap<String, Vec<String>>,
     /// The names of those that are left out because of their `when`.
     pub(crate) left_out: BTreeSet<String>,
-    /// The names of those that may be there or not: what says so is wrong.
+    /// The names of those that may be there or not, because their `when` or `for_each` is wrong.
     pub(crate) unsure: BTreeSet<String>,
-    /// What says which there are uses.
+    /// The names that each `when` and `for_each` uses.
     pub(crate) used: Used,
-    /// What is wrong with facts, and does not change which resources there are.
+    /// The faults of facts that do not change which resources there are.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Finds which resources there are.
+/// Returns the resources that there are.
 pub(crate) fn expand(
     drafts: Vec<Draft>,
     (globals, if_wrong): (&Globals, IfFactsAreWrong<'_>),
@@ -81,8 +80,8 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Evaluates what says whether a resource is there, or for which items. If facts are wrong with it and
-    /// that is no problem, returns what is wrong; nothing if it was told.
+    /// Evaluates a `when` or a `for_each`. If it is wrong because of facts and that is no problem, the error says what
+    /// is wrong. The error is empty if the problem was reported.
     fn tried<T>(
         &mut self,
         guard: &Guard,

@@ -1,4 +1,4 @@
-//! What all expressions of a manifest see, and what of it one config keeps.
+//! The values that all expressions of a manifest see, and the part of them that one config keeps.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(crate) struct Globals {
     pub(crate) host: Value,
     pub(crate) facts: Value,
     pub(crate) sensitive: Arc<Sensitive>,
-    /// The variables that are wrong because of facts, each with what is wrong.
+    /// The variables that are wrong because of facts, each with the message about it.
     pub(crate) wrong: Arc<BTreeMap<String, String>>,
     /// Whether there are no more facts than are used.
     is_part: bool,
@@ -46,7 +46,7 @@ impl Globals {
 /// A SHA-256 of a value's JSON, which tells 1 from 1.0 and from true.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// What tells the values that a config uses from other ones.
+/// The fingerprints of the values that a config uses. Other values have other fingerprints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprints {
     host: Option<Fingerprint>,
@@ -61,7 +61,7 @@ impl Fingerprints {
     }
 }
 
-/// What a config keeps.
+/// The values that a config keeps.
 #[derive(Debug, Clone)]
 pub(crate) struct UsedValues {
     pub(crate) globals: Globals,
@@ -83,7 +83,7 @@ pub(crate) struct AllGlobals {
     vars: BTreeMap<String, Fingerprint>,
     vars_of_facts: Arc<VarsOfFacts>,
     facts: Arc<serde_json::Value>,
-    /// Those of the facts that were asked for.
+    /// The fingerprints of the facts that were asked for.
     fingerprints: Mutex<HashMap<Vec<String>, Option<Fingerprint>>>,
 }
 
@@ -192,7 +192,7 @@ fn fingerprint(value: &impl serde::Serialize) -> Fingerprint {
     Sha256::digest(serde_json::to_vec(value).expect("the value came of JSON")).into()
 }
 
-/// Returns what tells a variable from another value; what is wrong with it, if it is wrong.
+/// Returns the fingerprint of a variable: of its value or, if it is wrong, of the message about it.
 fn fingerprint_of_var(value: &Value, wrong: Option<&String>) -> Fingerprint {
     wrong.map_or_else(|| fingerprint(value), |why| fingerprint(&("wrong", why)))
 }
@@ -201,7 +201,7 @@ fn fingerprint_of_var(value: &Value, wrong: Option<&String>) -> Fingerprint {
 fn fact<'a>(facts: &'a serde_json::Value, path: &[String]) -> Option<&'a serde_json::Value> {
     path.iter().try_fold(facts, |value, name| match value {
         serde_json::Value::Object(map) => map.get(name),
-        // What is taken of a value beyond its facts follows from the value.
+        // An expression may go on into a value that is no map; the result follows from the value.
         value => Some(value),
     })
 }
@@ -229,7 +229,7 @@ fn differing(
     }
 }
 
-/// Which part of the facts is used.
+/// The used part of the facts.
 #[derive(Default)]
 struct Part<'a> {
     is_whole: bool,

@@ -1,4 +1,4 @@
-//! What a load asks of kinds.
+//! The questions of a load to the kinds.
 
 use crankcase_resources::{
     Config, Culprit, Declaration, Declared, Kind, KindSource, Kinds, KnownConfig, Secrets, Wishes,
@@ -9,16 +9,16 @@ pub(crate) trait Judging {
     /// Returns the names of the kinds that are known from the start.
     fn names(&self) -> Vec<&str>;
 
-    /// Returns what makes other kinds.
+    /// Returns the source of other kinds.
     fn source(&self) -> Option<&dyn KindSource>;
 
-    /// Makes them, and returns what is wrong.
+    /// Makes these kinds, and returns the problems.
     fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)>;
 
     /// Returns a kind, for the attributes that configs and states have.
     fn kind(&self, name: &str) -> Option<&dyn Kind>;
 
-    /// Takes what is secret in a config for secrets.
+    /// Adds the secret values of a config to the secrets.
     fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets);
 
     /// Judges a config as far as it is known.

@@ -1,4 +1,5 @@
-//! Which resources keep facts, and which template files use some, found before it is known who depends on whom.
+//! The resources that keep facts, and the template files that use some. They are found before the dependencies are
+//! known.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What resources keep that another one keeps already, also under another path that leads to the same file, and
-//! what they would keep in the agent's own state folder, as far as a look can tell.
+//! Conflicts of resources: one keeps a thing that another one keeps already, also under another path that leads to the
+//! same file, or would keep something in the agent's own state folder, as far as a look can tell.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ pub(crate) fn check_kept(
     wrong.deferred
 }
 
-/// What is wrong with what resources keep.
+/// The conflicts that were found.
 struct Wrong<'a, 'b> {
     site: Site<'a>,
     if_wrong: IfFactsAreWrong<'a>,

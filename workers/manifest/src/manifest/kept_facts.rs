@@ -22,9 +22,9 @@ pub(crate) struct KeptFact {
     pub(crate) keeper: usize,
     /// The JSON pointer to the fact.
     pub(crate) pointer: String,
-    /// Whether the resource keeps what a layer says.
+    /// Whether the resource keeps a fact of a layer.
     is_in_layer: bool,
-    /// What the layers of the host set over the fact; none if one of them hides it.
+    /// The maps that the layers of the host set over the fact; none if a layer hides the fact.
     over: Option<Over>,
 }
 
@@ -32,12 +32,12 @@ pub(crate) struct KeptFact {
 type Over = Vec<serde_json::Value>;
 
 impl KeptFact {
-    /// Returns whether expressions may see what the resource writes.
+    /// Returns whether expressions may see the value that the resource writes.
     pub(crate) fn is_seen(&self) -> bool {
         self.is_in_layer || self.over.is_some()
     }
 
-    /// Returns what layers set over what the resource writes; none if expressions do not see what it writes.
+    /// Returns the maps that layers set over the value that the resource writes; none if expressions do not see it.
     pub(crate) fn seen_under(&self) -> Option<&Over> {
         self.over.as_ref().filter(|_| !self.is_in_layer)
     }
@@ -55,7 +55,7 @@ impl KeptFacts {
         let (pointer, over) = (pointer.to_owned(), over(layers, &path));
         let keepers = self.0.entry(path).or_default();
         if !is_in_layer {
-            // One fact below the layers has one keeper. A second one is told elsewhere.
+            // One fact below the layers has one keeper. A second keeper is reported elsewhere.
             keepers.retain(|kept| kept.is_in_layer);
         }
         keepers.push(KeptFact { keeper, pointer, is_in_layer, over });
@@ -89,7 +89,7 @@ pub(crate) struct UsedFact {
     pub(crate) path: Path,
     /// The alias of the resource that keeps it.
     pub(crate) alias: String,
-    /// What layers set over it.
+    /// The maps that layers set over the fact.
     pub(crate) over: Over,
     /// Whether its value is a secret.
     pub(crate) is_secret: bool,

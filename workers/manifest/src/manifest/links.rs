@@ -1,4 +1,4 @@
-//! Who depends on whom among the resources of a manifest, and whom they notify.
+//! The dependencies among the resources of a manifest, and the resources that they notify.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::manifest::used::Used;
 /// one `for_each` on all of another has many.
 const MAX_EDGES: usize = 1_000_000;
 
-/// What one resource depends on and notifies.
+/// The dependencies of one resource, and the resources that it notifies.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     pub(crate) aliases: Vec<Alias>,
@@ -25,7 +25,7 @@ pub(crate) struct Links {
     pub(crate) notify: Vec<String>,
     /// The facts that it uses and that some of the dependencies keep.
     pub(crate) kept_facts: Vec<UsedFact>,
-    /// What it uses with all that variables use, if variables use such facts.
+    /// The names that it uses, with those that its variables use, if variables use such facts.
     pub(crate) in_turn: Option<Used>,
     /// Whether it keeps a fact that says which resources there are.
     pub(crate) declares_others: bool,
@@ -140,7 +140,7 @@ fn tell_cycle(
     problems.with_hint(&keeper.source, offset, message, Hint::of(pointer).or(help));
 }
 
-/// What a name stands for.
+/// The meaning of a name of a resource.
 enum Meant {
     /// One resource, by its position.
     One(usize),
@@ -148,7 +148,7 @@ enum Meant {
     All(Vec<(String, usize)>),
     /// One that is not there because of its `when`.
     LeftOut,
-    /// What is wrong with it is said elsewhere.
+    /// It is not known which resource is meant. The problem is reported elsewhere.
     Unsure,
 }
 
@@ -264,7 +264,7 @@ impl<'a> Connecting<'a> {
                 alias = Some(used.alias.clone());
                 links.dependencies.push(used);
             }
-            // What a layer hides, or says, is seen as it was when the manifest was loaded.
+            // A fact that a layer hides or sets is seen as it was when the manifest was loaded.
             if let (Some(alias), Some(over)) = (alias, kept.seen_under()) {
                 let (path, over) = (path.clone(), over.clone());
                 links.kept_facts.push(UsedFact { path, alias, over, is_secret: false });

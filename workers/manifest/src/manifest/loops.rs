@@ -11,7 +11,7 @@ use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::used::Used;
 
-/// What a rule waits for, and what it changes.
+/// The trigger of a rule, and its effects.
 #[derive(Debug)]
 pub(crate) struct Wired {
     pub(crate) name: String,

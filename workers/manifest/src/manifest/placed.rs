@@ -1,4 +1,4 @@
-//! The resources of a manifest, each with what is known of it.
+//! The places, templates and claims of the resources of a manifest.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use crankcase_resources::Claimed;
 use crate::manifest::config::Template;
 use crate::manifest::problem::Problem;
 
-/// Where a resource was declared, and what is known of it.
+/// The place of a resource, with its template and its claims.
 #[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) template: Arc<Template>,
     /// Where the resource's name stands.
     pub(crate) offset: usize,
     pub(crate) claimed: Claimed,
-    /// Whether it is a part: the template is its owner's.
+    /// Whether the resource is a part of another one, whose template it has.
     pub(crate) is_part: bool,
-    /// What is wrong with its config because of facts, and is deferred.
+    /// The problems of its config that are due to facts and are deferred.
     pub(crate) wrong: Vec<Problem>,
 }

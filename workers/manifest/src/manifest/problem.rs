@@ -8,9 +8,9 @@ use crankcase_workers::is_unprintable;
 
 use crate::manifest::lines::Source;
 
-/// How many problems one error reports at most; what is beyond is counted.
+/// How many problems one error reports at most. Further ones are counted.
 const MAX_PROBLEMS: usize = 1_000;
-/// How many of them are told where a manifest is not the only thing that is told of.
+/// How many problems a brief text shows, such as the health of a worker.
 const MAX_BRIEF: usize = 20;
 /// How many files beside the manifest are named as being at fault.
 const MAX_BESIDE: usize = 100;
@@ -86,17 +86,17 @@ pub struct Problem {
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
-    /// What would be right, in words.
+    /// The expected form, or other advice.
     pub help: Option<String>,
     /// The line at the place, to be shown under the message.
     pub line: Option<String>,
     /// The value at fault, if it is one: as it was written if it is a text, else as JSON.
     pub value: Option<String>,
-    /// What to write in place of the value, if something right is near.
+    /// A right value that is near the wrong one, if there is one.
     pub suggestion: Option<String>,
 }
 
-/// What there is to say of a problem beside its message.
+/// The parts of a problem beside its message.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hint {
     pub(crate) help: Option<String>,
@@ -110,7 +110,7 @@ impl Hint {
         Self { value: Some(value.into()), ..Self::default() }
     }
 
-    /// Says what would be right, unless that was said.
+    /// Adds this help, unless there is one.
     pub(crate) fn or(mut self, help: impl Into<String>) -> Self {
         if self.help.is_none() {
             self.help = Some(help.into());
@@ -202,10 +202,10 @@ impl fmt::Display for Listing<'_> {
     }
 }
 
-/// What becomes of problems that are there because of facts.
+/// The treatment of problems that are due to facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FactProblems {
-    /// They are told with all others: the manifest is refused.
+    /// They are reported with all others: the manifest is refused.
     Told,
     /// They are noted, and found again when the resource is kept.
     Deferred,

@@ -1,4 +1,4 @@
-//! What is wrong with configs, and what they claim, as far as that is known while a manifest is loaded.
+//! The problems and the claims of configs, as far as they are known while a manifest is loaded.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
@@ -19,8 +19,8 @@ use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Found, Problem, Problems};
 use crate::manifest::resource::Draft;
 
-/// How much work goes into evaluating configs at load. What is beyond is found when it is rendered;
-/// the attributes without expressions are judged all the same.
+/// How much work goes into evaluating configs at load. Problems beyond that are found when a config is
+/// rendered. The attributes without expressions are judged all the same.
 const REHEARSAL: usize = 1_000_000;
 
 /// Evaluates configs at load, as far as they are known.
@@ -31,7 +31,7 @@ pub(crate) struct Rehearsal<'a, K> {
     kinds: &'a K,
     secrets: &'a Secrets,
     pub(crate) problems: Problems,
-    /// What is wrong because of facts may be no problem: it is found again when it is rendered.
+    /// A resource that is wrong because of facts may be no problem: it is judged again when it is rendered.
     if_wrong: IfFactsAreWrong<'a>,
 }
 
@@ -58,7 +58,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         let declare = |(draft, links)| declare(draft, links, globals, &room);
         let (mut declarations, mut placed): (Vec<_>, Vec<_>) =
             drafts.iter().zip(links).map(declare).unzip();
-        // What is used comes first, so that what is known of its state is known to those that use it.
+        // A dependency comes first: the resources that use it can see the known part of its state.
         // Where a circle leaves no order, nothing is known of states.
         let in_files: Vec<usize> = (0..drafts.len()).collect();
         let has_order = order.nodes().len() == drafts.len();
@@ -91,7 +91,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
             (placed[*node].claimed, placed[*node].wrong) = (judged.claimed, deferred);
             if is_wrong {
                 let kept = self.keep((declaration, &mut placed[*node]), &mut states);
-                // What an agent before this one has kept under its name is not known.
+                // It is not known what an earlier agent has kept under the name of this resource.
                 declarations[*node].is_unsure |= kept.is_none();
                 parts.insert(*node, kept.unwrap_or(made_of));
                 continue;
@@ -133,7 +133,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         if self.bounds.is_spent() {
             unknown.extend(template.config.keys().cloned());
         } else if self.left == 0 {
-            // What is written out is judged all the same.
+            // The attributes without expressions are judged all the same.
             unknown.extend(template.with_expressions());
         }
         let mut budget = Budget::of_config(self.bounds.values());

@@ -1,5 +1,5 @@
-//! What becomes of a site when nothing but facts has changed: the resources that use them are
-//! declared again, and no others are looked at.
+//! The renewal of a site when only facts have changed: the resources that use them are declared
+//! again, and no others are looked at.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use crate::manifest::rehearsal::known_states;
 use crate::manifest::source;
 use crate::manifest::used::Used;
 
-/// What a site was made of. Cheap to clone.
+/// The inputs that a site was made of. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SiteInputs {
     pub(crate) placed: Vec<Arc<Placed>>,
     pub(crate) globals: Arc<AllGlobals>,
-    /// What says which resources there are and how they hang together: another value of it may make
-    /// another site.
+    /// The names that decide which resources there are and how they hang together: another value of one
+    /// of them may make another site.
     pub(crate) structure: Arc<Used>,
-    /// What is known of the states that configs use, by the names of the resources.
+    /// The known parts of the states that configs use, by the names of the resources.
     pub(crate) states: Arc<HashMap<String, minijinja::Value>>,
     /// Where the secrets are in the facts.
     pub(crate) secrets: Vec<Vec<String>>,
@@ -36,7 +36,7 @@ pub(crate) struct SiteInputs {
     pub(crate) kept_facts: Arc<KeptFacts>,
 }
 
-/// What becomes of a site.
+/// The changes of a site that other facts cause.
 pub(crate) struct Renewal {
     globals: Arc<AllGlobals>,
     declared: Vec<Redeclared>,
@@ -59,7 +59,7 @@ pub struct WrongFacts {
     pub problem: String,
 }
 
-/// Returns what is wrong with a resource because of facts. Reads the files that are rendered.
+/// Returns the faults of a resource that are due to facts. Reads the files that are rendered.
 fn wrong(
     declaration: &Declaration,
     (template, claimed): (&Template, &Claimed),
@@ -232,7 +232,7 @@ impl SiteInputs {
             || old.dependencies.iter().any(|used| is_part_alias(&used.alias));
         let is_alike = declared.judged.claimed == placed.claimed
             && !self.is_seen_changed(old, &declared.judged.declared);
-        // What is wrong keeps what it has claimed until it is right.
+        // A wrong resource keeps its claims until it is right.
         if has_parts || !is_alike && problems.count() == 0 {
             return None;
         }

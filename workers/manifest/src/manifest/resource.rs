@@ -18,7 +18,7 @@ mod meta;
 /// The keys of a resource.
 const KEYS: &[&str] =
     &["type", "config", "dependencies", "notify", "meta", "for_each", "when", "tags", "readonly"];
-/// What other formats call dependencies.
+/// The names of dependencies in other formats.
 const DEPENDENCIES: &[&str] = &["depends", "depends_on", "require", "requires", "needs"];
 /// The keys of a dependency that is a map.
 const DEPENDENCY_KEYS: &[&str] = &["resource", "on_change"];
@@ -32,11 +32,11 @@ pub(crate) struct Draft {
     /// Where the name stands.
     pub(crate) offset: usize,
     pub(crate) config: Arc<Map>,
-    /// Whether the config is what was written; else that is no map.
+    /// Whether the config is the written one; false if that one is no map.
     pub(crate) has_config: bool,
     /// The attributes of the config whose expressions are wrong, or use a variable that is.
     pub(crate) wrong: Arc<BTreeSet<String>>,
-    /// What the expressions of the config use, and of each attribute.
+    /// The names that the expressions of the config use, in all and by attribute.
     pub(crate) used: Arc<Used>,
     pub(crate) uses: Arc<[(String, Used)]>,
     /// The attributes of the config that follow from facts.
@@ -45,13 +45,13 @@ pub(crate) struct Draft {
     pub(crate) hidden: Arc<BTreeSet<String>>,
     /// The secrets that may be on a command line, as expressions name them.
     pub(crate) exposes: Vec<(usize, String)>,
-    /// What gives the items for each of which there is a resource.
+    /// The expression whose items have a resource each.
     pub(crate) for_each: Option<Arc<Guard>>,
     /// The item that this is the resource for.
     pub(crate) item: Option<Item>,
-    /// What says whether the resource is there.
+    /// The expression that says whether the resource is there.
     pub(crate) when: Option<Arc<Guard>>,
-    /// What is wrong, because of facts, with what says whether it is there, for which items, or how it is kept.
+    /// The fault, due to facts, in its `when`, its `for_each` or its `meta`.
     pub(crate) unsure: Option<Arc<Unsure>>,
     pub(crate) dependencies: Vec<(usize, Dependency)>,
     pub(crate) notify: Vec<(usize, String)>,
@@ -98,14 +98,14 @@ impl Draft {
     }
 }
 
-/// What says whether a resource is there, or for which items.
+/// A `when` or a `for_each`: it says whether a resource is there, or for which items.
 #[derive(Debug)]
 pub(crate) struct Guard {
     pub(crate) source: Arc<Source>,
     pub(crate) node: Node,
-    /// What its expressions use.
+    /// The names that its expressions use.
     pub(crate) used: Used,
-    /// Whether they are wrong in themselves, which was told.
+    /// Whether the expressions are wrong by themselves. Such a problem was reported.
     pub(crate) is_wrong: bool,
 }
 
@@ -118,51 +118,51 @@ pub(crate) struct Unsure {
     pub(crate) late: Option<Arc<Late>>,
 }
 
-/// What is known after apply of whether a resource is there, or for which items.
+/// A `when` or a `for_each` that is known after apply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// What is used to know it.
+    /// The names that its expressions use.
     pub(crate) used: Used,
-    /// What is wrong as long as it is not known.
+    /// The problem as long as it is not known.
     pub(crate) problem: Problem,
 }
 
 impl Unsure {
-    /// Returns what a problem says. It is at this place unless it has one itself.
+    /// Returns the message of a problem, at this place unless the problem has its own.
     pub(crate) fn of(problem: &Problem, place: impl FnOnce() -> Place) -> Self {
         let message = problem.message.clone();
         Self { place: problem.place.clone().unwrap_or_else(place), message, late: None }
     }
 }
 
-/// What of a `meta` follows from facts.
+/// The settings of a `meta` that follow from facts.
 #[derive(Debug, Default)]
 pub(crate) struct MetaOfFacts {
-    /// Whether all of it does: it is written as one text.
+    /// Whether all of them follow from facts: the `meta` is written as one text.
     pub(crate) is_whole: bool,
-    /// The keys of the entries that do.
+    /// The keys of the settings that follow from facts.
     pub(crate) keys: BTreeSet<String>,
-    /// What is wrong because of facts, and is deferred.
+    /// The fault that is due to facts and is deferred.
     pub(crate) wrong: Option<Unsure>,
 }
 
-/// What a resource of a `for_each` is for.
+/// The item of a resource of a `for_each`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Item {
-    /// What tells it from the others: a text of a list, or a key of a map.
+    /// The key of the item: a text of a list, or a key of a map.
     pub(crate) key: String,
-    /// What expressions see.
+    /// The value that expressions see.
     pub(crate) value: serde_json::Value,
 }
 
-/// What is known of all resources before one is decoded: above all the types that they may have.
+/// The types that resources may have, and other knowledge of all resources before one is decoded.
 #[derive(Clone, Copy)]
 pub(crate) struct Types<'a> {
-    /// The names of those that are known.
+    /// The names of the known types.
     pub(crate) names: &'a [&'a str],
-    /// What makes others.
+    /// The source of other types.
     pub(crate) source: Option<&'a dyn KindSource>,
-    /// What of the `meta` of resources may be wrong because of facts.
+    /// The settings in the `meta` of resources that may be wrong because of facts.
     pub(crate) metas: &'a BTreeMap<String, MetaOfFacts>,
 }
 

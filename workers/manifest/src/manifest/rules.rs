@@ -114,7 +114,7 @@ struct Reading<'a, 'b> {
     resources: &'a HashSet<String>,
     vars: &'a KnownVars<'b>,
     place: String,
-    /// What the expressions use.
+    /// The names that the expressions use.
     used: Used,
 }
 
@@ -309,7 +309,7 @@ struct Does {
     kept: UsedValues,
     matches: Option<Node>,
     steps: Vec<Step>,
-    /// What the expressions use.
+    /// The names that the expressions use.
     used: Used,
 }
 

@@ -1,4 +1,4 @@
-//! Which values are secrets.
+//! The values that are secrets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) struct Sensitive {
     pub(super) paths: BTreeSet<Vec<String>>,
     /// Where they are among the states of dependencies: an alias, and the keys below it; none for any key.
     states: Vec<Vec<Option<String>>>,
-    /// What they are.
+    /// The values themselves.
     pub(crate) secrets: Secrets,
 }
 

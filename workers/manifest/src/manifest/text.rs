@@ -10,13 +10,13 @@ use crate::manifest::node::{self, Data, Node};
 
 /// An expression of a value that could not be evaluated.
 pub(crate) struct Trouble {
-    /// What the text covers in its file.
+    /// The part of the file that the text covers.
     pub(crate) span: Range<usize>,
     pub(crate) text: String,
     pub(crate) failure: Failure,
 }
 
-/// What came out beside the value.
+/// The findings beside the value.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) troubles: Vec<Trouble>,

@@ -1,11 +1,11 @@
-//! What expressions use.
+//! The names that expressions use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crankcase_resources::Wanted;
 
-/// What the expressions of one place use.
+/// The names that the expressions of one place use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Used {
     /// The variables, each by its name.
@@ -14,7 +14,7 @@ pub(crate) struct Used {
     pub(crate) all_vars: bool,
     /// Whether the states of all dependencies are used as one value.
     pub(crate) all_states: bool,
-    /// What of the states of single dependencies is used, by alias.
+    /// The used parts of the states of single dependencies, by alias.
     pub(crate) states: BTreeMap<String, Wanted>,
     /// Whether anything of the host is used.
     pub(crate) host: bool,
@@ -27,13 +27,13 @@ pub(crate) struct Used {
 }
 
 impl Used {
-    /// Returns what uses all that there is.
+    /// Returns the use of all names.
     pub(crate) fn all() -> Self {
         let facts = BTreeSet::from([Vec::new()]);
         Self { all_vars: true, host: true, facts, ..Self::default() }
     }
 
-    /// Returns what uses the facts that some names lead to.
+    /// Returns the use of the facts to which some names lead.
     pub(crate) fn facts_at(names: [&str; 2]) -> Self {
         let facts = BTreeSet::from([names.map(str::to_owned).to_vec()]);
         Self { facts, ..Self::default() }
@@ -119,7 +119,7 @@ impl Used {
 /// Returns whether another way leads to one of these, or one of these to it. There may be many of these.
 fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
     let from_other = (Bound::Included(other), Bound::Unbounded);
-    // Those that begin with the other one follow it in the set.
+    // The ways that begin with the other one follow it in the set.
     let next = ways.range::<[String], _>(from_other).next();
     next.is_some_and(|way| way.starts_with(other))
         || (0..other.len()).any(|length| ways.contains(&other[..length]))

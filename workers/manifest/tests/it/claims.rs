@@ -1,4 +1,4 @@
-//! What resources keep, make and need: the order that follows, and who may not be together.
+//! The claims of resources: the order that follows from them, and the resources that are in conflict.
 
 use std::error::Error;
 
@@ -179,7 +179,7 @@ async fn a_path_that_becomes_known_is_kept_by_one_resource_too() -> Result<(), B
     Ok(())
 }
 
-/// Returns what is said of a manifest, with the folder of the site as `@`; `state` is the state folder in it, if any.
+/// Returns the message about a manifest, with the folder of the site as `@`. `state` is the state folder, if any.
 fn said(site: &Site, text: &str, state: Option<&str>) -> Result<String, Box<dyn Error>> {
     site.declare(text)?;
     let mut files = SiteFiles::new(vec![site.folder().to_owned()], builtin());
@@ -188,7 +188,7 @@ fn said(site: &Site, text: &str, state: Option<&str>) -> Result<String, Box<dyn 
     Ok(loaded.map_or_else(|error| error.to_string().replace(&root, "@"), |_| "valid".to_owned()))
 }
 
-/// Returns what is said of two files with these configs.
+/// Returns the message about two files with these configs.
 fn said_of(site: &Site, first: &str, second: &str) -> Result<String, Box<dyn Error>> {
     let text = format!(
         "resources:\n  a: {{type: file, config: {first}}}\n  b: {{type: file, config: {second}}}\n"

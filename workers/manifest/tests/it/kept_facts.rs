@@ -1,4 +1,4 @@
-//! What is known, while a manifest is loaded, of facts that its resources keep.
+//! Facts that resources of the manifest keep, as far as they are known while it is loaded.
 
 use std::error::Error;
 use std::future::pending;
@@ -111,7 +111,7 @@ fn a_kept_fact_is_known_at_load_as_far_as_its_resource_declares_it() -> Result<(
     let with_state = "  first: {type: file, config: {path: /first/}}\n  keep: {type: fact, dependencies: [first], config: {path: /seen/dir, value: '/{{ first.state.owner }}'}}\n";
     for (keep, stored, claimed) in [
         (KEEP, json!({}), Some("/srv/www/page")),
-        // What was kept before is not what will be.
+        // The stored fact does not count: the resource writes another one.
         (KEEP, json!({"seen": {"dir": "/old"}}), Some("/srv/www/page")),
         (with_state, json!({}), None),
         (with_state, json!({"seen": {"dir": "/old"}}), None),
@@ -184,7 +184,7 @@ fn a_variable_of_facts_that_nobody_keeps_is_refused_as_before() -> Result<(), Bo
     let of_seen = vars.replace("nosuch", "seen.dir");
     for (others, content) in [
         (format!("{KEEP}{vars}"), "x"),
-        // It is told where it is used.
+        // The problem is reported where the variable is used.
         (format!("{readonly}{of_seen}"), "'{{ word }}'"),
     ] {
         let user = format!("path: /user, content: {content}");

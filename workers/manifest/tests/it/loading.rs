@@ -94,7 +94,7 @@ fn a_variable_that_no_manifest_declares_cannot_be_set() -> Result<(), Box<dyn Er
                     --var: no manifest has a variable \"distant\"\n  help: declare it among the \
                     \"vars\" of the manifest: distant:";
     assert_eq!(said, expected);
-    // What a manifest leaves empty, and what a file of variables sets, is declared.
+    // A variable that a manifest leaves empty, or that a file of variables sets, is declared.
     set(&["root", "port", "zone"])?;
     Ok(())
 }

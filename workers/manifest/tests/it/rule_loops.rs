@@ -7,7 +7,7 @@ use crankcase_manifest::SiteFiles;
 
 use crate::site::Site;
 
-/// Returns what is said of these rules, in a site with resources that use and keep facts.
+/// Returns the message about these rules, in a site with resources that use and keep facts.
 fn ruled(rules: &str) -> Result<String, Box<dyn Error>> {
     let site = Site::new(&format!(
         r#"vars: {{n: "{{{{ facts.n | default(0) }}}}"}}
@@ -71,7 +71,7 @@ fn rules_that_end_are_no_loop() -> Result<(), Box<dyn Error>> {
         format!("  a: {{on: {{fact: /a}}, do: [set: {{path: /n, {value}}}]}}\n"),
         format!("  a: {{on: {{state: user}}, do: [set: {{path: /x, {value}}}]}}\n"),
         format!("  a: {{on: {{event: failed}}, do: [set: {{path: /n, {value}}}]}}\n"),
-        // What is only read is never written.
+        // A fact that is only read is never written.
         format!("  a: {{on: {{fact: /read}}, do: [set: {{path: /wanted, {value}}}]}}\n"),
         "  a: {on: {event: changed, resource: page}, do: [notify: page]}\n".to_owned(),
     ] {

@@ -1,4 +1,4 @@
-//! What is known of the states of other resources while a manifest is loaded.
+//! States of other resources, as far as they are known while a manifest is loaded.
 
 use std::error::Error;
 use std::os::unix::fs::MetadataExt;

@@ -16,7 +16,7 @@ static ALLOCATED: PeakAlloc = PeakAlloc;
 
 const MIB: usize = 1024 * 1024;
 
-/// Loads and plans a manifest, and returns how many bytes there were at most, with what is said.
+/// Loads and plans a manifest. Returns the most bytes that were allocated, and the output.
 fn peak(text: &str) -> Result<(usize, String), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let manifest = folder.path().join("site.yaml");
@@ -53,7 +53,7 @@ fn a_manifest_at_its_bounds_takes_a_bounded_part_of_memory() -> Result<(), Box<d
     let cases = [
         (aliases, in_all, 128),
         (prints(3_000, "{{ large }}"), in_all, 128),
-        // What is beyond the steps at load is found when it is rendered.
+        // Values beyond the steps at load are found when they are rendered.
         (prints(300, "and {{ large }}"), "take more than 64 MiB of values", 640),
         (prints(300, "{{ range(99999) }}").replace("print,", "noop,"), "more than 64 MiB", 640),
     ];

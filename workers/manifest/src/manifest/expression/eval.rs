@@ -19,14 +19,14 @@ use crate::manifest::sensitive::Sensitive;
 /// How deep an expression, and statements in statements, may nest.
 const MAX_DEPTH: usize = 100;
 
-/// What free names mean.
+/// The values of free names.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     /// The variables.
     pub(crate) vars: Arc<BTreeMap<String, Value>>,
-    /// What expressions see of the dependencies, by alias; none if it is not known yet.
+    /// The dependencies as expressions see them, by alias; none for one that is not known yet.
     pub(crate) deps: BTreeMap<String, Option<Value>>,
-    /// What is known of those states that are not known as a whole, by alias.
+    /// The known parts of the states that are not known as a whole, by alias.
     pub(crate) declared: BTreeMap<String, Value>,
     /// The machine.
     pub(crate) host: Value,
@@ -39,9 +39,9 @@ pub(crate) struct Names {
     pub(crate) unknown_vars: BTreeMap<String, BTreeSet<String>>,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
-    /// Which of them are secrets.
+    /// The secrets among these values.
     pub(crate) sensitive: Arc<Sensitive>,
-    /// The variables that are wrong, each with what is wrong.
+    /// The variables that are wrong, each with the message about it.
     pub(crate) wrong: Arc<BTreeMap<String, String>>,
 }
 
@@ -89,10 +89,10 @@ struct Eval<'n, 'b, 'a> {
     taint: Taint,
 }
 
-/// What the expression at work has used.
+/// The values that the expression at work has used.
 #[derive(Debug, Default)]
 struct Taint {
-    /// Whether that was a secret.
+    /// Whether one of them was a secret.
     is_secret: bool,
     /// Whether the next name is the beginning of a chain of attributes that was looked at as a whole.
     is_in_chain: bool,
@@ -376,7 +376,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
     }
 }
 
-/// What `loop` is in a turn of a loop.
+/// Returns the value of `loop` in a turn of a loop.
 fn position(index: usize, length: usize) -> Value {
     BTreeMap::from([
         ("index", Value::from(index + 1)),

@@ -1,4 +1,4 @@
-//! What names, attributes and slices stand for.
+//! The values of names, attributes and slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Which results come of secrets.
+//! The results that come of secrets.
 
 use crankcase_resources::add_secret;
 use minijinja::machinery::ast::Expr;
