@@ -47,10 +47,10 @@ struct Version {
     crankcase_plan: u32,
 }
 
-/// What is said of a file that is another one.
+/// The message about a file that has changed, after its path.
 const HAS_CHANGED: &str = " has changed";
 
-/// What is said to have changed when no file has.
+/// The thing that has changed if no file has, for the message.
 const BESIDE: &str = "a secret, or what is known of the host,";
 
 /// Refuses a plan if anything has moved since; `moved` has a clause for each change.

@@ -47,7 +47,7 @@ async fn before_the_first_facts_there_are_none() -> TestResult {
     Ok(())
 }
 
-/// Commands, what they are given, and what is said of that.
+/// Commands, their input, and the message about it.
 const BAD: &[(&str, &str, &str)] = &[
     ("push", "", "input.yaml:1:1: the file is empty"),
     ("push", "version: 9\nops: [[SET, /a", "not YAML"),

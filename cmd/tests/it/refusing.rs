@@ -17,7 +17,7 @@ const COMMANDS: [&str; 5] = ["check", "plan", "apply", "run", "graph"];
 const MARK: &str = "resources:\n  mark: {type: exec, config: {command: [/bin/sh, -c, ': > @/mark'], \
                     unless: [/bin/sh, -c, ': > @/mark; exit 1']}}\n";
 
-/// Resources that may not follow the one that leaves a mark, and what is said of each.
+/// Resources that may not follow the one that leaves a mark, and the message about each.
 const RESOURCES: &[(&str, &str)] = &[
     ("  a: [", "site.yaml:3:6: not YAML: "),
     ("  a: {type: noop}\n---\nvars: {}", "site.yaml:4:1: a second document begins here"),
@@ -82,7 +82,7 @@ const RESOURCES: &[(&str, &str)] = &[
     ("  a: {type: noop, config: {x: .nan}}", "site.yaml:3:31: "),
 ];
 
-/// Returns the texts of manifests that may not be, and what is said of each.
+/// Returns the texts of manifests that are refused, and the message about each.
 fn texts() -> Result<Vec<(Vec<u8>, String)>, Error> {
     let mark = MARK.as_bytes();
     let deep = ["  a: ", &"[".repeat(100_000), &"]".repeat(100_000)].concat();

@@ -34,7 +34,7 @@ pub(super) struct Model {
     /// The screen of one worker or graph, if one is open.
     pub(super) sheet: Option<Sheet>,
     pub(super) prompt: Option<Prompt>,
-    /// What is said of the last wish, until the next key.
+    /// The message about the last wish, until the next key.
     pub(super) message: Option<String>,
     pub(super) is_read_only: bool,
     /// How many rows are on a screen.

@@ -1,4 +1,4 @@
-//! What is said of workers, in a few words.
+//! Workers and their events, in a few words.
 
 use std::time::{Duration, SystemTime};
 
