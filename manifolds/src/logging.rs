@@ -162,8 +162,8 @@ fn stderr() -> io::Stderr {
     io::stderr()
 }
 
-/// Has panics be lines of the log, as long as errors are: what writes them to stderr otherwise waits
-/// for whoever reads it. Their backtraces are noted for the report too.
+/// Writes panics as lines of the log, as long as errors are lines of it: the default hook writes to stderr, and waits
+/// for a reader. Notes their backtraces for the report too.
 fn log_panics(secrets: Secrets) {
     let otherwise = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

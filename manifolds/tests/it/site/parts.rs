@@ -22,7 +22,7 @@ fn kinds() -> Kinds {
     builtin().with(kind::<Website>())
 }
 
-/// Loads a manifest and returns what is said of it.
+/// Loads a manifest and returns the message about it.
 fn refused(manifest: &str) -> TestResult<String> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("site.yaml");

@@ -1,4 +1,4 @@
-//! What the jitter of a site is drawn from.
+//! The seed of the jitter of a site.
 
 use std::error::Error;
 use std::fs;
