@@ -229,7 +229,7 @@ impl Caller<'_> {
                     (variable(&mount.plug).into(), mount.from.clone().into_os_string())
                 }));
             }
-            // How the engine is found is the business of whoever runs the agent.
+            // The environment of the agent says where the engine is.
             Runner::Container { .. } => {
                 process.inherit = ENVIRONMENT.map(OsString::from).to_vec();
             }

@@ -56,7 +56,7 @@ impl Record {
         Ok(Self { engine: engine.to_owned(), starter: (pid, start_time) })
     }
 
-    /// Returns whether whoever has started it is still there to end it.
+    /// Returns whether the process that has started the container is alive. That process also ends it.
     fn is_looked_after(&self) -> bool {
         let (pid, start_time) = self.starter;
         ProcessId::new(pid, start_time).is_alive()
@@ -114,7 +114,7 @@ impl Container {
             }
             drop((open, removed));
         };
-        // Whoever drops it cannot wait for an engine, and its runtime may be about to end.
+        // The thread that drops it cannot wait for an engine, and its runtime may be about to end.
         let thread = std::thread::Builder::new().name("container end".to_owned()).spawn(remove);
         if let Err(error) = thread {
             tracing::warn!(%error, "a container is left to the next agent");
