@@ -1,15 +1,15 @@
 //! Tells when files and folders may have changed.
 //!
-//! One inotify instance serves all subscriptions. What is watched are folders: for a path, every
-//! folder in which one of its components is looked up, through symlinks, from `/` on. So whatever
-//! changes the meaning of the path is an event in a watched folder, and the deepest folder that
-//! exists tells when the next component appears. A file that has several names, or is a mount, is watched itself
-//! too: a change through another name is no event in the folder.
+//! One inotify instance serves all subscriptions. It watches folders: for a path, every folder in
+//! which one of its components is looked up, through symlinks, from `/` on. So whatever changes the
+//! meaning of the path is an event in a watched folder, and the deepest folder that exists tells when
+//! the next component appears. A file that has several names, or is a mount, is watched itself too: a
+//! change through another name is no event in the folder.
 //!
 //! Invariants:
 //! 1. A folder is watched before an entry is looked up in it; an entry that changes after it was
 //!    looked up is an event that is not yet read.
-//! 2. A subscriber is told after its path was followed anew, so that what it then looks at is
+//! 2. A subscriber is told after its path was followed anew, so that everything it then looks at is
 //!    watched.
 //! 3. The table is changed under its lock only, and a kernel watch is in the table exactly if a
 //!    subscriber uses it.
@@ -89,20 +89,20 @@ impl WatcherConfig {
 ///
 /// # Guarantees
 ///
-/// - What changes after [`Watches::watch`] returned is told; it may be told more than once, together
-///   with other changes, and without a change.
-/// - Told are: writing, truncating, creating, deleting, renaming, changed attributes of the path and,
+/// - A subscription is told of every change after [`Watches::watch`] has returned. It may be told of a
+///   change more than once, together with other changes, or without a change.
+/// - These changes count: writing, truncating, creating, deleting, renaming, changed attributes of the path and,
 ///   if it is a folder, of its direct entries; and the same for every folder and symlink on the way.
 ///   Also mounts on the way.
 /// - When the kernel drops events, every subscription is told.
 /// - Many paths in one folder use one kernel watch, which is released with the last of them.
-/// - What the kernel does not watch, because of its limits for one, is tried again until it does, and
-///   told to look meanwhile; nothing fails because of it.
-/// - A change through another hard link of the file, or through the other place of a file that is a mount, is told if
+/// - If the kernel does not watch a folder, because of its limits for example, the watch is tried again until
+///   it works. Subscriptions of the folder are told to look meanwhile, and nothing fails.
+/// - A change through another hard link of the file, or through the other place of a file that is a mount, counts if
 ///   the other name was there when the path was followed last. Such a file has a kernel watch of its own.
 ///
-/// Not told, because the kernel does not: writing through a shared memory map or through a hard link that was made
-/// later, changes made by other hosts on a network file system, and of `/proc` and `/sys`.
+/// These changes do not count, because the kernel does not report them: writing through a shared memory map or through
+/// a hard link that was made later, changes made by other hosts on a network file system, and of `/proc` and `/sys`.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! Safe work with files, for whoever writes or reads where others may be at work too.
+//! Safe work with files, in folders where other users may be at work too.
 //!
 //! A [`Folder`] is opened once, by a walk that does not follow a symlink of somebody else, and all
 //! that is done in it goes from the open folder to a name in it: what was judged is what is changed.

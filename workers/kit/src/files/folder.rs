@@ -419,8 +419,8 @@ impl Folder {
 
     /// Opens the folder so that changes of its entries can be made to last.
     ///
-    /// Do so before the change: a folder that may not be read cannot be synced, and whoever found
-    /// that out later would have changed something and failed.
+    /// Do so before the change: a folder that may not be read cannot be synced, and a caller that finds
+    /// this out after the change has changed something and fails.
     ///
     /// # Errors
     ///

@@ -35,8 +35,8 @@ const RECORD_LIMIT: u64 = 2 * OVERWRITE_LIMIT + 64 * 1024;
 /// The most records that are read.
 const MOST_RECORDS: usize = 100_000;
 
-/// A file that is open to be written in place. It stays the file that it is, and whoever reads it meanwhile
-/// may see a part of the change.
+/// A file that is open to be written in place. It stays the same file, and its readers may see a part of the
+/// change meanwhile.
 ///
 /// # Examples
 ///

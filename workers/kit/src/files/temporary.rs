@@ -71,7 +71,7 @@ impl<'a> Temporary<'a> {
     pub fn create(folder: &'a Folder, target: impl AsRef<OsStr>) -> Result<Self, FileError> {
         let target = target.as_ref();
         match Self::create_as(temporary_name(target), folder, target) {
-            // Whoever can write to the folder may have put something in the way, even what is ours.
+            // Another user of the folder may have put something in the way, even a file of the agent's user.
             Err(_) if folder.is_shared() => Self::create_as(secret_name(), folder, target),
             usual => usual,
         }
