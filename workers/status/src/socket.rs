@@ -189,8 +189,8 @@ fn read_pointer(folder: &Path) -> io::Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(text)))
 }
 
-/// Returns whether a user may say where the socket of a folder is: whoever owns the folder, whoever
-/// asks, or root.
+/// Returns whether a user may say where the socket of a folder is: the owner of the folder, this
+/// process's own user, or root.
 fn may_point(owner: u32, of_folder: u32, own: u32) -> bool {
     [of_folder, own, 0].contains(&owner)
 }

@@ -1,6 +1,6 @@
 //! The lock of a state folder.
 //!
-//! It is on the folder itself: whoever deletes the files in it, the one with the process id too,
+//! It is on the folder itself: a user who deletes the files in it, the one with the process id too,
 //! lets no second process in. The file is locked as well, because not every network file system has
 //! locks on folders.
 //!
