@@ -1,4 +1,4 @@
-//! What a resource is given beside its config.
+//! The facilities that a resource gets beside its config.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
