@@ -97,7 +97,7 @@ type ExitCodes = Box<dyn Fn(&(dyn std::error::Error + 'static)) -> Option<u8> + 
 pub struct AgentBuilder {
     name: Name<()>,
     state_dir: Option<StateDir>,
-    state_lock: Option<StateLock>,
+    state_lock: Option<Arc<StateLock>>,
     change: Change,
     engine: EngineBuilder,
     bounds: ControlConfig,
@@ -122,10 +122,11 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes the lock of the state folder over from a caller that has used the folder already, so that no other process
-    /// holds it in between. The folder is that of the lock, whatever [`state_dir`](Self::state_dir) says. Default: the
-    /// agent takes the lock itself, in [`run`](Self::run).
-    pub fn state_lock(mut self, state_lock: StateLock) -> Self {
+    /// Sets the lock of the state folder, for a caller that uses the folder before or after the agent runs: no other
+    /// process holds the folder in between. The lock is given back when the agent has ended and the caller has dropped
+    /// its own reference. The folder is that of the lock, whatever [`state_dir`](Self::state_dir) says. Default: the
+    /// agent takes the lock itself, in [`run`](Self::run), and gives it back at its end.
+    pub fn state_lock(mut self, state_lock: Arc<StateLock>) -> Self {
         self.state_lock = Some(state_lock);
         self
     }
@@ -281,9 +282,8 @@ impl AgentBuilder {
         self.validate()?;
         let lock = match self.state_lock.take() {
             Some(lock) => lock,
-            None => self.state_dir.take().map_or_else(StateDir::of_user, Ok)?.lock()?,
+            None => Arc::new(self.state_dir.take().map_or_else(StateDir::of_user, Ok)?.lock()?),
         };
-        let lock = Arc::new(lock);
         let runtimes = Runtimes::new(self.worker_threads)?;
         let mut may_run_on = false;
         let ended = runtimes.driver.block_on(self.run_on(&runtimes, &lock, &mut may_run_on));

@@ -151,6 +151,7 @@ fn keep(
     (lock, facts): (StateLock, &Facts),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
+    let lock = Arc::new(lock);
     let files = args.site.files_of_agent(global, Some(seen_of(facts)));
     let state = lock.state_dir().path().to_owned();
     let state_dir_path = state.clone();
@@ -168,7 +169,7 @@ fn keep(
         .world(world(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]);
-    let agent = Agent::builder().state_lock(lock).signals(signals).control(control);
+    let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
@@ -189,6 +190,8 @@ fn keep(
     };
     let ended = agent.run();
     end_record(&observing, &ended);
+    // The report may wait for its reader, and holds up no other process.
+    drop(lock);
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show_unless(global, settled.send_replace(None)),
@@ -210,12 +213,11 @@ fn world(facts: Facts) -> Arc<dyn World> {
     facts::world(host_name(), move || Ok(facts.clone()))
 }
 
-/// Ends the record of a run, unless it never began.
+/// Ends the record of a run.
 fn end_record(observing: &Observing, ended: &Result<Ended, AgentError>) {
     let outcome = match ended {
         Ok(Ended::Stopped) => "done",
         Ok(Ended::Interrupted) => "interrupted",
-        Err(AgentError::State(_)) => return,
         Err(_) => "failed",
     };
     observing.end(outcome);

@@ -218,6 +218,25 @@ async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() 
 }
 
 #[tokio::test]
+async fn the_record_of_an_agent_ends_in_its_state_folder_when_another_one_has_got_the_path()
+-> TestResult {
+    // Nothing happens to the resource, so the record is made at the end of the agent.
+    let machine = Machine::new("resources: {idle: {type: noop}}\n")?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let (state, moved) = (machine.path("state"), machine.path("moved"));
+    fs::rename(&state, &moved)?;
+    fs::create_dir(&state)?;
+    assert!(!fs::exists(moved.join("history.db"))?);
+
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!(fs::read_dir(&state)?.count(), 0);
+    assert!(fs::exists(moved.join("history.db"))?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn no_command_takes_a_resource_in_the_state_folder() -> TestResult {
     let machine = Machine::new(
         "resources: {lock: {type: file, config: {path: '@/state/lock', state: absent}}}\n",
