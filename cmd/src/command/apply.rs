@@ -7,8 +7,8 @@ use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
 use crankcase_manifolds::facts::world;
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Facilities, Passed, PlanOptions, Salt, Selection,
-    Site,
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, Passed, PlanOptions,
+    Salt, Selection, Site,
 };
 use crankcase_status::StateDir;
 use crankcase_workers::{Leftover, end_leftovers};
@@ -102,7 +102,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
     let asking = asking.map(Arc::new);
     let options = options(&args, (as_planned, asking.clone()), facilities);
-    let passes = Passes { global, args: &args, options: &options, is_asked: asking.is_some() };
+    let (args, is_asked) = (&args, asking.is_some());
+    let passes = Passes { global, args, options: &options, observing: &observing, is_asked };
     let applied = passes.apply(site, (&stopper, stop), &mut interrupts).await?;
     let Some(Applied { account, was_interrupted, error }) = applied else {
         observing.end_record("interrupted");
@@ -254,6 +255,7 @@ struct Passes<'a> {
     global: &'a Global,
     args: &'a Args,
     options: &'a ApplyOptions,
+    observing: &'a Observing,
     /// Whether a person is asked during the applies.
     is_asked: bool,
 }
@@ -276,8 +278,16 @@ impl Passes<'_> {
             let Some((mut account, was_interrupted)) = applied else { return Ok(None) };
             released.append(&mut account.released);
             account.released.clone_from(&released);
-            let has_ended = was_interrupted || self.args.fail_fast && account.failures() > 0;
-            let passed = self.options.passed.as_ref().filter(|_| !has_ended && !site.is_piped());
+            let has_failed = self.args.fail_fast && account.failures() > 0;
+            let halt = match was_interrupted {
+                true => Some(Halt::Stop),
+                false => has_failed.then_some(Halt::FailFast),
+            };
+            if let Some(by) = halt {
+                self.leave(&mut account, &site, by);
+            }
+            let passed = self.options.passed.as_ref();
+            let passed = passed.filter(|_| halt.is_none() && !site.is_piped());
             let mut applied = Applied { account, was_interrupted, error: None };
             if !passed.is_some_and(|passed| passed.has_changed_facts() || part.is_some()) {
                 return Ok(Some(applied));
@@ -289,7 +299,10 @@ impl Passes<'_> {
             }
             match load_unless(self.global, self.args, interrupts).await {
                 Ok(Some((_, again))) => site = again,
-                Ok(None) => return Ok(Some(Applied { was_interrupted: true, ..applied })),
+                Ok(None) => {
+                    self.leave(&mut applied.account, &site, Halt::Stop);
+                    return Ok(Some(Applied { was_interrupted: true, ..applied }));
+                }
                 Err(error) => {
                     // It is no error of input any more: something was done.
                     applied.error = Some(error.context(ExitError::new(exit::FAILED, NOT_AGAIN)));
@@ -297,6 +310,13 @@ impl Passes<'_> {
                 }
             }
         }
+    }
+
+    /// Accounts for what was left out because it is known only after another apply, which does not come.
+    fn leave(&self, account: &mut Account, site: &Site, by: Halt) {
+        let left = account.not_attempted(site.declarations(), by);
+        left.iter().for_each(|accounted| self.observing.accounted(accounted));
+        account.resources.extend(left);
     }
 
     /// Returns the site without the resources that are known only after an apply. Returns none if there are no such

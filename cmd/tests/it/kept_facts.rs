@@ -319,6 +319,31 @@ async fn what_has_failed_keeps_no_resource_of_a_kept_fact_away() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_apply_that_ends_early_names_what_is_not_known_yet() -> TestResult {
+    let site = r#"resources:
+  home: {type: print, for_each: "{{ facts.seen.users }}", config: {message: "{{ item }}"}}
+  after: {type: noop, dependencies: [home]}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+  broken: {type: exec, config: {command: ["false"]}}
+"#;
+
+    let human = apply_with(&Machine::new(site)?, &["--fail-fast"]).await?;
+    let json = apply_with(&Machine::new(site)?, &["--fail-fast", "--output", "json"]).await?;
+
+    assert_eq!((human.code, json.code), (Some(1), Some(1)), "{human:?} {json:?}");
+    for said in ["home (print)", "after (noop)"] {
+        let said = format!("- {said} was not attempted: another resource failed");
+        assert_eq!(human.stdout.matches(&said).count(), 1, "{human:?}");
+    }
+    let lines: Vec<Value> =
+        json.stdout.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let left = lines.iter().filter(|line| line["outcome"] == "not_attempted");
+    let left: Vec<_> = left.filter_map(|line| line["name"].as_str()).collect();
+    assert!(left.contains(&"home") && left.contains(&"after"), "{json:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_account_has_what_an_earlier_round_has_put_back() -> TestResult {
     let site = |users: &str, old: &str| {
         format!(

@@ -1,6 +1,9 @@
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
+use crate::declaration::Declaration;
 use crate::found::Difference;
 use crate::released::Released;
 
@@ -64,6 +67,15 @@ impl Account {
         self.resources.iter().find(|accounted| accounted.name == name)
     }
 
+    /// Returns those of some declarations that it has no resource of, as not attempted: for a caller that has left them
+    /// out of an apply because they were not known yet, and goes no further.
+    #[must_use]
+    pub fn not_attempted(&self, declarations: &[Declaration], by: Halt) -> Vec<Accounted> {
+        let names: HashSet<_> = self.resources.iter().map(|it| it.name.as_str()).collect();
+        let others = declarations.iter().filter(|it| !names.contains(it.name.as_str()));
+        others.map(|declared| Accounted::not_attempted(declared, by)).collect()
+    }
+
     fn count(&self, is_counted: impl Fn(&Accounted) -> bool) -> usize {
         self.resources.iter().filter(|accounted| is_counted(accounted)).count()
     }
@@ -99,6 +111,19 @@ pub struct Accounted {
 }
 
 impl Accounted {
+    fn not_attempted(declared: &Declaration, by: Halt) -> Self {
+        Self {
+            name: declared.name.clone(),
+            kind: declared.kind.clone(),
+            is_put_back: declared.is_put_back(),
+            outcome: Outcome::NotAttempted { by },
+            differences: Vec::new(),
+            done: Vec::new(),
+            remaining: Vec::new(),
+            missed: Vec::new(),
+        }
+    }
+
     /// Returns what was done in all by an apply and by a later one.
     pub(crate) fn and(self, later: Self) -> Self {
         let outcome = match (self.outcome, later.outcome) {
