@@ -20,6 +20,9 @@ use crate::violation::{Invalid, Violation, did_you_mean};
 /// The size of the largest update and of the largest document, in bytes: 32 MiB of values and paths as JSON.
 pub const LARGEST_CHANGE: usize = 32 * 1024 * 1024;
 
+/// The most things that an error names one by one.
+const MOST_NAMED: usize = 20;
+
 /// A requested change: its author and its conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submission {
@@ -270,21 +273,20 @@ impl From<StoreError> for FactsError {
 }
 
 fn whose(owned: &[Owned]) -> String {
-    let list = owned.iter().take(20).map(|Owned { path, owner }| format!("{path} is of {owner}"));
-    let list = list.collect::<Vec<_>>().join(", ");
-    let more = match owned.len().saturating_sub(20) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("facts of others would be overwritten: {list}{more}")
+    let list = first_of(owned, |Owned { path, owner }| format!("{path} is of {owner}"));
+    format!("facts of others would be overwritten: {list}")
 }
 
 fn conflicting(conflicts: &[Conflict]) -> String {
-    let list = conflicts.iter().take(20).map(|conflict| conflict.path.to_string());
-    let list = list.collect::<Vec<_>>().join(", ");
-    let more = match conflicts.len().saturating_sub(20) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("the document and the stored facts have both changed {list}{more}")
+    let list = first_of(conflicts, |conflict| conflict.path.to_string());
+    format!("the document and the stored facts have both changed {list}")
+}
+
+/// Returns the texts of the first 20 of some things, and how many more there are.
+fn first_of<T>(all: &[T], text: impl Fn(&T) -> String) -> String {
+    let first = all.iter().take(MOST_NAMED).map(text).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(MOST_NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
