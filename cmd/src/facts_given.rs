@@ -8,7 +8,7 @@ use crankcase_facts::{Change, Invalid, Schemas, Snapshot};
 use crankcase_manifest::{DataError, DataFiles, ManifestError};
 use crankcase_workers::Secrets;
 
-use crate::print::{first_of, one_line, short};
+use crate::print::{first_of, short};
 
 /// The facts were not changed. The refusal has the reason, for example a conflict with the stored facts.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,9 @@ impl fmt::Display for Refused {
         let (degraded, more) = first_of(&self.0.degraded);
         degraded.iter().chain(&more).try_for_each(|it| write!(f, "; {it}"))?;
         if !self.0.conflicts.is_empty() {
-            self.0.conflicts.iter().try_for_each(|it| write!(f, "{}", Shown(it)))?;
+            let conflicts: Vec<_> = self.0.conflicts.iter().map(Shown).collect();
+            let (conflicts, more) = first_of(&conflicts);
+            conflicts.iter().chain(&more).try_for_each(|it| write!(f, "; {it}"))?;
             f.write_str("; take over in the document what is to stay, or put it in the place of all with \"facts load\"")?;
         }
         Ok(())
@@ -41,7 +43,7 @@ impl fmt::Display for Shown<'_> {
         let sides = sides.map(|(who, value)| {
             format!("{who} {}", value.as_ref().map_or_else(|| "nothing".to_owned(), short))
         });
-        write!(f, "; {}: {}", one_line(path), sides.join(", "))
+        write!(f, "{path}: {}", sides.join(", "))
     }
 }
 
@@ -114,7 +116,7 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use crankcase_facts::wire::Refusal;
-    use crankcase_facts::{Degraded, FactsError, Schemas};
+    use crankcase_facts::{Conflict, Degraded, FactsError, PointerError, Schemas};
 
     use super::Refused;
 
@@ -126,5 +128,22 @@ mod tests {
         let refused = Refused(Refusal::of(&error, &Schemas::default())).to_string();
 
         assert!(refused.ends_with("; r18: x; r19: x; and 5 more"), "{refused}");
+    }
+
+    #[test]
+    fn a_refusal_shows_the_first_of_many_conflicts() -> Result<(), PointerError> {
+        let conflict = |index| {
+            let path = format!("/f{index}").parse()?;
+            Ok(Conflict { path, base: None, document: None, stored: None })
+        };
+        let error =
+            FactsError::Conflicts((0..25).map(conflict).collect::<Result<_, PointerError>>()?);
+
+        let refused = Refused(Refusal::of(&error, &Schemas::default())).to_string();
+
+        let all = "the last document says nothing, the new one nothing, the store nothing";
+        assert!(refused.contains(&format!("; /f19: {all}; and 5 more; take over")), "{refused}");
+        assert!(!refused.contains("/f20"), "{refused}");
+        Ok(())
     }
 }

@@ -17,10 +17,8 @@ use crate::facts_store;
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::observing::now;
+use crate::print::first_of;
 use crate::site_args::{FirstFacts, load_to_keep};
-
-/// The most facts that the warning about a document names, if the document is not newer.
-const NAMED: usize = 20;
 
 /// The facts to load, and the site to keep.
 #[derive(Debug, clap::Args)]
@@ -118,11 +116,8 @@ impl Loaded {
                 tracing::info!(before, version, changes, "the facts are loaded");
             }
             Self::LeftAlone { version, stored, otherwise } => {
-                let named: Vec<_> = otherwise.iter().take(NAMED).map(Pointer::to_string).collect();
-                let more = match otherwise.len().saturating_sub(NAMED) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
+                let (named, more) = first_of(otherwise);
+                let more = more.map_or_else(String::new, |more| format!(" {more}"));
                 let otherwise = format!("{}{more}", named.join(", "));
                 tracing::warn!(
                     version,
