@@ -239,6 +239,24 @@ mod tests {
     }
 
     #[test]
+    fn no_debug_text_of_a_site_shows_what_its_expressions_see() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("key"), "s3cret")?;
+        let manifest = folder.path().join("site.yaml");
+        let text = "vars: {key: {secret: {file: key}}}\nresources:\n  r: {type: file, config: {path: \
+                    /tmp/f, content: '{{ key }} {{ facts.mode }}'}}\n";
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let (host, facts) = (Arc::default(), seen("hunter2"));
+
+        let (site, inputs, _) = SiteJudge::default().load_again(&files, host, &facts)?;
+
+        let debug = format!("{site:?} {inputs:?}");
+        assert!(!debug.contains("s3cret") && !debug.contains("hunter2"), "{debug}");
+        Ok(())
+    }
+
+    #[test]
     fn no_warning_and_no_debug_text_shows_a_secret() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let manifest = folder.path().join("site.yaml");

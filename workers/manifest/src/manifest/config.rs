@@ -1,5 +1,6 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::path::Path;
 use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
@@ -27,7 +28,6 @@ use crate::manifest::used::Used;
 use crate::manifest::vars::{KnownVars, VarsOfFacts};
 
 /// The config of one resource, with its expressions.
-#[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) source: Arc<Source>,
     pub(crate) config: Arc<Map>,
@@ -51,6 +51,14 @@ pub(crate) struct Template {
     pub(crate) share: Share,
     /// Why it is not known whether the resource is there, or for which items.
     pub(crate) unsure: Option<Arc<Unsure>>,
+}
+
+/// Shows the names of the attributes and no values, as some of these may be secrets.
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let attributes: Vec<_> = self.config.keys().collect();
+        f.debug_struct("Template").field("attributes", &attributes).finish_non_exhaustive()
+    }
 }
 
 impl Template {
@@ -358,7 +366,6 @@ impl Template {
 }
 
 /// The aliases of the dependencies that are not known, by the names that expressions have for them.
-#[derive(Debug)]
 struct Waits(BTreeMap<String, Vec<String>>);
 
 impl Waits {
@@ -461,12 +468,18 @@ impl Render for Template {
 }
 
 /// The values that the expressions of a rendered config saw.
-#[derive(Debug)]
 struct Seen {
     names: Names,
     /// The names with states of which a plan knows a part.
     in_part: Option<(Names, Missed)>,
     waits: Waits,
+}
+
+/// Shows no values, as some of them may be secrets.
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seen").finish_non_exhaustive()
+    }
 }
 
 impl Seen {

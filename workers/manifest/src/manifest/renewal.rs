@@ -2,6 +2,7 @@
 //! again, and no others are looked at.
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use crankcase_resources::{Claimed, Declaration, KnownConfig, Secrets, Site, is_part_alias};
@@ -21,7 +22,7 @@ use crate::manifest::source;
 use crate::manifest::used::Used;
 
 /// The inputs that a site was made of. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct SiteInputs {
     pub(crate) placed: Vec<Arc<Placed>>,
     pub(crate) globals: Arc<AllGlobals>,
@@ -34,6 +35,13 @@ pub(crate) struct SiteInputs {
     pub(crate) secrets: Vec<Vec<String>>,
     /// The facts that resources keep.
     pub(crate) kept_facts: Arc<KeptFacts>,
+}
+
+/// Shows no values, as some of them may be secrets.
+impl fmt::Debug for SiteInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SiteInputs").finish_non_exhaustive()
+    }
 }
 
 /// The changes of a site that other facts cause.
