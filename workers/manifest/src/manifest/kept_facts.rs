@@ -28,8 +28,8 @@ pub(crate) struct KeptFact {
     over: Option<Over>,
 }
 
-/// Maps that layers set at the path of a fact, the one with the highest priority last.
-type Over = Vec<serde_json::Value>;
+/// Maps that layers set at the path of a fact, the one with the highest priority last. Its users share them.
+type Over = Arc<Vec<serde_json::Value>>;
 
 impl KeptFact {
     /// Returns whether expressions may see the value that the resource writes.
@@ -55,7 +55,7 @@ impl KeptFacts {
         let (pointer, over) = (pointer.to_owned(), over(layers, &path));
         let keepers = self.0.entry(path).or_default();
         if !is_in_layer {
-            // One fact below the layers has one keeper. A second keeper is reported elsewhere.
+            // One fact below the layers has one keeper. A second one is a conflict, which is reported elsewhere.
             keepers.retain(|kept| kept.is_in_layer);
         }
         keepers.push(KeptFact { keeper, pointer, is_in_layer, over });
@@ -163,7 +163,7 @@ fn members(value: &Value) -> BTreeMap<String, Value> {
 
 /// Returns the maps that layers set at a path; none if one of them sets something else there, or above.
 fn over(layers: &[Arc<serde_json::Value>], path: &[String]) -> Option<Over> {
-    let mut maps = Over::new();
+    let mut maps = Vec::new();
     for layer in layers {
         let mut at = Some(&**layer);
         for name in path {
@@ -176,7 +176,7 @@ fn over(layers: &[Arc<serde_json::Value>], path: &[String]) -> Option<Over> {
             None => {}
         }
     }
-    Some(maps)
+    Some(Arc::new(maps))
 }
 
 /// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
