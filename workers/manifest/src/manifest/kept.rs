@@ -81,8 +81,8 @@ impl Wrong<'_, '_> {
         }
     }
 
-    /// Returns the resource that is wrong because its claim follows from facts: rather one that claims something else
-    /// than before, and rather one in which the name of the claim is not written out.
+    /// Returns a resource whose claim follows from facts: that one is taken to be wrong. Of several it is one whose
+    /// claims are other ones than before, and of those one that does not write out the name of the claim.
     fn deferrable(&self, nodes: &[usize], claim: &Claim) -> Option<usize> {
         if self.if_wrong.fact_problems() == FactProblems::Told {
             return None;
@@ -93,7 +93,8 @@ impl Wrong<'_, '_> {
         };
         let may_be = |node: &usize| {
             let template = &resources[*node].template;
-            // A claim does not say which attribute it comes of. It is one with the name of its space, or any.
+            // A claim does not say which attribute it comes from. If there is one with the name of its space, it is
+            // that one, and else any.
             let follows_facts = match template.config.contains_key(&*claim.space) {
                 true => template.of_facts.contains(&*claim.space),
                 false => !template.of_facts.is_empty() && !is_as_before(*node),

@@ -118,7 +118,7 @@ pub(crate) struct Unsure {
     pub(crate) late: Option<Arc<Late>>,
 }
 
-/// A `when` or a `for_each` that is known after apply.
+/// Why it is known only after apply whether a resource is there, or for which items.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Late {
     /// The names that its expressions use.
