@@ -194,7 +194,7 @@ fn keep(
     drop(lock);
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
-        Ended::Stopped => show_unless(global, settled.send_replace(None)),
+        Ended::Stopped => show_unless_interrupted(global, settled.send_replace(None)),
     }
 }
 
@@ -238,7 +238,7 @@ fn install(
 }
 
 /// Shows the report of a run that ended because everything was settled. A signal ends what nobody reads.
-fn show_unless(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
+fn show_unless_interrupted(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     let Some(report) = report else { return Ok(exit::DONE) };
     let asked = global.clone();
     runtime::work(async {
@@ -248,6 +248,7 @@ fn show_unless(global: &Global, report: Option<Report>) -> anyhow::Result<u8> {
     })
 }
 
+/// Shows a report, and returns the exit code that stands for it.
 fn show(global: &Global, report: Report) -> anyhow::Result<u8> {
     let report = EngineReport::from(report);
     match global.output {
