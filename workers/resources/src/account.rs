@@ -126,12 +126,13 @@ impl Accounted {
 
     /// Returns what was done in all by an apply and by a later one.
     pub(crate) fn and(self, later: Self) -> Self {
-        let outcome = match (self.outcome, later.outcome) {
-            (Outcome::Changed, Outcome::Unchanged) => Outcome::Changed,
-            (_, outcome) => outcome,
-        };
         let differences = [self.differences, later.differences].concat();
         let done = [self.done, later.done].concat();
+        let outcome = match later.outcome {
+            // It may have failed after an action that was enough.
+            Outcome::Unchanged if !done.is_empty() => Outcome::Changed,
+            outcome => outcome,
+        };
         Self { outcome, differences, done, ..later }
     }
 }
@@ -205,4 +206,41 @@ pub struct Done {
     /// What it logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Accounted, Done, Halt, Outcome};
+    use crate::action::Action;
+
+    fn accounted(outcome: Outcome, actions: &[&str]) -> Accounted {
+        let done = actions.iter().map(|name| Done { action: Action::new(name), log: Vec::new() });
+        Accounted {
+            name: "page".to_owned(),
+            kind: "file".to_owned(),
+            is_put_back: false,
+            outcome,
+            differences: Vec::new(),
+            done: done.collect(),
+            remaining: Vec::new(),
+            missed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_an_apply_has_done_is_a_change_if_a_later_one_finds_it_as_declared() {
+        let failed = || Outcome::Failed { at: None, error: "x".to_owned() };
+        let halted = Outcome::NotAttempted { by: Halt::Stop };
+        for (first, later, expected) in [
+            (accounted(Outcome::Changed, &["write"]), Outcome::Unchanged, Outcome::Changed),
+            (accounted(failed(), &["write"]), Outcome::Unchanged, Outcome::Changed),
+            (accounted(failed(), &[]), Outcome::Unchanged, Outcome::Unchanged),
+            (accounted(Outcome::Changed, &["write"]), failed(), failed()),
+            (accounted(Outcome::Unchanged, &[]), halted.clone(), halted),
+        ] {
+            let all = first.clone().and(accounted(later.clone(), &[]));
+
+            assert_eq!((all.outcome, all.done), (expected, first.done), "{later:?}");
+        }
+    }
 }
