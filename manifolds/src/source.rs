@@ -28,7 +28,7 @@ pub fn manifold(config: Config) -> Manifold {
     judged(config, SiteJudge::default())
 }
 
-/// Returns the [manifold](manifold()) of a site for which a judge judges facts: it is told of each site that is loaded.
+/// Returns the same as [`manifold()`], with a judge of facts that is told of each site that is loaded.
 pub fn judged(config: Config, judge: SiteJudge) -> Manifold {
     let inputs = (config.signals.clone(), config.watches.live());
     let last = watch::Sender::new(Arc::clone(&config.site));

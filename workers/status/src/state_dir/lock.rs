@@ -123,7 +123,7 @@ fn readable(folder: &Folder) -> io::Result<File> {
 fn open(folder: &Folder) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
-    // The folder is private by now: nobody else puts another file there.
+    // The folder is private by now: nobody else can put another file there before it is opened.
     folder.look_for_own_file(LOCK)?;
     let file = match rustix::fs::openat(folder, LOCK, flags, mode) {
         // On a read-only disk an earlier agent has made it, and it can be locked all the same.
