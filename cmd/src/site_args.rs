@@ -23,6 +23,7 @@ use crate::external_args::{ExternalArgs, Purpose};
 use crate::facts_store;
 use crate::global::Global;
 use crate::plan_file::IsSavedPlan;
+use crate::print::first_of;
 use crate::secrets::secrets;
 
 /// How large a file of a manifest may be, in bytes.
@@ -212,12 +213,18 @@ pub(crate) fn load_to_keep(
     if wrong.is_empty() {
         return Ok(site);
     }
+    bail!(ExitError::new(exit::INVALID, wrong_for(wrong)))
+}
+
+/// Names the first resources for which facts are wrong, says why, and counts the others.
+fn wrong_for(wrong: Vec<WrongFacts>) -> String {
     let wrong = wrong.into_iter().map(|WrongFacts { resource, problem }| match resource {
         Some(resource) => format!("{resource}: {problem}"),
         None => problem,
     });
-    let wrong = wrong.collect::<Vec<_>>().join("; ");
-    bail!(ExitError::new(exit::INVALID, format!("the facts are wrong for resources: {wrong}")))
+    let (first, more) = first_of(&wrong.collect::<Vec<_>>());
+    let all: Vec<_> = first.into_iter().chain(more).collect();
+    format!("the facts are wrong for resources: {}", all.join("; "))
 }
 
 /// Sets the facts that the expressions of the files see, if any are given.
@@ -277,13 +284,27 @@ mod tests {
     use std::path::Path;
 
     use clap::Parser;
+    use crankcase_manifest::WrongFacts;
 
-    use super::SiteArgs;
+    use super::{SiteArgs, wrong_for};
 
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
         site: SiteArgs,
+    }
+
+    #[test]
+    fn the_first_of_many_resources_with_wrong_facts_are_named() {
+        let wrong = |index| WrongFacts {
+            resource: Some(format!("r{index}")),
+            problem: "no mode".to_owned(),
+        };
+
+        let said = wrong_for((0..25).map(wrong).collect());
+
+        assert!(said.starts_with("the facts are wrong for resources: r0: no mode; r1: "), "{said}");
+        assert!(said.ends_with("; r19: no mode; and 5 more"), "{said}");
     }
 
     #[test]
