@@ -32,6 +32,7 @@ mod secrets;
 mod sensitive;
 mod source;
 mod text;
+mod tuning;
 mod used;
 mod vars;
 mod yaml;
@@ -43,7 +44,7 @@ use std::sync::Arc;
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
     Culprit, Declaration, Dependency, Kind, Kinds, Order, OrderError, Plug, Rule, Secrets, Site,
-    Tunings, Wanted, WantedKind, Wishes, is_part_alias,
+    Wanted, WantedKind, Wishes, is_part_alias,
 };
 use indexmap::IndexMap;
 
@@ -68,6 +69,7 @@ use rehearsal::Rehearsal;
 pub(crate) use renewal::SiteInputs;
 pub use renewal::WrongFacts;
 use resource::{Draft, Guard, MetaOfFacts, Types, Unsure};
+use tuning::{TUNINGS, tune};
 use used::Used;
 use vars::{KnownVars, Outside};
 
@@ -261,44 +263,6 @@ impl Manifest {
         let site =
             site.hiding(self.secrets, self.secret_vars).ruled(self.rules).warned(self.warnings);
         (if self.is_piped { site.piped() } else { site }, self.inputs)
-    }
-}
-
-/// Where facts say how resources are kept.
-const TUNINGS: [&str; 2] = ["agent", "resources"];
-
-/// How many unknown names are told.
-const TOLD: usize = 10;
-
-/// Sets how resources are kept, as far as the facts say. Returns what they say wrongly, which then counts for nothing.
-fn tune(
-    declarations: &mut [Declaration],
-    written: &HashSet<String>,
-    facts: &SeenFacts,
-) -> Vec<String> {
-    let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
-    let at = TUNINGS.join("/");
-    match said.map_or_else(|| Ok(Tunings::default()), Tunings::read) {
-        Ok(tunings) => {
-            let names = declarations.iter().map(|it| &it.name).chain(written).map(String::as_str);
-            let unknown = tunings.unknown(&names.collect());
-            let names: Vec<_> = unknown.iter().take(TOLD).map(|name| quoted(name)).collect();
-            let warnings = match unknown.len() {
-                0 => Vec::new(),
-                count => {
-                    let more = count - names.len();
-                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                    let names = names.join(", ");
-                    vec![format!("the facts at /{at}/by_name: there is no resource {names}{more}")]
-                }
-            };
-            declarations.iter_mut().for_each(|it| tunings.tune(it));
-            warnings
-        }
-        Err(error) => {
-            let effect = "resources are kept as the manifest says";
-            vec![format!("the facts at /{at} are wrong: {error}; {effect}")]
-        }
     }
 }
 
