@@ -35,6 +35,7 @@ mod text;
 mod tuning;
 mod used;
 mod vars;
+mod wanted;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -43,8 +44,8 @@ use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
 use crankcase_resources::{
-    Culprit, Declaration, Dependency, Kind, Kinds, Order, OrderError, Plug, Rule, Secrets, Site,
-    Wanted, WantedKind, Wishes, is_part_alias,
+    Culprit, Declaration, Kind, Kinds, Order, OrderError, Plug, Rule, Secrets, Site, WantedKind,
+    Wishes,
 };
 use indexmap::IndexMap;
 
@@ -53,14 +54,13 @@ use alias::secrets_of;
 pub(crate) use before::IfFactsAreWrong;
 use bounds::Bounds;
 use check::Usable;
-use config::Template;
 use document::{Document, Written};
 use expand::{Expanded, expand};
 use expression::from_json;
 use globals::AllGlobals;
 pub(crate) use judging::{Judging, KnownKinds};
 use keepers::Outlook;
-use kept_facts::{KeptFacts, VALUE};
+use kept_facts::KeptFacts;
 use links::{Links, connect};
 use node::Node;
 use placed::Placed;
@@ -72,6 +72,7 @@ use resource::{Draft, Guard, MetaOfFacts, Types, Unsure};
 use tuning::{TUNINGS, tune};
 use used::Used;
 use vars::{KnownVars, Outside};
+use wanted::tell_wanted;
 
 pub use data::{DataError, DataFiles};
 pub use problem::{ManifestError, Problem};
@@ -347,37 +348,6 @@ fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), proble
     if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
         let message = format!("{} is also the name of a part of a resource", quoted(name));
         problems.with_hint(&template.source, *offset, message, Hint::of(name));
-    }
-}
-
-/// Tells each resource what its dependents use of its state.
-fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
-    let mut wanted: HashMap<String, Wanted> = HashMap::new();
-    for (declaration, Placed { template, claimed, .. }) in declarations.iter().zip(resources) {
-        let Template { used, aliases, .. } = &**template;
-        let items = aliases.iter().flat_map(|alias| alias.items().map(|item| (item, &alias.name)));
-        let groups: HashMap<&str, &String> = items.collect();
-        let written: HashSet<&str> =
-            template.kept_facts.iter().map(|it| it.alias.as_str()).collect();
-        for Dependency { alias, resource, .. } in &declaration.dependencies {
-            let is_fact_used = written.contains(alias.as_str());
-            let alias = groups.get(alias.as_str()).copied().unwrap_or(alias);
-            let more = match used.states.get(alias) {
-                _ if claimed.renders_any || used.all_states => Wanted::Whole,
-                Some(used) => used.clone(),
-                // The kind itself reads the states of the parts.
-                None if is_part_alias(alias) => Wanted::Whole,
-                None => Wanted::nothing(),
-            };
-            let wanted = wanted.entry(resource.clone()).or_insert_with(Wanted::nothing);
-            wanted.add(more);
-            if is_fact_used {
-                wanted.add(Wanted::Attributes(BTreeSet::from([VALUE.to_owned()])));
-            }
-        }
-    }
-    for declaration in declarations {
-        declaration.wanted = wanted.remove(&declaration.name).unwrap_or_else(Wanted::nothing);
     }
 }
 
