@@ -36,6 +36,7 @@ mod tuning;
 mod used;
 mod vars;
 mod wanted;
+mod wanted_kinds;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -43,10 +44,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
-use crankcase_resources::{
-    Culprit, Declaration, Kind, Kinds, Order, OrderError, Plug, Rule, Secrets, Site, WantedKind,
-    Wishes,
-};
+use crankcase_resources::{Declaration, Kind, Kinds, Order, OrderError, Rule, Secrets, Site};
 use indexmap::IndexMap;
 
 use crate::facts::SeenFacts;
@@ -73,6 +71,7 @@ use tuning::{TUNINGS, tune};
 use used::Used;
 use vars::{KnownVars, Outside};
 use wanted::tell_wanted;
+use wanted_kinds::make_kinds;
 
 pub use data::{DataError, DataFiles};
 pub use problem::{ManifestError, Problem};
@@ -348,54 +347,6 @@ fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), proble
     if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
         let message = format!("{} is also the name of a part of a resource", quoted(name));
         problems.with_hint(&template.source, *offset, message, Hint::of(name));
-    }
-}
-
-/// Has the kinds made that are not known yet, each problem at the resource or plug that is at fault.
-fn make_kinds(
-    kinds: &mut impl Judging,
-    drafts: &[Draft],
-    (plugs, offered): (&IndexMap<String, Written>, Vec<Plug>),
-    problems: &mut Problems,
-) {
-    let mut unknown: Vec<&Draft> = drafts.iter().collect();
-    unknown.retain(|draft| kinds.kind(&draft.kind).is_none());
-    // What is offered is also for types of what has left.
-    if kinds.source().is_none() || unknown.is_empty() && offered.is_empty() {
-        return;
-    }
-    let kinds_of = drafts.iter().flat_map(|draft| {
-        // One of a `for_each` goes by the name of all, too.
-        let all = draft.name.split('[').next().unwrap_or_default();
-        [(draft.name.as_str(), &draft.kind), (all, &draft.kind)]
-    });
-    let kinds_of: HashMap<&str, &String> = kinds_of.collect();
-    let wanted = |draft: &&Draft| {
-        let mut wish = WantedKind::new(&draft.kind, &draft.name, draft.source.folder());
-        let used = draft.dependencies.iter().filter_map(|(_, used)| {
-            let kind = kinds_of.get(used.resource.as_str())?;
-            Some((used.alias.clone(), (*kind).clone()))
-        });
-        wish.dependencies = used.collect();
-        wish.timeout = draft.meta.timeout;
-        wish
-    };
-    let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
-    for (culprit, message) in kinds.make(&wishes) {
-        let (source, offset, value) = match culprit {
-            Culprit::Resource(at) | Culprit::Machine(at) => {
-                (&unknown[at].source, unknown[at].offset, &unknown[at].kind)
-            }
-            Culprit::Plug(at) => match plugs.get_index(at) {
-                Some((name, written)) => (&written.source, written.key.start, name),
-                None => continue,
-            },
-        };
-        if matches!(culprit, Culprit::Machine(_)) {
-            problems.of_machine(source, offset, message, Hint::of(value));
-        } else {
-            problems.with_hint(source, offset, message, Hint::of(value));
-        }
     }
 }
 
