@@ -12,6 +12,7 @@ mod document;
 mod expand;
 mod expression;
 mod globals;
+mod hidden;
 mod judging;
 mod keepers;
 mod kept;
@@ -48,7 +49,6 @@ use crankcase_resources::{Declaration, Kind, Kinds, Order, OrderError, Rule, Sec
 use indexmap::IndexMap;
 
 use crate::facts::SeenFacts;
-use alias::secrets_of;
 pub(crate) use before::IfFactsAreWrong;
 use bounds::Bounds;
 use check::Usable;
@@ -56,11 +56,11 @@ use document::{Document, Written};
 use expand::{Expanded, expand};
 use expression::from_json;
 use globals::AllGlobals;
+use hidden::hide;
 pub(crate) use judging::{Judging, KnownKinds};
 use keepers::Outlook;
 use kept_facts::KeptFacts;
 use links::{Links, connect};
-use node::Node;
 use placed::Placed;
 use problem::{Hint, Problems, quoted};
 use rehearsal::Rehearsal;
@@ -459,77 +459,4 @@ fn check_expressions(draft: &mut Draft, around: Around<'_>, problems: &mut Probl
     }
     (draft.wrong, draft.of_facts) = (wrong.into(), of_facts.into());
     (draft.used, draft.uses) = (all.into(), uses.into());
-}
-
-/// Finds the attributes that come of secrets, and refuses secrets on command lines that are not asked for there
-/// by name.
-fn hide(
-    (drafts, links): (&mut [Draft], &mut [Links]),
-    order: &Order,
-    kinds: &impl Judging,
-    problems: &mut Problems,
-) {
-    // What is used comes first. A circle is refused anyway.
-    let in_files: Vec<usize> = (0..drafts.len()).collect();
-    let has_order = order.nodes().len() == drafts.len();
-    let mut secrets_of: HashMap<String, Arc<[Vec<String>]>> = HashMap::new();
-    // Of the resources of one `for_each` the first stands for all.
-    let mut told = HashSet::new();
-    for node in if has_order { order.nodes() } else { &in_files } {
-        let (draft, links) = (&mut drafts[*node], &mut links[*node]);
-        links.note_secrets(&secrets_of);
-        let kind = kinds.kind(&draft.kind);
-        let mut ignored = Problems::default();
-        let is_first = told.insert((Arc::as_ptr(&draft.source), draft.offset));
-        let problems = if is_first { &mut *problems } else { &mut ignored };
-        draft.hidden = hidden(draft, links, kind, problems).into();
-        let secrets = kind.map(|kind| kind.state_secrets(&draft.hidden)).unwrap_or_default();
-        if !secrets.is_empty() {
-            secrets_of.insert(draft.name.clone(), secrets.into());
-        }
-    }
-}
-
-/// Returns the attributes of a config that come of secrets, and says which of these must not.
-fn hidden(
-    draft: &Draft,
-    links: &Links,
-    kind: Option<&dyn Kind>,
-    problems: &mut Problems,
-) -> BTreeSet<String> {
-    let (mut hidden, mut all) = (BTreeSet::new(), BTreeSet::new());
-    for (attribute, used) in &*draft.uses {
-        let mut secrets = secrets_of(&links.aliases, used);
-        secrets.extend(used.secrets.iter().cloned().chain(links.secret_facts(used)));
-        if secrets.is_empty() {
-            continue;
-        }
-        hidden.insert(attribute.clone());
-        let parameter = kind.and_then(|kind| kind.table().get(attribute));
-        let entry = draft.config.get(attribute);
-        if let Some(entry) = entry.filter(|_| parameter.is_some_and(|it| it.is_exposed)) {
-            check_exposed(draft, &entry.value, &secrets, problems);
-        }
-        all.extend(secrets);
-    }
-    for (offset, name) in draft.exposes.iter().filter(|(_, name)| !all.contains(name)) {
-        let message = format!("the config uses no secret {}", quoted(name));
-        let hint = problems.nearest(name, all.iter().map(String::as_str));
-        problems.with_hint(&draft.source, *offset, message, hint);
-    }
-    hidden
-}
-
-/// Refuses secrets on a command line that are not asked for there by name.
-fn check_exposed(draft: &Draft, value: &Node, secrets: &BTreeSet<String>, problems: &mut Problems) {
-    let is_asked_for = |name: &String| draft.exposes.iter().any(|(_, exposed)| exposed == name);
-    for name in secrets.iter().filter(|name| !is_asked_for(name)) {
-        let message =
-            format!("the secret {name} would be on a command line, which all users can read");
-        let help = format!(
-            "hand it over in \"env\" or in a file, or ask for it: meta: {{exposes: [{name}]}}"
-        );
-        let hint = Hint::of(name).or(help);
-        problems.with_hint(&draft.source, value.span.start, message, hint);
-    }
 }
