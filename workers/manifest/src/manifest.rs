@@ -1,4 +1,7 @@
-//! From files to declarations.
+//! From files to declarations: a manifest, and the steps of its load in their order.
+//!
+//! A step that finds something wrong notes it, and the next steps go on with what is right. Only the end of the load
+//! refuses the manifest, with all that was noted.
 
 mod alias;
 mod at_load;
@@ -22,6 +25,7 @@ mod lines;
 mod links;
 mod loops;
 mod node;
+mod order;
 mod placed;
 mod plugs;
 mod problem;
@@ -45,8 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_resources::connect as connect_automatically;
-use crankcase_resources::{Declaration, Kinds, Order, OrderError, Rule, Secrets, Site};
+use crankcase_resources::{Declaration, Kinds, Order, Rule, Secrets, Site};
 
 use crate::facts::SeenFacts;
 pub(crate) use before::IfFactsAreWrong;
@@ -60,12 +63,11 @@ pub(crate) use judging::{Judging, KnownKinds};
 use keepers::Outlook;
 use kept_facts::KeptFacts;
 use links::{Links, connect};
-use placed::Placed;
-use problem::{Hint, Problems, quoted};
+use order::in_order;
+use problem::Problems;
 use rehearsal::Rehearsal;
 pub(crate) use renewal::SiteInputs;
 pub use renewal::WrongFacts;
-use resource::Unsure;
 use tuning::{TUNINGS, tune};
 use used::Used;
 use vars::{KnownVars, Outside};
@@ -293,58 +295,4 @@ fn linked(
     let files: Vec<Used> = readers.map(|draft| outlook.used_by_files(draft, vars)).collect();
     let (order, links) = connect(expanded, (&kept_facts, uses, &files), bounds, problems);
     (kept_facts, order, links)
-}
-
-/// Orders the resources. What two of them keep, or call themselves, is told.
-fn in_order(
-    (declarations, placed): (&mut [Declaration], &mut [Placed]),
-    (connects, if_wrong, state): (bool, IfFactsAreWrong<'_>, Option<&Path>),
-    problems: &mut Problems,
-) -> Order {
-    loop {
-        let site = (&*declarations, &*placed);
-        let wrong = kept::check_kept(site, (state, if_wrong), problems);
-        if wrong.is_empty() {
-            break;
-        }
-        // What these keep from before may be what another one claims now.
-        for (node, why) in wrong {
-            make_unsure((&mut declarations[node], &mut placed[node]), why, if_wrong);
-        }
-    }
-    if connects {
-        connect_automatically(declarations);
-    }
-    Order::new(declarations).unwrap_or_else(|error| {
-        if let OrderError::Duplicate { name } = error {
-            twice(&name, (declarations, placed), problems);
-        }
-        // What else is wrong with the declared edges was told.
-        Order::default()
-    })
-}
-
-/// Has a resource keep what it did in the site before, as it is not known what it is to keep.
-fn make_unsure(
-    (declaration, placed): (&mut Declaration, &mut Placed),
-    why: Unsure,
-    if_wrong: IfFactsAreWrong<'_>,
-) {
-    placed.template = Arc::new(placed.template.but_unsure(why));
-    declaration.config = Arc::clone(&placed.template) as _;
-    declaration.claims.clear();
-    // What it has kept is not released, and not put back.
-    (declaration.is_unsure, declaration.is_claimed) = (true, false);
-    if let Some(before) = if_wrong.before() {
-        before.keep(declaration, placed);
-    }
-}
-
-/// Says that a part has the name of another resource.
-fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), problems: &mut Problems) {
-    let second = declarations.iter().rposition(|declaration| declaration.name == name);
-    if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
-        let message = format!("{} is also the name of a part of a resource", quoted(name));
-        problems.with_hint(&template.source, *offset, message, Hint::of(name));
-    }
 }

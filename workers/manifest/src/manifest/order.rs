@@ -1,0 +1,71 @@
+//! The order of the resources that are declared, with their parts and with automatic edges.
+//!
+//! Automatic edges come of claims, so these are settled first. A resource whose claim is in conflict because of facts
+//! goes back to what it claimed in the site before. That may be in conflict too, so all are looked at again. It comes
+//! to an end, because no resource goes back twice.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crankcase_resources::connect as connect_automatically;
+use crankcase_resources::{Declaration, Order, OrderError};
+
+use crate::manifest::before::IfFactsAreWrong;
+use crate::manifest::kept;
+use crate::manifest::placed::Placed;
+use crate::manifest::problem::{Hint, Problems, quoted};
+use crate::manifest::resource::Unsure;
+
+/// Orders the resources. What two of them keep, or call themselves, is told.
+pub(crate) fn in_order(
+    (declarations, placed): (&mut [Declaration], &mut [Placed]),
+    (connects, if_wrong, state): (bool, IfFactsAreWrong<'_>, Option<&Path>),
+    problems: &mut Problems,
+) -> Order {
+    loop {
+        let site = (&*declarations, &*placed);
+        let wrong = kept::check_kept(site, (state, if_wrong), problems);
+        if wrong.is_empty() {
+            break;
+        }
+        // What these keep from before may be what another one claims now.
+        for (node, why) in wrong {
+            make_unsure((&mut declarations[node], &mut placed[node]), why, if_wrong);
+        }
+    }
+    if connects {
+        connect_automatically(declarations);
+    }
+    Order::new(declarations).unwrap_or_else(|error| {
+        if let OrderError::Duplicate { name } = error {
+            twice(&name, (declarations, placed), problems);
+        }
+        // What else is wrong with the declared edges was told.
+        Order::default()
+    })
+}
+
+/// Has a resource keep what it did in the site before, as it is not known what it is to keep.
+fn make_unsure(
+    (declaration, placed): (&mut Declaration, &mut Placed),
+    why: Unsure,
+    if_wrong: IfFactsAreWrong<'_>,
+) {
+    placed.template = Arc::new(placed.template.but_unsure(why));
+    declaration.config = Arc::clone(&placed.template) as _;
+    declaration.claims.clear();
+    // What it has kept is not released, and not put back.
+    (declaration.is_unsure, declaration.is_claimed) = (true, false);
+    if let Some(before) = if_wrong.before() {
+        before.keep(declaration, placed);
+    }
+}
+
+/// Says that a part has the name of another resource.
+fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), problems: &mut Problems) {
+    let second = declarations.iter().rposition(|declaration| declaration.name == name);
+    if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
+        let message = format!("{} is also the name of a part of a resource", quoted(name));
+        problems.with_hint(&template.source, *offset, message, Hint::of(name));
+    }
+}
