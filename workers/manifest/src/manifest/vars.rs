@@ -1,19 +1,21 @@
+//! The variables of a manifest: checked, ordered and evaluated.
+
+mod outside;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Edges, OnChange, Order, Secrets, circle};
+use crankcase_resources::{Edges, OnChange, Order, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 
-use crate::facts::SeenFacts;
 use crate::manifest::bounds::Bounds;
 use crate::manifest::check::{self, RESERVED, Usable};
 use crate::manifest::document::{self, Written};
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::kept_facts::Path;
-use crate::manifest::lines::Source;
 use crate::manifest::node::Data;
 use crate::manifest::problem::{FactProblems, Hint, Problem, Problems, quoted};
 use crate::manifest::secrets::Filling;
@@ -22,47 +24,8 @@ use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Findings, Texts, Trouble};
 use crate::manifest::used::Used;
 
-/// What is set from outside, over what a manifest says.
-#[derive(Debug, Clone, Default)]
-pub struct Overrides {
-    /// Files that hold a map of variables; a later one counts more.
-    pub files: Vec<PathBuf>,
-    /// Names and values, which count more than the files. A value is a text that is taken as it is, but
-    /// one of a variable that is written as a boolean has to be one. A name that is not among the variables
-    /// has to be used by an expression.
-    pub vars: Vec<(String, String)>,
-    /// Names and values of variables that there are without being written, and only for a manifest that
-    /// names them. They may begin with `_`, as no others do.
-    pub built_in: Vec<(String, String)>,
-    /// Whether resources are ordered by what is declared alone, without automatic edges.
-    pub no_automatic_edges: bool,
-}
-
-/// What a manifest is evaluated with beside its files.
-pub(crate) struct Outside<'a> {
-    pub(crate) overrides: &'a Overrides,
-    pub(crate) host: Value,
-    pub(crate) facts: &'a SeenFacts,
-    pub(crate) secrets: &'a Secrets,
-    /// What becomes of variables that are wrong because of facts. Deferred, each is no problem until it is used.
-    pub(crate) fact_problems: FactProblems,
-    /// The files that the manifest was read from.
-    pub(crate) sources: &'a [Arc<Source>],
-}
-
-impl Outside<'_> {
-    /// Returns whether a name stands in any of the files.
-    fn names(&self, name: &str) -> bool {
-        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let stands_in = |text: &str| {
-            text.match_indices(name).any(|(at, _)| {
-                let after = text[at + name.len()..].chars().next();
-                !text[..at].chars().next_back().is_some_and(is_part) && !after.is_some_and(is_part)
-            })
-        };
-        !name.is_empty() && self.sources.iter().any(|source| stands_in(source.text()))
-    }
-}
+pub(crate) use crate::manifest::vars::outside::Outside;
+pub use crate::manifest::vars::outside::Overrides;
 
 /// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;

@@ -1,0 +1,53 @@
+//! What a manifest is evaluated with beside its files: what is set, the host, the facts and the secrets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crankcase_resources::Secrets;
+use minijinja::Value;
+
+use crate::facts::SeenFacts;
+use crate::manifest::lines::Source;
+use crate::manifest::problem::FactProblems;
+
+/// What is set from outside, over what a manifest says.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// Files that hold a map of variables; a later one counts more.
+    pub files: Vec<PathBuf>,
+    /// Names and values, which count more than the files. A value is a text that is taken as it is, but
+    /// one of a variable that is written as a boolean has to be one. A name that is not among the variables
+    /// has to be used by an expression.
+    pub vars: Vec<(String, String)>,
+    /// Names and values of variables that there are without being written, and only for a manifest that
+    /// names them. They may begin with `_`, as no others do.
+    pub built_in: Vec<(String, String)>,
+    /// Whether resources are ordered by what is declared alone, without automatic edges.
+    pub no_automatic_edges: bool,
+}
+
+/// What a manifest is evaluated with beside its files.
+pub(crate) struct Outside<'a> {
+    pub(crate) overrides: &'a Overrides,
+    pub(crate) host: Value,
+    pub(crate) facts: &'a SeenFacts,
+    pub(crate) secrets: &'a Secrets,
+    /// What becomes of variables that are wrong because of facts. Deferred, each is no problem until it is used.
+    pub(crate) fact_problems: FactProblems,
+    /// The files that the manifest was read from.
+    pub(crate) sources: &'a [Arc<Source>],
+}
+
+impl Outside<'_> {
+    /// Returns whether a name stands in any of the files.
+    pub(super) fn names(&self, name: &str) -> bool {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let stands_in = |text: &str| {
+            text.match_indices(name).any(|(at, _)| {
+                let after = text[at + name.len()..].chars().next();
+                !text[..at].chars().next_back().is_some_and(is_part) && !after.is_some_and(is_part)
+            })
+        };
+        !name.is_empty() && self.sources.iter().any(|source| stands_in(source.text()))
+    }
+}
