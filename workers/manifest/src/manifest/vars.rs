@@ -1,5 +1,6 @@
 //! The variables of a manifest: checked, ordered and evaluated.
 
+mod collected;
 mod outside;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -9,34 +10,24 @@ use std::sync::Arc;
 use crankcase_resources::{Edges, OnChange, Order, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
-use minijinja::value::ValueKind;
 
 use crate::manifest::bounds::Bounds;
-use crate::manifest::check::{self, RESERVED, Usable};
-use crate::manifest::document::{self, Written};
+use crate::manifest::check::{self, Usable};
+use crate::manifest::document::Written;
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::kept_facts::Path;
-use crate::manifest::node::Data;
-use crate::manifest::problem::{FactProblems, Hint, Problem, Problems, quoted};
+use crate::manifest::problem::{FactProblems, Problem, Problems, quoted};
 use crate::manifest::secrets::Filling;
 use crate::manifest::sensitive::Sensitive;
-use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::text::{Findings, Texts, Trouble};
 use crate::manifest::used::Used;
+use crate::manifest::vars::collected::{Var, collect};
 
 pub(crate) use crate::manifest::vars::outside::Outside;
 pub use crate::manifest::vars::outside::Overrides;
 
 /// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
-
-#[derive(Debug)]
-enum Var {
-    /// A value whose expressions are evaluated.
-    Written(Written),
-    /// A value from outside.
-    Set(Value),
-}
 
 /// What came of the variables.
 pub(crate) struct Evaluated {
@@ -283,69 +274,6 @@ pub(crate) fn evaluate(
 struct Checked {
     used: Used,
     is_wrong: bool,
-}
-
-fn collect(
-    (written, mut is_whole): (IndexMap<String, Written>, bool),
-    (outside, sensitive): (&Outside<'_>, &mut Sensitive),
-    bounds: &mut Bounds,
-    problems: &mut Problems,
-) -> IndexMap<String, Var> {
-    // A value that takes the place of a secret is one too.
-    let mut note = |name: &str, written: &Written| sensitive.add_written(name, &written.node);
-    written.iter().for_each(|(name, written)| note(name, written));
-    let mut vars: IndexMap<String, Var> =
-        written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
-    let overrides = outside.overrides;
-    for file in &overrides.files {
-        let read = document::read_vars(file, bounds, problems);
-        is_whole &= read.is_some();
-        for (name, written) in read.unwrap_or_default() {
-            note(&name, &written);
-            vars.insert(name, Var::Written(written));
-        }
-    }
-    for (name, var) in &vars {
-        if let (Some(message), Var::Written(written)) = (refused(name), var) {
-            problems.with_hint(&written.source, written.key.start, message, Hint::of(name));
-        }
-    }
-    for (name, text) in &overrides.vars {
-        if let Some(message) = refused(name) {
-            problems.note_with_hint(message, Hint::of(name));
-        } else if is_whole && !vars.contains_key(name) {
-            problems.expect_use(name);
-        }
-        let value = match (vars.get(name).is_some_and(is_boolean), text.as_str()) {
-            (true, "true") => Value::from(true),
-            (true, "false") => Value::from(false),
-            (true, _) => {
-                let help = Some("say true or false".to_owned());
-                let message = format!("--var: variable {} is a boolean", quoted(name));
-                problems.note_with_hint(message, Hint { help, ..Hint::default() });
-                continue;
-            }
-            (false, text) => Value::from(text),
-        };
-        vars.insert(name.clone(), Var::Set(value));
-    }
-    let built_in = overrides.built_in.iter().filter(|(name, _)| outside.names(name));
-    vars.extend(built_in.map(|(name, value)| (name.clone(), Var::Set(value.as_str().into()))));
-    vars
-}
-
-fn is_boolean(var: &Var) -> bool {
-    match var {
-        Var::Written(Written { node, .. }) => matches!(node.data, Data::Bool(_)),
-        Var::Set(value) => value.kind() == ValueKind::Bool,
-    }
-}
-
-fn refused(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
-        return Some(format!("{} cannot be a variable: the name is reserved", quoted(name)));
-    }
-    (!is_name(name)).then(|| bad_name("name of a variable", name))
 }
 
 /// Evaluates the variables, each after those that it uses.
