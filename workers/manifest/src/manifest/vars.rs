@@ -1,6 +1,7 @@
 //! The variables of a manifest: checked, ordered and evaluated.
 
 mod collected;
+mod late;
 mod outside;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -22,6 +23,7 @@ use crate::manifest::sensitive::Sensitive;
 use crate::manifest::text::{Findings, Texts, Trouble};
 use crate::manifest::used::Used;
 use crate::manifest::vars::collected::{Var, collect};
+use crate::manifest::vars::late::LateFacts;
 
 pub(crate) use crate::manifest::vars::outside::Outside;
 pub use crate::manifest::vars::outside::Overrides;
@@ -46,27 +48,6 @@ pub(crate) struct Evaluated {
     pub(crate) late: LateFacts,
     /// Those that follow from facts, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
-}
-
-/// Facts that resources may keep, and what follows from them.
-#[derive(Debug, Default)]
-pub(crate) struct LateFacts {
-    /// The paths of these facts.
-    paths: BTreeSet<Path>,
-    /// The variables that follow from them.
-    vars: BTreeSet<String>,
-}
-
-impl LateFacts {
-    /// Returns the facts with these paths, from which no variable follows.
-    fn of(paths: BTreeSet<Path>) -> Self {
-        Self { paths, vars: BTreeSet::new() }
-    }
-
-    /// Returns whether any of them is used, or a variable that follows from one.
-    fn are_used(&self, used: &Used) -> bool {
-        used.uses_facts(&self.paths) || used.uses_any(&self.vars)
-    }
 }
 
 /// The variables that follow from facts, each after those that it uses.
