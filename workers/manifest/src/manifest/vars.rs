@@ -1,8 +1,12 @@
 //! The variables of a manifest: checked, ordered and evaluated.
+//!
+//! The expressions of all are checked before any is evaluated, which also finds what each uses. If variables use each
+//! other in a circle, none is evaluated: all are null, and wrong.
 
 mod collected;
 mod evaluation;
 mod late;
+mod of_facts;
 mod outside;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -18,7 +22,7 @@ use crate::manifest::check::{self, Usable};
 use crate::manifest::document::Written;
 use crate::manifest::expression::{Budget, Names, from_json};
 use crate::manifest::kept_facts::Path;
-use crate::manifest::problem::{FactProblems, Problems};
+use crate::manifest::problem::Problems;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::collected::{Var, collect};
@@ -26,6 +30,7 @@ use crate::manifest::vars::evaluation::{Checked, Evaluation};
 use crate::manifest::vars::late::LateFacts;
 
 pub(crate) use crate::manifest::vars::evaluation::Vars;
+pub(crate) use crate::manifest::vars::of_facts::{RenewedVars, VarsOfFacts};
 pub(crate) use crate::manifest::vars::outside::Outside;
 pub use crate::manifest::vars::outside::Overrides;
 
@@ -46,99 +51,6 @@ pub(crate) struct Evaluated {
     pub(crate) late: LateFacts,
     /// Those that follow from facts, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
-}
-
-/// The variables that follow from facts, each after those that it uses.
-#[derive(Debug, Default)]
-pub(crate) struct VarsOfFacts(Vec<((String, Var), Checked)>);
-
-/// What came of the variables after facts have changed.
-pub(crate) struct RenewedVars {
-    pub(crate) vars: Vars,
-    /// Those that are wrong, each with what is wrong.
-    pub(crate) wrong: BTreeMap<String, String>,
-    /// Those that were evaluated again.
-    pub(crate) evaluated: BTreeSet<String>,
-}
-
-impl VarsOfFacts {
-    /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
-    /// One that holds a secret stays as it is.
-    pub(crate) fn again(&self, names: Names, facts: &BTreeSet<Path>) -> Names {
-        let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
-        let mut evaluation = self.evaluation(names, wrong);
-        for ((name, var), checked) in &self.0 {
-            let names = &evaluation.names;
-            let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
-            if following.contains(name) && names.vars.contains_key(name) && !is_secret {
-                evaluation.again((name, var), checked);
-            }
-        }
-        let Evaluation { names, deferred, .. } = evaluation;
-        Names { wrong: Arc::new(deferred), ..names }
-    }
-
-    /// Returns the names of those that use some facts, directly or by way of another one.
-    pub(crate) fn following(&self, facts: &BTreeSet<Path>) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
-        for ((name, _), Checked { used, .. }) in &self.0 {
-            if used.uses_facts(facts) || used.uses_any(&names) {
-                names.insert(name.clone());
-            }
-        }
-        names
-    }
-
-    /// Returns whether others are written alike.
-    pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        let is_alike = |one: &Var, other: &Var| match (one, other) {
-            (Var::Written(one), Var::Written(other)) => one.node == other.node,
-            (Var::Set(one), Var::Set(other)) => one == other,
-            _ => false,
-        };
-        let mut pairs = self.0.iter().zip(&other.0);
-        self.0.len() == other.0.len()
-            && pairs.all(|((one, _), (other, _))| one.0 == other.0 && is_alike(&one.1, &other.1))
-    }
-
-    /// Returns the variables before any is evaluated again.
-    fn evaluation(&self, names: Names, wrong: BTreeMap<String, String>) -> Evaluation {
-        Evaluation {
-            // What is wrong may be right once it was evaluated again.
-            names: Names { wrong: Arc::default(), ..names },
-            fact_problems: FactProblems::Deferred,
-            late: LateFacts::default(),
-            budget: Budget::new(),
-            wrong: wrong.keys().cloned().collect(),
-            deferred: wrong,
-            files: BTreeMap::new(),
-            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
-        }
-    }
-
-    /// Evaluates those again that use facts which have changed, or another one of them. `names` are what they see,
-    /// with the facts after the change, and `wrong` those that were wrong before. Returns none if one of them holds a
-    /// secret: only a load finds what becomes of that.
-    pub(crate) fn renew(
-        &self,
-        (names, wrong): (Names, &BTreeMap<String, String>),
-        changed: &BTreeSet<Vec<String>>,
-    ) -> Option<RenewedVars> {
-        let mut evaluation = self.evaluation(names, wrong.clone());
-        let mut evaluated = BTreeSet::new();
-        for ((name, var), checked) in &self.0 {
-            if !checked.used.uses_facts(changed) && !checked.used.uses_any(&evaluated) {
-                continue;
-            }
-            if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
-                return None;
-            }
-            evaluation.again((name, var), checked);
-            evaluated.insert(name.clone());
-        }
-        let Evaluation { names, deferred, .. } = evaluation;
-        Some(RenewedVars { vars: names.vars, wrong: deferred, evaluated })
-    }
 }
 
 impl Evaluated {

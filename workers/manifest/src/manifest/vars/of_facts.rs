@@ -1,0 +1,107 @@
+//! The variables that follow from facts, evaluated again without a load.
+//!
+//! A change of facts does not change what they use, so the order of the load and what it has checked still hold. A
+//! variable that holds a secret is not evaluated again, because only a load finds which of its values are secrets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::manifest::expression::{Budget, Names};
+use crate::manifest::kept_facts::Path;
+use crate::manifest::problem::FactProblems;
+use crate::manifest::vars::collected::Var;
+use crate::manifest::vars::evaluation::{Checked, Evaluation, Vars};
+use crate::manifest::vars::late::LateFacts;
+
+/// The variables that follow from facts, each after those that it uses.
+#[derive(Debug, Default)]
+pub(crate) struct VarsOfFacts(pub(super) Vec<((String, Var), Checked)>);
+
+/// What came of the variables after facts have changed.
+pub(crate) struct RenewedVars {
+    pub(crate) vars: Vars,
+    /// Those that are wrong, each with what is wrong.
+    pub(crate) wrong: BTreeMap<String, String>,
+    /// Those that were evaluated again.
+    pub(crate) evaluated: BTreeSet<String>,
+}
+
+impl VarsOfFacts {
+    /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
+    /// One that holds a secret stays as it is.
+    pub(crate) fn again(&self, names: Names, facts: &BTreeSet<Path>) -> Names {
+        let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
+        let mut evaluation = self.evaluation(names, wrong);
+        for ((name, var), checked) in &self.0 {
+            let names = &evaluation.names;
+            let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
+            if following.contains(name) && names.vars.contains_key(name) && !is_secret {
+                evaluation.again((name, var), checked);
+            }
+        }
+        let Evaluation { names, deferred, .. } = evaluation;
+        Names { wrong: Arc::new(deferred), ..names }
+    }
+
+    /// Returns the names of those that use some facts, directly or by way of another one.
+    pub(crate) fn following(&self, facts: &BTreeSet<Path>) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        for ((name, _), Checked { used, .. }) in &self.0 {
+            if used.uses_facts(facts) || used.uses_any(&names) {
+                names.insert(name.clone());
+            }
+        }
+        names
+    }
+
+    /// Returns whether others are written alike.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        let is_alike = |one: &Var, other: &Var| match (one, other) {
+            (Var::Written(one), Var::Written(other)) => one.node == other.node,
+            (Var::Set(one), Var::Set(other)) => one == other,
+            _ => false,
+        };
+        let mut pairs = self.0.iter().zip(&other.0);
+        self.0.len() == other.0.len()
+            && pairs.all(|((one, _), (other, _))| one.0 == other.0 && is_alike(&one.1, &other.1))
+    }
+
+    /// Returns the variables before any is evaluated again.
+    fn evaluation(&self, names: Names, wrong: BTreeMap<String, String>) -> Evaluation {
+        Evaluation {
+            // What is wrong may be right once it was evaluated again.
+            names: Names { wrong: Arc::default(), ..names },
+            fact_problems: FactProblems::Deferred,
+            late: LateFacts::default(),
+            budget: Budget::new(),
+            wrong: wrong.keys().cloned().collect(),
+            deferred: wrong,
+            files: BTreeMap::new(),
+            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
+        }
+    }
+
+    /// Evaluates those again that use facts which have changed, or another one of them. `names` are what they see,
+    /// with the facts after the change, and `wrong` those that were wrong before. Returns none if one of them holds a
+    /// secret: only a load finds what becomes of that.
+    pub(crate) fn renew(
+        &self,
+        (names, wrong): (Names, &BTreeMap<String, String>),
+        changed: &BTreeSet<Vec<String>>,
+    ) -> Option<RenewedVars> {
+        let mut evaluation = self.evaluation(names, wrong.clone());
+        let mut evaluated = BTreeSet::new();
+        for ((name, var), checked) in &self.0 {
+            if !checked.used.uses_facts(changed) && !checked.used.uses_any(&evaluated) {
+                continue;
+            }
+            if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
+                return None;
+            }
+            evaluation.again((name, var), checked);
+            evaluated.insert(name.clone());
+        }
+        let Evaluation { names, deferred, .. } = evaluation;
+        Some(RenewedVars { vars: names.vars, wrong: deferred, evaluated })
+    }
+}
