@@ -38,7 +38,7 @@ pub use crate::manifest::vars::outside::Overrides;
 pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
     /// Those that are wrong or use one that is; they are null.
-    pub(crate) wrong: BTreeSet<String>,
+    wrong: BTreeSet<String>,
     /// Others that are wrong, and no problem until they are used, each with what is wrong.
     pub(crate) deferred: Arc<BTreeMap<String, String>>,
     pub(crate) sensitive: Arc<Sensitive>,
@@ -47,8 +47,8 @@ pub(crate) struct Evaluated {
     /// What the expressions of each use.
     pub(crate) uses: BTreeMap<String, Used>,
     /// Those that follow from facts.
-    pub(crate) of_facts: BTreeSet<String>,
-    pub(crate) late: LateFacts,
+    of_facts: BTreeSet<String>,
+    late: LateFacts,
     /// Those that follow from facts, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
 }

@@ -61,10 +61,7 @@ impl Evaluation {
         if follows_facts {
             self.of_facts.insert(name.clone());
         }
-        let is_late = self.late.are_used(used);
-        if is_late {
-            self.late.vars.insert(name.clone());
-        }
+        let is_late = self.late.note(name, used);
         let mut deferred = Problems::default();
         let is_deferred = is_late || self.fact_problems == FactProblems::Deferred && follows_facts;
         let found = if is_deferred { &mut deferred } else { problems };

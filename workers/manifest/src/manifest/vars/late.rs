@@ -10,17 +10,26 @@ use crate::manifest::used::Used;
 
 /// Facts that resources may keep, and what follows from them.
 #[derive(Debug, Default)]
-pub(crate) struct LateFacts {
+pub(super) struct LateFacts {
     /// The paths of these facts.
     paths: BTreeSet<Path>,
     /// The variables that follow from them.
-    pub(super) vars: BTreeSet<String>,
+    vars: BTreeSet<String>,
 }
 
 impl LateFacts {
     /// Returns the facts with these paths, from which no variable follows.
     pub(super) fn of(paths: BTreeSet<Path>) -> Self {
         Self { paths, vars: BTreeSet::new() }
+    }
+
+    /// Notes what a variable uses. Returns whether the variable follows from any of these facts.
+    pub(super) fn note(&mut self, variable: &str, used: &Used) -> bool {
+        let is_late = self.are_used(used);
+        if is_late {
+            self.vars.insert(variable.to_owned());
+        }
+        is_late
     }
 
     /// Returns whether any of them is used, or a variable that follows from one.
