@@ -26,7 +26,7 @@ use crate::manifest::problem::Problems;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::collected::{Var, collect};
-use crate::manifest::vars::evaluation::{Checked, Evaluation};
+use crate::manifest::vars::evaluation::{CheckedVar, Evaluation};
 use crate::manifest::vars::late::LateFacts;
 
 pub(crate) use crate::manifest::vars::evaluation::Vars;
@@ -35,6 +35,7 @@ pub(crate) use crate::manifest::vars::outside::Outside;
 pub use crate::manifest::vars::outside::Overrides;
 
 /// What came of the variables.
+#[derive(Default)]
 pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
     /// Those that are wrong or use one that is; they are null.
@@ -122,47 +123,45 @@ pub(crate) fn evaluate(
         for used in used.vars.iter().filter_map(|name| vars.get_index_of(name.as_str())) {
             edges.depends(index, used, OnChange::Check);
         }
-        checked.push(Checked { used, is_wrong: problems.count() > before });
+        checked.push((used, problems.count() > before));
     }
     match Order::from_edges(edges) {
         Ok(order) => {
-            let ordered = order.nodes().iter();
-            let ordered =
-                ordered.filter_map(|index| Some((vars.get_index(*index)?, &checked[*index])));
-            let evaluated = in_order(ordered, (outside, sensitive, kept), bounds, problems);
-            let mut all: Vec<_> = vars.into_iter().zip(checked).map(Some).collect();
-            let ordered = order.nodes().iter().filter_map(|index| all[*index].take());
-            let of_facts = ordered.filter(|((name, _), _)| evaluated.of_facts.contains(name));
-            let vars_of_facts = Arc::new(VarsOfFacts(of_facts.collect()));
-            Evaluated { vars_of_facts, ..evaluated }
+            let ordered = ordered(&order, vars, checked);
+            in_order(ordered, (outside, sensitive, kept), bounds, problems)
         }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
             // Their names are enough to check what uses them.
             let null = |name: &String| (name.clone(), Value::from(()));
-            let values = Arc::new(vars.keys().map(null).collect());
-            let (wrong, sensitive) = (vars.into_keys().collect(), sensitive.into());
-            let (files, uses, of_facts) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-            let (deferred, vars_of_facts) = (Arc::default(), Arc::default());
-            let (vars, late) = (values, LateFacts::of(kept));
             Evaluated {
-                vars,
-                wrong,
-                deferred,
-                sensitive,
-                files,
-                uses,
-                of_facts,
-                late,
-                vars_of_facts,
+                vars: Arc::new(vars.keys().map(null).collect()),
+                wrong: vars.into_keys().collect(),
+                sensitive: Arc::new(sensitive),
+                late: LateFacts::of(kept),
+                ..Evaluated::default()
             }
         }
     }
 }
 
+/// Returns the variables in an order, each with what its expressions use and whether they are wrong.
+fn ordered(
+    order: &Order,
+    vars: IndexMap<String, Var>,
+    checked: Vec<(Used, bool)>,
+) -> Vec<CheckedVar> {
+    let mut all: Vec<_> = vars.into_iter().zip(checked).map(Some).collect();
+    let ordered = order.nodes().iter().filter_map(|index| {
+        let ((name, var), (used, is_wrong)) = all[*index].take()?;
+        Some(CheckedVar { name, var, used, is_wrong })
+    });
+    ordered.collect()
+}
+
 /// Evaluates the variables, each after those that it uses.
-fn in_order<'a>(
-    ordered: impl Iterator<Item = ((&'a String, &'a Var), &'a Checked)>,
+fn in_order(
+    mut ordered: Vec<CheckedVar>,
     (outside, sensitive, kept): (&Outside<'_>, Sensitive, BTreeSet<Path>),
     bounds: &mut Bounds,
     problems: &mut Problems,
@@ -179,16 +178,18 @@ fn in_order<'a>(
         files: BTreeMap::new(),
         of_facts: BTreeSet::new(),
     };
-    let mut uses = BTreeMap::new();
-    for (var, checked) in ordered {
-        evaluation.add(var, checked, problems);
-        uses.insert(var.0.clone(), checked.used.clone());
+    for variable in &ordered {
+        evaluation.add(variable, problems);
     }
     let Evaluation { names, late, budget, mut wrong, deferred, files, of_facts, .. } = evaluation;
     wrong.retain(|name| !deferred.contains_key(name));
     bounds.made(budget.made(), budget.is_overdrawn());
     let (vars, sensitive, deferred) = (names.vars, names.sensitive, Arc::new(deferred));
-    let vars_of_facts = Arc::default();
+    let uses = ordered.iter().map(|it| (it.name.clone(), it.used.clone())).collect();
+    // These are kept with the site, so without room for the others.
+    ordered.retain(|variable| of_facts.contains(&variable.name));
+    ordered.shrink_to_fit();
+    let vars_of_facts = Arc::new(VarsOfFacts(ordered));
     Evaluated { vars, wrong, deferred, sensitive, files, uses, of_facts, late, vars_of_facts }
 }
 

@@ -22,10 +22,14 @@ use crate::manifest::vars::late::LateFacts;
 /// The variables of a manifest, evaluated.
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
-/// What the expressions of a variable were found to be.
+/// A variable whose expressions were checked.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedVar {
+    pub(super) name: String,
+    pub(super) var: Var,
+    /// What its expressions use.
     pub(super) used: Used,
+    /// Whether its expressions are wrong in themselves, which was told.
     pub(super) is_wrong: bool,
 }
 
@@ -44,19 +48,16 @@ pub(super) struct Evaluation {
 
 impl Evaluation {
     /// Evaluates a variable that was evaluated before.
-    pub(super) fn again(&mut self, (name, var): (&String, &Var), checked: &Checked) {
-        self.wrong.remove(name);
-        self.deferred.remove(name);
-        self.names.unknown_vars.remove(name);
-        self.add((name, var), checked, &mut Problems::default());
+    pub(super) fn again(&mut self, variable: &CheckedVar) {
+        self.wrong.remove(&variable.name);
+        self.deferred.remove(&variable.name);
+        self.names.unknown_vars.remove(&variable.name);
+        self.add(variable, &mut Problems::default());
     }
 
-    pub(super) fn add(
-        &mut self,
-        (name, var): (&String, &Var),
-        Checked { used, is_wrong }: &Checked,
-        problems: &mut Problems,
-    ) {
+    /// Evaluates a variable.
+    pub(super) fn add(&mut self, variable: &CheckedVar, problems: &mut Problems) {
+        let CheckedVar { name, var, used, is_wrong } = variable;
         let follows_facts = used.follows_facts(&self.of_facts);
         if follows_facts {
             self.of_facts.insert(name.clone());

@@ -10,12 +10,12 @@ use crate::manifest::expression::{Budget, Names};
 use crate::manifest::kept_facts::Path;
 use crate::manifest::problem::FactProblems;
 use crate::manifest::vars::collected::Var;
-use crate::manifest::vars::evaluation::{Checked, Evaluation, Vars};
+use crate::manifest::vars::evaluation::{CheckedVar, Evaluation, Vars};
 use crate::manifest::vars::late::LateFacts;
 
 /// The variables that follow from facts, each after those that it uses.
 #[derive(Debug, Default)]
-pub(crate) struct VarsOfFacts(pub(super) Vec<((String, Var), Checked)>);
+pub(crate) struct VarsOfFacts(pub(super) Vec<CheckedVar>);
 
 /// What came of the variables after facts have changed.
 pub(crate) struct RenewedVars {
@@ -32,11 +32,11 @@ impl VarsOfFacts {
     pub(crate) fn again(&self, names: Names, facts: &BTreeSet<Path>) -> Names {
         let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
         let mut evaluation = self.evaluation(names, wrong);
-        for ((name, var), checked) in &self.0 {
-            let names = &evaluation.names;
+        for variable in &self.0 {
+            let (name, names) = (&variable.name, &evaluation.names);
             let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
             if following.contains(name) && names.vars.contains_key(name) && !is_secret {
-                evaluation.again((name, var), checked);
+                evaluation.again(variable);
             }
         }
         let Evaluation { names, deferred, .. } = evaluation;
@@ -46,7 +46,7 @@ impl VarsOfFacts {
     /// Returns the names of those that use some facts, directly or by way of another one.
     pub(crate) fn following(&self, facts: &BTreeSet<Path>) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
-        for ((name, _), Checked { used, .. }) in &self.0 {
+        for CheckedVar { name, used, .. } in &self.0 {
             if used.uses_facts(facts) || used.uses_any(&names) {
                 names.insert(name.clone());
             }
@@ -63,7 +63,7 @@ impl VarsOfFacts {
         };
         let mut pairs = self.0.iter().zip(&other.0);
         self.0.len() == other.0.len()
-            && pairs.all(|((one, _), (other, _))| one.0 == other.0 && is_alike(&one.1, &other.1))
+            && pairs.all(|(one, other)| one.name == other.name && is_alike(&one.var, &other.var))
     }
 
     /// Returns the variables before any is evaluated again.
@@ -77,7 +77,7 @@ impl VarsOfFacts {
             wrong: wrong.keys().cloned().collect(),
             deferred: wrong,
             files: BTreeMap::new(),
-            of_facts: self.0.iter().map(|((name, _), _)| name.clone()).collect(),
+            of_facts: self.0.iter().map(|variable| variable.name.clone()).collect(),
         }
     }
 
@@ -91,14 +91,15 @@ impl VarsOfFacts {
     ) -> Option<RenewedVars> {
         let mut evaluation = self.evaluation(names, wrong.clone());
         let mut evaluated = BTreeSet::new();
-        for ((name, var), checked) in &self.0 {
-            if !checked.used.uses_facts(changed) && !checked.used.uses_any(&evaluated) {
+        for variable in &self.0 {
+            let CheckedVar { name, used, .. } = variable;
+            if !used.uses_facts(changed) && !used.uses_any(&evaluated) {
                 continue;
             }
             if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
                 return None;
             }
-            evaluation.again((name, var), checked);
+            evaluation.again(variable);
             evaluated.insert(name.clone());
         }
         let Evaluation { names, deferred, .. } = evaluation;
