@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
 
 use minijinja::Value;
@@ -47,6 +48,11 @@ pub(super) struct Evaluation {
 }
 
 impl Evaluation {
+    /// Returns whether a variable holds a secret.
+    pub(super) fn holds_secret(&self, variable: &CheckedVar) -> bool {
+        self.names.sensitive.used(slice::from_ref(&variable.name)).is_some()
+    }
+
     /// Evaluates a variable that was evaluated before.
     pub(super) fn again(&mut self, variable: &CheckedVar) {
         self.wrong.remove(&variable.name);

@@ -33,9 +33,9 @@ impl VarsOfFacts {
         let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
         let mut evaluation = self.evaluation(names, wrong);
         for variable in &self.0 {
-            let (name, names) = (&variable.name, &evaluation.names);
-            let is_secret = names.sensitive.used(std::slice::from_ref(name)).is_some();
-            if following.contains(name) && names.vars.contains_key(name) && !is_secret {
+            let name = &variable.name;
+            let is_seen = following.contains(name) && evaluation.names.vars.contains_key(name);
+            if is_seen && !evaluation.holds_secret(variable) {
                 evaluation.again(variable);
             }
         }
@@ -96,7 +96,7 @@ impl VarsOfFacts {
             if !used.uses_facts(changed) && !used.uses_any(&evaluated) {
                 continue;
             }
-            if evaluation.names.sensitive.used(std::slice::from_ref(name)).is_some() {
+            if evaluation.holds_secret(variable) {
                 return None;
             }
             evaluation.again(variable);
