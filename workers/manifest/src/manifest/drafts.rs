@@ -34,9 +34,10 @@ pub(crate) fn decode(
     let kinds = drafts.iter();
     let kinds = kinds.filter_map(|draft| Some((draft.name.clone(), kinds_of.kind(&draft.kind)?)));
     let kinds: HashMap<String, &dyn Kind> = kinds.collect();
+    let known = Known { vars, groups: &groups, kinds: &kinds };
     for draft in &mut drafts {
         check_guards(draft, vars, problems);
-        check_expressions(draft, (vars, &groups, &kinds), problems);
+        check_expressions(draft, &known, problems);
     }
     drafts
 }
@@ -65,16 +66,18 @@ fn check_guards(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems
     }
 }
 
-/// What the expressions of a resource are checked with: the variables, the names with `for_each`, and
-/// the kinds by the names of the resources.
-type Around<'a> = (&'a KnownVars<'a>, &'a HashSet<String>, &'a HashMap<String, &'a dyn Kind>);
+/// What is known of a manifest when the config of a resource is checked.
+struct Known<'a> {
+    vars: &'a KnownVars<'a>,
+    /// The names of the resources with `for_each`.
+    groups: &'a HashSet<String>,
+    /// The kinds of the resources, by the names of these.
+    kinds: &'a HashMap<String, &'a dyn Kind>,
+}
 
 /// Returns what the config of a resource may use, and checks that each bare name has one meaning.
-fn usable<'a>(
-    draft: &'a Draft,
-    (vars, names_of_groups, kinds): Around<'a>,
-    problems: &mut Problems,
-) -> Usable<'a> {
+fn usable<'a>(draft: &'a Draft, known: &'a Known<'a>, problems: &mut Problems) -> Usable<'a> {
+    let Known { vars, kinds, .. } = known;
     let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
     let mut states = BTreeMap::new();
     for (offset, dependency) in &draft.dependencies {
@@ -91,7 +94,7 @@ fn usable<'a>(
         // Of a single item the name ends in the item.
         let name = dependency.resource.split('[').next().unwrap_or_default();
         states.extend(kinds.get(name).map(|kind| (alias, kind.states())));
-        if names_of_groups.contains(&dependency.resource) {
+        if known.groups.contains(&dependency.resource) {
             groups.insert(alias);
         }
     }
@@ -106,8 +109,8 @@ fn usable<'a>(
 }
 
 /// Checks the expressions of a resource.
-fn check_expressions(draft: &mut Draft, around: Around<'_>, problems: &mut Problems) {
-    let (usable, vars) = (usable(draft, around, problems), around.0);
+fn check_expressions(draft: &mut Draft, known: &Known<'_>, problems: &mut Problems) {
+    let (usable, vars) = (usable(draft, known, problems), known.vars);
     let are_items_of_facts =
         draft.for_each.as_ref().is_some_and(|it| it.used.follows_facts(vars.of_facts));
     let (mut wrong, mut of_facts) = (BTreeSet::new(), BTreeSet::new());
