@@ -68,6 +68,7 @@ use problem::Problems;
 use rehearsal::Rehearsal;
 pub(crate) use renewal::SiteInputs;
 pub use renewal::WrongFacts;
+pub(crate) use source::automatic_vars;
 use tuning::{TUNINGS, tune};
 use used::Used;
 use vars::{KnownVars, Outside};
@@ -147,10 +148,6 @@ impl Manifest {
     /// Returns the files that would be loaded, as far as they can be listed.
     pub(crate) fn list(paths: &[PathBuf]) -> Vec<PathBuf> {
         source::list(paths, &mut Problems::default())
-    }
-
-    pub(crate) fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
-        source::automatic_vars(folder)
     }
 
     /// Loads a manifest, and has each config judged as far as it needs no other resource's state.

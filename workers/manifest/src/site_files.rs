@@ -9,7 +9,7 @@ use crate::facts::{NoFacts, SeenFacts, SiteFacts};
 use crate::host::Host;
 use crate::manifest::{
     IfFactsAreWrong, Judging, KnownKinds, Manifest, ManifestError, Overrides, SiteInputs,
-    Surroundings,
+    Surroundings, automatic_vars,
 };
 
 /// The files and other inputs from which a site is loaded.
@@ -59,7 +59,7 @@ impl SiteFiles {
     /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
     /// `vars.*.auto.yaml`, in the order of their names. They are no manifests. Blocks for the disk.
     pub fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
-        Manifest::automatic_vars(folder)
+        automatic_vars(folder)
     }
 
     /// Returns the files that the site is loaded from: manifests, those of folders included, and files of
