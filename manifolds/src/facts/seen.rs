@@ -2,8 +2,8 @@ use std::future::pending;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_facts::{Degraded, Facts, Pointer, Snapshot, effective, explain};
-use crankcase_manifest::{SeenFacts, SiteFacts, SiteJudge};
+use crankcase_facts::{Degraded, Facts, Layer, Pointer, Snapshot, effective, explain};
+use crankcase_manifest::{SeenFacts, SeenLayer, SiteFacts, SiteJudge};
 
 use crate::facts::answering::Judge;
 
@@ -32,8 +32,13 @@ fn seen_in(snapshot: &Snapshot, host: Option<&str>) -> SeenFacts {
         revision: snapshot.revision(),
         value: Arc::new(facts.to_value()),
         secrets: secrets.into_iter().map(names).collect(),
-        layers: layers.filter_map(|layer| Some(Arc::new(layer.facts?.to_value()))).collect(),
+        layers: layers.map(seen_layer).collect(),
     }
+}
+
+fn seen_layer(layer: Layer) -> SeenLayer {
+    let facts = layer.facts.unwrap_or_default();
+    SeenLayer { pointer: layer.at.to_string(), facts: Arc::new(facts.to_value()) }
 }
 
 #[derive(Debug)]

@@ -28,9 +28,25 @@ pub struct SeenFacts {
     pub value: Arc<Value>,
     /// Where the secrets are in the facts: the names that lead to each.
     pub secrets: Vec<Vec<String>>,
-    /// The layers of the host, each a map of facts. They are in the facts already: what a layer sets stays, whatever a
-    /// resource writes below the layers.
-    pub layers: Vec<Arc<Value>>,
+    /// The layers of the host, the one with the highest priority last. They are in the facts already: what a layer sets
+    /// stays, whatever a resource writes below the layers.
+    pub layers: Vec<SeenLayer>,
+}
+
+/// A layer of a host.
+#[derive(Clone, PartialEq)]
+pub struct SeenLayer {
+    /// The JSON pointer to the layer, among all facts.
+    pub pointer: String,
+    /// The facts that the layer sets: a map.
+    pub facts: Arc<Value>,
+}
+
+/// Shows no facts, as some of them may be secrets.
+impl fmt::Debug for SeenLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeenLayer").field("pointer", &self.pointer).finish_non_exhaustive()
+    }
 }
 
 /// Shows no facts, as some of them may be secrets.

@@ -10,7 +10,7 @@ mod manifest;
 mod site_files;
 mod source;
 
-pub use facts::{SeenFacts, SiteFacts};
+pub use facts::{SeenFacts, SeenLayer, SiteFacts};
 pub use host::Host;
 pub use judge::SiteJudge;
 pub use manifest::{DataError, DataFiles, Manifest, ManifestError, Overrides, Problem, WrongFacts};

@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use crankcase_resources::{Declaration, Kinds, Order, Rule, Secrets, Site};
 
-use crate::facts::SeenFacts;
+use crate::facts::{SeenFacts, SeenLayer};
 pub(crate) use before::IfFactsAreWrong;
 use bounds::Bounds;
 use document::Document;
@@ -282,7 +282,7 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
 /// Finds which facts resources keep, and links the resources. `uses` has what each variable uses.
 fn linked(
     expanded: &Expanded,
-    (mut outlook, layers): (Outlook<'_, impl Judging>, &[Arc<serde_json::Value>]),
+    (mut outlook, layers): (Outlook<'_, impl Judging>, &[SeenLayer]),
     (vars, uses): (&KnownVars<'_>, &BTreeMap<String, Used>),
     bounds: &mut Bounds,
     problems: &mut Problems,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crankcase_resources::{Claimed, Declaration, KnownConfig};
 use indexmap::IndexMap;
-use serde_json::Value;
 
+use crate::facts::SeenLayer;
 use crate::manifest::bounds::Room;
 use crate::manifest::check;
 use crate::manifest::document::Written;
@@ -63,7 +63,7 @@ impl<'a, K: Judging> Outlook<'a, K> {
     }
 
     /// Returns the facts that resources keep below some layers.
-    pub(crate) fn kept_facts(&mut self, drafts: &[Draft], layers: &[Arc<Value>]) -> KeptFacts {
+    pub(crate) fn kept_facts(&mut self, drafts: &[Draft], layers: &[SeenLayer]) -> KeptFacts {
         let mut kept = KeptFacts::default();
         for (keeper, draft) in drafts.iter().enumerate() {
             let kind = self.kinds.kind(&draft.kind);

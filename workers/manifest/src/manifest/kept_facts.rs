@@ -7,6 +7,7 @@ use crankcase_workers::read_pointer_segment;
 use minijinja::Value;
 use minijinja::value::{Serde, ValueKind};
 
+use crate::facts::SeenLayer;
 use crate::manifest::used::is_on_the_way;
 
 /// The attribute of a resource's state that has the fact which the resource keeps.
@@ -43,17 +44,29 @@ impl KeptFact {
     }
 }
 
-/// The facts that resources keep. Several may keep one fact: in layers, and below them.
+/// The facts that resources keep and that the host sees. Several may keep one fact: in layers, and below them.
 #[derive(Debug, Default)]
-pub(crate) struct KeptFacts(BTreeMap<Path, Vec<KeptFact>>);
+pub(crate) struct KeptFacts {
+    facts: BTreeMap<Path, Vec<KeptFact>>,
+    /// The layers in which resources keep facts, and whether each is one of the host.
+    layers: BTreeMap<Path, bool>,
+}
 
 impl KeptFacts {
-    /// Adds the fact at a JSON pointer, which a resource keeps below some layers.
-    pub(crate) fn add(&mut self, pointer: &str, keeper: usize, layers: &[Arc<serde_json::Value>]) {
-        let path = path(pointer);
-        let is_in_layer = path.len() < pointer.split('/').skip(1).count();
+    /// Adds the fact at a JSON pointer, which a resource keeps below the layers of the host, or in one. A fact in a layer
+    /// of another host or role is left out.
+    pub(crate) fn add(&mut self, pointer: &str, keeper: usize, layers: &[SeenLayer]) {
+        let (layer, path) = layer_and_path(pointer);
+        let is_in_layer = !layer.is_empty();
+        if is_in_layer {
+            let is_seen = has_layer(layers, &layer);
+            self.layers.insert(layer, is_seen);
+            if !is_seen {
+                return;
+            }
+        }
         let (pointer, over) = (pointer.to_owned(), over(layers, &path));
-        let keepers = self.0.entry(path).or_default();
+        let keepers = self.facts.entry(path).or_default();
         if !is_in_layer {
             // One fact below the layers has one keeper. A second one is a conflict, which is reported elsewhere.
             keepers.retain(|kept| kept.is_in_layer);
@@ -63,23 +76,26 @@ impl KeptFacts {
 
     /// Returns whether no resource keeps a fact.
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.facts.is_empty()
     }
 
     /// Returns the facts that are at a path, in it or around it, each as often as resources keep it.
     pub(crate) fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
-        let within = self.0.range(path.to_vec()..);
+        let within = self.facts.range(path.to_vec()..);
         let within = within.take_while(move |(at, _)| at.starts_with(path));
-        let above = (0..path.len()).filter_map(move |end| self.0.get_key_value(&path[..end]));
+        let above = (0..path.len()).filter_map(move |end| self.facts.get_key_value(&path[..end]));
         above.chain(within).flat_map(|(path, keepers)| keepers.iter().map(move |kept| (path, kept)))
     }
 
-    /// Returns whether these layers set the same over the facts.
-    pub(crate) fn is_alike(&self, layers: &[Arc<serde_json::Value>]) -> bool {
-        self.0.iter().all(|(path, keepers)| {
-            let over = over(layers, path);
-            keepers.iter().all(|kept| kept.over == over)
-        })
+    /// Returns whether the host sees the same of the facts below these layers.
+    pub(crate) fn is_alike(&self, layers: &[SeenLayer]) -> bool {
+        let mut of_layers = self.layers.iter();
+        let has_same = of_layers.all(|(layer, is_seen)| has_layer(layers, layer) == *is_seen);
+        has_same
+            && self.facts.iter().all(|(path, keepers)| {
+                let over = over(layers, path);
+                keepers.iter().all(|kept| kept.over == over)
+            })
     }
 }
 
@@ -162,10 +178,10 @@ fn members(value: &Value) -> BTreeMap<String, Value> {
 }
 
 /// Returns the maps that layers set at a path; none if one of them sets something else there, or above.
-fn over(layers: &[Arc<serde_json::Value>], path: &[String]) -> Option<Over> {
+fn over(layers: &[SeenLayer], path: &[String]) -> Option<Over> {
     let mut maps = Vec::new();
     for layer in layers {
-        let mut at = Some(&**layer);
+        let mut at = Some(&*layer.facts);
         for name in path {
             let Some(above) = at else { break };
             at = above.as_object()?.get(name);
@@ -179,18 +195,33 @@ fn over(layers: &[Arc<serde_json::Value>], path: &[String]) -> Option<Over> {
     Some(Arc::new(maps))
 }
 
-/// Returns the names in a JSON pointer. For a path in a layer, returns the path of the fact that the layer sets.
+fn has_layer(layers: &[SeenLayer], layer: &[String]) -> bool {
+    layers.iter().any(|of_host| names(&of_host.pointer) == layer)
+}
+
+/// Returns the path of the fact at a JSON pointer. For a pointer into a layer, it is the path of the fact that the layer
+/// sets.
 pub(crate) fn path(pointer: &str) -> Path {
-    let names = pointer.split('/').skip(1);
-    let mut names: Path =
-        names.map(|name| read_pointer_segment(name).unwrap_or_default().into_owned()).collect();
+    layer_and_path(pointer).1
+}
+
+/// Returns the names that lead to the layer of a JSON pointer, none if it is in no layer, and the path of the fact.
+fn layer_and_path(pointer: &str) -> (Path, Path) {
+    let mut names = names(pointer);
     let is = |index: usize, name: &str| names.get(index).is_some_and(|it| it == name);
     let above = match is(0, "layers") {
         true if is(1, "role") => 3,
         true if is(1, "host") && is(3, "facts") => 4,
         _ => 0,
     };
-    names.split_off(above.min(names.len()))
+    let path = names.split_off(above.min(names.len()));
+    (names, path)
+}
+
+/// Returns the names in a JSON pointer.
+fn names(pointer: &str) -> Path {
+    let names = pointer.split('/').skip(1);
+    names.map(|name| read_pointer_segment(name).unwrap_or_default().into_owned()).collect()
 }
 
 #[cfg(test)]
@@ -202,6 +233,11 @@ mod tests {
     use serde_json::json;
 
     use super::{KeptFacts, UsedFact, over, path, with_fact};
+    use crate::facts::SeenLayer;
+
+    fn layer(pointer: &str, facts: serde_json::Value) -> SeenLayer {
+        SeenLayer { pointer: pointer.to_owned(), facts: Arc::new(facts) }
+    }
 
     #[test]
     fn a_fact_touches_what_is_in_it_and_around_it() {
@@ -226,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_layer_hides_what_a_resource_writes() {
-        for (pointer, layer, is_seen) in [
+        for (pointer, facts, is_seen) in [
             ("/a/b", json!({}), true),
             ("/a/b", json!({"a": {"c": 1}}), true),
             ("/a/b", json!({"a": {"b": 1}}), false),
@@ -235,23 +271,45 @@ mod tests {
             ("/layers/role/web/a/b", json!({}), false),
         ] {
             let mut kept = KeptFacts::default();
-            kept.add(pointer, 0, &[Arc::new(layer.clone())]);
+            let layers = [layer("/layers/role/web", facts)];
+            kept.add(pointer, 0, &layers);
 
             let found = kept.touched(&path("/a")).all(|(_, kept)| kept.seen_under().is_some());
 
-            assert_eq!(found, is_seen, "{pointer} {layer}");
-            assert!(kept.is_alike(&[Arc::new(layer)]));
+            assert_eq!(found, is_seen, "{pointer} {layers:?}");
+            assert!(kept.is_alike(&layers));
         }
     }
 
     #[test]
+    fn a_site_depends_on_which_layers_with_kept_facts_the_host_has() {
+        let (mut kept, web) = (KeptFacts::default(), layer("/layers/role/web", json!({})));
+        for role in ["web", "db~1sql"] {
+            kept.add(&format!("/layers/role/{role}/a"), 0, std::slice::from_ref(&web));
+        }
+
+        for (layers, is_alike) in [
+            (vec![web.clone()], true),
+            (vec![web.clone(), layer("/layers/role/other", json!({}))], true),
+            (vec![web, layer("/layers/role/db~1sql", json!({}))], false),
+            (Vec::new(), false),
+        ] {
+            assert_eq!(kept.is_alike(&layers), is_alike, "{layers:?}");
+        }
+        assert_eq!(kept.touched(&path("/a")).count(), 1);
+    }
+
+    #[test]
     fn a_layer_is_merged_over_what_a_resource_keeps() {
-        for (kept, layer, expected) in [
+        for (kept, over_it, expected) in [
             (json!({"x": 1, "y": 2}), json!({"y": 3, "z": 4}), json!({"x": 1, "y": 3, "z": 4})),
             (json!({"x": {"y": 1}}), json!({"x": {"z": 2}}), json!({"x": {"y": 1, "z": 2}})),
             (json!(5), json!({"y": 3}), json!({"y": 3})),
         ] {
-            let layers = [Arc::new(json!({"other": 1})), Arc::new(json!({"a": {"b": layer}}))];
+            let layers = [
+                layer("/layers/role/web", json!({"other": 1})),
+                layer("/layers/host/one/facts", json!({"a": {"b": over_it}})),
+            ];
             let (path, alias) = (path("/a/b"), "keep".to_owned());
             let over = over(&layers, &path).unwrap_or_default();
             let fact = UsedFact { path, alias, over, is_secret: false };

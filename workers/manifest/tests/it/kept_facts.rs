@@ -6,20 +6,24 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_kinds::with_facts;
-use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles};
+use crankcase_manifest::{SeenFacts, SeenLayer, SiteFacts, SiteFiles};
 use crankcase_resources::Site as Loaded;
 use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// Facts that never change, and a layer of them.
+/// Facts that never change, and the layer of the role `web`. That of the role `db` is empty.
 #[derive(Debug)]
 struct Said(Value, Value);
 
 #[async_trait]
 impl SiteFacts for Said {
     fn current(&self) -> SeenFacts {
-        let layers = vec![Arc::new(self.1.clone())];
+        let layer = |role, facts: &Value| SeenLayer {
+            pointer: format!("/layers/role/{role}"),
+            facts: Arc::new(facts.clone()),
+        };
+        let layers = vec![layer("web", &self.1), layer("db", &json!({}))];
         SeenFacts { value: Arc::new(self.0.clone()), layers, ..SeenFacts::default() }
     }
 
@@ -72,14 +76,19 @@ fn what_uses_a_kept_fact_depends_on_its_resource() -> Result<(), Box<dyn Error>>
 }
 
 #[test]
-fn what_uses_a_fact_depends_on_each_resource_that_keeps_it_in_a_layer() -> Result<(), Box<dyn Error>>
-{
+fn what_uses_a_fact_depends_on_each_resource_that_keeps_it_in_a_layer_of_the_host()
+-> Result<(), Box<dyn Error>> {
     let of_role = KEEP.replace("keep:", "role:").replace("/seen", "/layers/role/web/seen");
     let other_role = KEEP.replace("keep:", "other:").replace("/seen", "/layers/role/db/seen");
+    let of_others = other_role.replace("role/db", "role/mail");
+    // What it keeps is not what it uses.
+    let copied = of_others.replace("/srv/www", "'{{ facts.seen.dir }}'");
     for (others, keepers) in [
-        (format!("{KEEP}{of_role}"), ["keep", "role"]),
-        (format!("{of_role}{KEEP}"), ["role", "keep"]),
-        (format!("{of_role}{other_role}"), ["role", "other"]),
+        (format!("{KEEP}{of_role}"), vec!["keep", "role"]),
+        (format!("{of_role}{KEEP}"), vec!["role", "keep"]),
+        (format!("{of_role}{other_role}"), vec!["role", "other"]),
+        (format!("{of_role}{of_others}"), vec!["role"]),
+        (copied, vec![]),
     ] {
         let stored = (json!({"seen": {"dir": "/old"}}), json!({}));
 
