@@ -369,6 +369,27 @@ async fn the_account_has_what_an_earlier_round_has_put_back() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_failure_of_a_resource_that_is_gone_in_the_next_round_is_not_forgotten() -> TestResult {
+    let site = |command: &str, jobs: &str| {
+        format!(
+            r#"resources:
+  job: {{type: exec, for_each: "{{{{ facts.seen.jobs | default([]) }}}}", config: {{command: ["{command}"]}}}}
+  keep: {{type: fact, config: {{path: /seen/jobs, value: {jobs}}}}}
+"#
+        )
+    };
+    let machine = Machine::new(&site("true", "[one]"))?;
+    apply(&machine).await?;
+    machine.write("site.yaml", &site("false", "[]"))?;
+
+    let applied = apply(&machine).await?;
+
+    assert_eq!(applied.code, Some(1), "{applied:?}");
+    assert!(applied.stdout.contains("1 failed"), "{applied:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_kept_fact_that_makes_the_manifest_wrong_fails_the_apply() -> TestResult {
     let machine = Machine::new(
         r#"resources:

@@ -98,12 +98,16 @@ impl Passed {
         applied
     }
 
-    /// Returns what earlier applies have done to resources that are not among these any more.
+    /// Returns the accounts of resources that are not among these any more, and that earlier applies have changed or have
+    /// failed to.
     pub(crate) fn done_to_others(&self, declarations: &[Declaration]) -> Vec<Accounted> {
         let names: HashSet<_> = declarations.iter().map(|it| it.name.as_str()).collect();
         let passes = self.0.lock();
         let others = passes.applied.iter().filter(|(name, _)| !names.contains(name.as_str()));
         let others = others.map(|(_, (_, applied))| &applied.accounted);
-        others.filter(|accounted| !accounted.done.is_empty()).cloned().collect()
+        let is_told = |accounted: &&Accounted| {
+            !accounted.done.is_empty() || matches!(accounted.outcome, Outcome::Failed { .. })
+        };
+        others.filter(is_told).cloned().collect()
     }
 }
