@@ -287,7 +287,8 @@ esac
     program(&machine, "it", script)?;
     let mut agent = Agent::start(&machine).await?;
 
-    let parts = ["its watch has failed", "wrote more than 10000 lines in a second and was ended"];
+    let parts =
+        ["its watch has failed", "wrote 10000 lines more than 1000 in each second and was ended"];
     agent.until_logged(&parts).await?;
 
     gone(machine.read("up").ok_or("it was not started")?.trim()).await?;
