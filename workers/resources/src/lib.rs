@@ -54,7 +54,7 @@ mod released;
 mod resource;
 mod rules;
 mod ruling;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "no mode uses it yet"))]
+#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "run does not use it yet"))]
 mod schedule;
 mod seal;
 mod secrets;
