@@ -243,16 +243,22 @@ mod tests {
         let folder = tempfile::tempdir()?;
         fs::write(folder.path().join("key"), "s3cret")?;
         let manifest = folder.path().join("site.yaml");
-        let text = "vars: {key: {secret: {file: key}}}\nresources:\n  r: {type: file, config: {path: \
-                    /tmp/f, content: '{{ key }} {{ facts.mode }}'}}\n";
+        let text = "vars: {key: {secret: {file: key}}, pin: {sensitive: wr1tten}}\nresources:\n  r: \
+                    {type: file, config: {path: /tmp/f, content: '{{ key }} {{ facts.mode }}'}}\n\
+                    rules:\n  copy: {on: {fact: /mode}, do: [set: {path: /seen, value: '{{ key }} \
+                    {{ pin }} {{ facts.mode }}'}]}\n";
         fs::write(&manifest, text)?;
-        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let mut files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        files.overrides.vars = vec![("pin".to_owned(), "overr1dden".to_owned())];
         let (host, facts) = (Arc::default(), seen("hunter2"));
 
         let (site, inputs, _) = SiteJudge::default().load_again(&files, host, &facts)?;
 
-        let debug = format!("{site:?} {inputs:?}");
-        assert!(!debug.contains("s3cret") && !debug.contains("hunter2"), "{debug}");
+        assert_eq!(site.rules().len(), 1);
+        let debug = format!("{files:?} {site:?} {inputs:?}");
+        for secret in ["s3cret", "wr1tten", "overr1dden", "hunter2"] {
+            assert!(!debug.contains(secret), "{secret}: {debug}");
+        }
         Ok(())
     }
 

@@ -361,7 +361,7 @@ impl Template {
             vars.retain(|name| secrets.used(slice::from_ref(name)).is_none());
             kept.fingerprints = all.fingerprints(&used.without(&facts, &vars));
         }
-        self.kept.set(kept).expect("it is kept once");
+        assert!(self.kept.set(kept).is_ok(), "it is kept once");
     }
 }
 

@@ -1,4 +1,6 @@
 //! The values that all expressions of a manifest see, and the part of them that one config keeps.
+//!
+//! Some of them may be secrets, so the types that hold them are not `Debug`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use crate::manifest::used::Used;
 use crate::manifest::vars::{Evaluated, RenewedVars, Vars, VarsOfFacts};
 
 /// The variables, the host and the facts, as expressions see them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Globals {
     pub(crate) vars: Vars,
     pub(crate) host: Value,
@@ -62,7 +64,7 @@ impl Fingerprints {
 }
 
 /// The values that a config keeps.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct UsedValues {
     pub(crate) globals: Globals,
     pub(crate) fingerprints: Fingerprints,
@@ -76,7 +78,6 @@ impl UsedValues {
 }
 
 /// Everything that a manifest was loaded with.
-#[derive(Debug)]
 pub(crate) struct AllGlobals {
     pub(crate) seen: Globals,
     host: Fingerprint,

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -303,7 +304,6 @@ impl Reading<'_, '_> {
 }
 
 /// The handler of a rule of a manifest.
-#[derive(Debug)]
 struct Does {
     source: Arc<Source>,
     kept: UsedValues,
@@ -313,7 +313,14 @@ struct Does {
     used: Used,
 }
 
-#[derive(Debug, PartialEq)]
+/// Shows no values and no text of the manifest, as some of them may be secrets.
+impl fmt::Debug for Does {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Does").finish_non_exhaustive()
+    }
+}
+
+#[derive(PartialEq)]
 enum Step {
     Set { path: Node, value: Option<Node> },
     Notify(String),

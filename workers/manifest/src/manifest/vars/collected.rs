@@ -16,7 +16,6 @@ use crate::manifest::sensitive::Sensitive;
 use crate::manifest::source::{bad_name, is_name};
 use crate::manifest::vars::outside::Outside;
 
-#[derive(Debug)]
 pub(super) enum Var {
     /// A value whose expressions are evaluated.
     Written(Written),

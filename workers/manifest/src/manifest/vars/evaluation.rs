@@ -24,7 +24,6 @@ use crate::manifest::vars::late::LateFacts;
 pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 
 /// A variable whose expressions were checked.
-#[derive(Debug)]
 pub(super) struct CheckedVar {
     pub(super) name: String,
     pub(super) var: Var,

@@ -14,7 +14,7 @@ use crate::manifest::vars::evaluation::{CheckedVar, Evaluation, Vars};
 use crate::manifest::vars::late::LateFacts;
 
 /// The variables that follow from facts, each after those that it uses.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct VarsOfFacts(pub(super) Vec<CheckedVar>);
 
 /// What came of the variables after facts have changed.

@@ -1,5 +1,6 @@
 //! What a manifest is evaluated with beside its files: what is set, the host, the facts and the secrets.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::problem::FactProblems;
 
 /// What is set from outside, over what a manifest says.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
     pub files: Vec<PathBuf>,
@@ -24,6 +25,22 @@ pub struct Overrides {
     pub built_in: Vec<(String, String)>,
     /// Whether resources are ordered by what is declared alone, without automatic edges.
     pub no_automatic_edges: bool,
+}
+
+/// Shows the names of the variables and no values, as some of these may be secrets.
+impl fmt::Debug for Overrides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { files, vars, built_in, no_automatic_edges } = self;
+        let names = |vars: &[(String, String)]| -> Vec<String> {
+            vars.iter().map(|(name, _)| name.clone()).collect()
+        };
+        f.debug_struct("Overrides")
+            .field("files", files)
+            .field("vars", &names(vars))
+            .field("built_in", &names(built_in))
+            .field("no_automatic_edges", no_automatic_edges)
+            .finish()
+    }
 }
 
 /// What a manifest is evaluated with beside its files.
