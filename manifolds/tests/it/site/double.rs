@@ -9,13 +9,12 @@ use crankcase_resources::{
 
 /// Returns the built-in kinds, and `double`, of which all resources are this one.
 pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
-    with_doubles([("double", Arc::new(unit))])
+    with_kind("double", unit)
 }
 
-/// Returns the built-in kinds, and one for each of these names, of which all resources are the one that stands there.
-pub(crate) fn with_doubles<const N: usize>(units: [(&'static str, Arc<dyn Unit>); N]) -> Kinds {
-    let doubles = units.into_iter().map(|(name, unit)| Double { name, unit });
-    doubles.fold(builtin(), Kinds::with)
+/// Returns the built-in kinds, and one with this name, of which all resources are this one.
+pub(crate) fn with_kind(name: &'static str, unit: impl Unit + 'static) -> Kinds {
+    builtin().with(Double { name, unit: Arc::new(unit) })
 }
 
 #[derive(Debug)]

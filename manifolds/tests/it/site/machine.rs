@@ -63,31 +63,30 @@ impl Machine {
         manifest: &str,
         (backoff, kinds): (Backoff, Kinds),
     ) -> Result<Self, Box<dyn Error>> {
-        let machine = Self::prepare(folder, kinds)?;
-        machine.watch().await?;
+        let machine = Self::watched(folder, kinds).await?;
         let config = machine.config().backoff(backoff);
         machine.keep(manifest, config).await?;
         Ok(machine)
     }
 
-    /// Begins like [`begin`](Self::begin); an observer sees what happens.
+    /// Begins like [`begin`](Self::begin), in a new folder. An observer sees what happens.
     pub(crate) async fn observed(
-        folder: tempfile::TempDir,
         manifest: &str,
         (backoff, kinds): (Backoff, Kinds),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, Box<dyn Error>> {
-        let machine = Self::prepare(folder, kinds)?;
-        machine.watch().await?;
+        let machine = Self::watched(tempfile::tempdir()?, kinds).await?;
         let config = machine.config().backoff(backoff).observer(observer);
         machine.keep(manifest, config).await?;
         Ok(machine)
     }
 
-    /// Has files watched.
-    async fn watch(&self) -> TestResult {
+    /// Prepares a machine whose resources have their files watched.
+    async fn watched(folder: tempfile::TempDir, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(folder, kinds)?;
         let watcher = file_watch::manifold(WatcherConfig::default())?;
-        Ok(self.engine.install(WATCHES, watcher).await?)
+        machine.engine.install(WATCHES, watcher).await?;
+        Ok(machine)
     }
 
     /// Begins without a watcher; resources are looked at all the time.

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::site::double::with_doubles;
+use crate::site::double::with_kind;
 use crate::site::machine::{Machine, TestResult};
 use crate::site::seen::Seen;
 
@@ -110,10 +110,9 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     // What has failed is not tried again before the end.
     let day = Duration::from_secs(24 * 60 * 60);
     let backoff = Backoff::default().initial(day).max(day).jitter(0.0);
-    let kinds = with_doubles([("lamp", Arc::new(Lamp(Arc::clone(&hall))))]);
+    let kinds = with_kind("lamp", Lamp(Arc::clone(&hall)));
     let site = format!("{SITE}  gone: {{type: lamp}}\n");
-    let machine =
-        Machine::observed(tempfile::tempdir()?, &site, (backoff, kinds), observer).await?;
+    let machine = Machine::observed(&site, (backoff, kinds), observer).await?;
     for name in ["lamp", "bell", "behind", "gone", "new"] {
         machine.running(name).await?;
     }
@@ -122,14 +121,14 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     }
 
     hall.switch_off("lamp")?;
-    seen.first("bell", What::Refreshed).await?;
+    seen.until("bell", What::Refreshed).await?;
     hall.broken.lock().insert("fuse".to_owned());
     hall.switch_off("fuse")?;
     machine.degraded("fuse").await?;
     hall.switch_off("behind")?;
     machine.degraded_by("behind", "held back").await?;
     machine.swap(SITE).await?;
-    seen.first("gone", What::Released).await?;
+    seen.until("gone", What::Released).await?;
     // The site after the next is there only when all of this one is on record.
     machine.swap(&format!("{SITE}  last: {{type: lamp}}\n")).await?;
     machine.running("last").await?;

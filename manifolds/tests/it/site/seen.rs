@@ -29,11 +29,11 @@ impl Seen {
         self.0.borrow().clone()
     }
 
-    /// Waits until something has happened to a resource for the first time, and returns the event.
-    pub(crate) async fn first(&self, resource: &str, what: What) -> TestResult<Happened> {
-        let is_it = |event: &&Happened| event.resource == resource && event.event == what;
+    /// Waits until something has happened to a resource.
+    pub(crate) async fn until(&self, resource: &str, what: What) -> TestResult {
+        let is_it = |event: &Happened| event.resource == resource && event.event == what;
         let mut events = self.0.subscribe();
-        let events = within(events.wait_for(|events| events.iter().any(|it| is_it(&it)))).await?;
-        Ok(events.iter().find(is_it).cloned().ok_or("there was none")?)
+        drop(within(events.wait_for(|events| events.iter().any(is_it))).await?);
+        Ok(())
     }
 }
