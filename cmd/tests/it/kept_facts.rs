@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::facts::facts;
-use crate::machine::Machine;
+use crate::machine::{Machine, gone, signal};
 use crate::world::{Error, Ran, TestResult};
 
 const SITE: &str = r#"resources:
@@ -341,6 +342,30 @@ async fn an_apply_that_ends_early_names_what_is_not_known_yet() -> TestResult {
     let left: Vec<_> = left.filter_map(|line| line["name"].as_str()).collect();
     assert!(left.contains(&"home") && left.contains(&"after"), "{json:?}");
     Ok(())
+}
+
+#[tokio::test]
+async fn an_interrupted_apply_names_what_is_not_known_yet() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  home: {type: print, for_each: "{{ facts.seen.users }}", config: {message: "{{ item }}"}}
+  after: {type: noop, dependencies: [home]}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+  long: {type: exec, config: {command: [/bin/sh, -c, "echo $$ > @/pid; exec sleep 1000"]}}
+"#,
+    )?;
+    let child = machine.begin(&["apply", "site.yaml"])?;
+    let pid = machine.lines("pid", 1).await?.remove(0);
+
+    signal(&child.id().ok_or("ended")?.to_string(), Signal::INT)?;
+    let ran = machine.ended(child).await?;
+
+    assert_eq!(ran.code, Some(130), "{ran:?}");
+    for name in ["home (print)", "after (noop)"] {
+        let said = format!("- {name} was not attempted: apply was told to stop\n");
+        assert_eq!(ran.stdout.matches(&said).count(), 1, "{ran:?}");
+    }
+    gone(&pid).await
 }
 
 #[tokio::test]
