@@ -96,13 +96,7 @@ impl Observing {
         }
     }
 
-    /// Ends the record, and waits until all lines of data are printed.
-    pub(crate) fn end(&self, outcome: &'static str) {
-        self.end_record(outcome);
-        self.end_lines();
-    }
-
-    /// Waits until all lines of data are printed.
+    /// Waits until all lines of data are printed; under `run` for a second at most.
     pub(crate) fn end_lines(&self) {
         self.lines.iter().for_each(Lines::end);
     }

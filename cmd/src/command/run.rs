@@ -189,9 +189,10 @@ fn keep(
         agent.install(SETTLED, site::when_settled(SITE, RESOURCES))
     };
     let ended = agent.run();
-    end_record(&observing, &ended);
-    // The report may wait for its reader, and holds up no other process.
+    observing.end_record(outcome_of(&ended));
+    // The lines and the report may wait for their reader. That holds up no other process.
     drop(lock);
+    observing.end_lines();
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show_unless_interrupted(global, settled.send_replace(None)),
@@ -213,14 +214,13 @@ fn world(facts: Facts) -> Arc<dyn World> {
     facts::world(host_name(), move || Ok(facts.clone()))
 }
 
-/// Ends the record of a run.
-fn end_record(observing: &Observing, ended: &Result<Ended, AgentError>) {
-    let outcome = match ended {
+/// Returns the outcome of a run, for its record.
+fn outcome_of(ended: &Result<Ended, AgentError>) -> &'static str {
+    match ended {
         Ok(Ended::Stopped) => "done",
         Ok(Ended::Interrupted) => "interrupted",
         Err(_) => "failed",
-    };
-    observing.end(outcome);
+    }
 }
 
 /// Installs what keeps a site.
