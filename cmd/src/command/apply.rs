@@ -72,7 +72,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     // Held until all is done: an agent that runs would undo and do the same things.
     let state_dir = global.state_dir()?;
-    let _lock = state_dir.lock()?;
+    let lock = state_dir.lock()?;
     let processes = Facilities::processes(state_dir.path());
     tokio::select! {
         biased;
@@ -121,6 +121,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         exit::DONE | exit::CHANGED => "done",
         _ => "failed",
     });
+    // The account may wait for its reader. That holds up no other process.
+    drop(lock);
     let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
     let code = if shown.is_some() { code } else { exit::INTERRUPTED };
     error.map_or(Ok(code), Err)
