@@ -17,6 +17,7 @@ mod engine;
 mod external_type;
 mod kind;
 mod known;
+mod line_limit;
 mod messages;
 mod plugs;
 mod prepared;

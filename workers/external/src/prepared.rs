@@ -2,32 +2,27 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::BoxError;
 use crankcase_workers::{Ledger, Secrets};
+use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
+use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::calls::Caller;
 use crate::known::{Known, Shared};
+use crate::line_limit::{A_SECOND, AT_ONCE, LineLimit};
 use crate::messages::CallSpec;
 use crate::type_name::Runner;
 use crate::waking::Signal;
 
 /// How long a watch may go on.
 const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
-/// The most lines that a watch may write in a second for long. A line is only a signal, and costs at
-/// most one look.
-const LINES: usize = 1_000;
-
-/// How many lines more than that it may write.
-const MORE_LINES: usize = 10_000;
 
 /// The program of a call, and the parts of the call that are known before its input.
 #[derive(Debug)]
@@ -85,10 +80,12 @@ impl Watched {
             let line = secrets.redact(line);
             tracing::debug!(resource, %line, "a watch said");
         };
-        // If there is no room, a signal is there already.
-        let lines = AtomicUsize::new(0);
+        let (limit, flooded) = (Mutex::new(LineLimit::new(Instant::now())), Notify::new());
         let event = |_: &str| {
-            lines.fetch_add(1, Relaxed);
+            if !limit.lock().admit(Instant::now()) {
+                flooded.notify_one();
+            }
+            // If there is no room, a signal is there already.
             drop(signals.try_send(Ok(())));
         };
         let caller = self.shared.caller(self.ledger.as_ref(), &self.stop);
@@ -97,21 +94,12 @@ impl Watched {
         let ended: BoxError = tokio::select! {
             biased;
             () = signals.closed() => return,
-            () = flood(&lines) => {
-                format!("watch of '{resource}' wrote {MORE_LINES} lines more than {LINES} in each second and was ended").into()
+            () = flooded.notified() => {
+                let most = format!("{AT_ONCE} at once and then {A_SECOND} a second");
+                format!("watch of '{resource}' wrote more lines than {most} and was ended").into()
             }
             ended = caller.follow(&call, &event) => ended.into(),
         };
         drop(signals.send(Err(ended)).await);
-    }
-}
-
-/// Waits until more lines have come than are allowed. Each second makes room for more, so a machine
-/// that is too busy to read all of a flood in a second finds it later.
-async fn flood(lines: &AtomicUsize) {
-    let mut over = 0;
-    while over <= MORE_LINES {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        over = (over + lines.swap(0, Relaxed)).saturating_sub(LINES);
     }
 }
