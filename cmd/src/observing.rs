@@ -19,10 +19,11 @@ use crate::print::lines::{Lines, Source};
 /// The file in the state folder.
 const FILE: &str = "history.db";
 
-/// For how long the output of an action is held back: that of a short action is only in the account.
+/// How long the output of an action is held back. The output of a shorter action is only in the
+/// account.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// How many lines are held back at most.
+/// The most lines that are held back.
 const KEPT: usize = 1_000;
 
 /// Returns the file with the record.
@@ -30,8 +31,8 @@ pub(crate) fn history_file(state: &Path) -> PathBuf {
     state.join(FILE)
 }
 
-/// Records the events, and prints them: for programs as a line of data for each event, for people the output of long
-/// actions.
+/// Records the events and prints them. A program gets a line of data for each event, and a person
+/// gets the output of long actions.
 #[derive(Debug)]
 pub(crate) struct Observing {
     mode: &'static str,
@@ -39,14 +40,14 @@ pub(crate) struct Observing {
     began: SystemTime,
     file: PathBuf,
     record: Mutex<Record>,
-    /// Prints lines of data, where data is asked for.
+    /// Prints lines of data, if the user asks for data.
     lines: Option<Lines>,
     is_quiet: bool,
     /// The output of the actions that run, by resource.
     talks: Mutex<HashMap<String, Talk>>,
 }
 
-/// How far the record has come. It begins with the first event, or at the end.
+/// The state of the record. The first event begins it, or else the end.
 #[derive(Debug)]
 enum Record {
     Fresh,
@@ -55,12 +56,12 @@ enum Record {
     Over,
 }
 
-/// The output of the actions of a resource, as far as it is not printed.
+/// The output of the actions of a resource that is not printed yet.
 #[derive(Debug)]
 struct Talk {
     began: Instant,
     lines: Vec<String>,
-    /// How many lines found no room.
+    /// How many lines had no room.
     left_out: usize,
 }
 
@@ -146,7 +147,7 @@ impl Observer for Observing {
         if talk.began.elapsed() >= FIRST {
             let left_out = std::mem::take(&mut talk.left_out);
             let mut lines = talk.lines.drain(..);
-            // Nobody can be told when the stream is closed.
+            // If the stream is closed, nobody can read an error.
             drop(print::to_stderr(|out| {
                 lines.try_for_each(|line| writeln!(out, "{resource}: {line}"))?;
                 match left_out {
@@ -203,7 +204,7 @@ mod tests {
 
     use super::recorded;
 
-    /// An event of which everything is known.
+    /// An event that has all fields.
     const WHOLE: &str = concat!(
         r#"{"event":"repaired","resource":"page","type":"file","differences":"mode: 1 -> 2","#,
         r#""changes":[{"attribute":"mode","old":1,"new":2}],"actions":["adjust"],"#,
@@ -211,7 +212,7 @@ mod tests {
         r#""log":["a line"]}],"notified_by":["conf"],"error":"no luck","why":"apply","took_ms":3}"#,
     );
 
-    /// The same on record.
+    /// The same event on record.
     const ON_RECORD: &str = concat!(
         r#"{"event":"repaired","resource":"page","type":"file","differences":"mode: 1 -> 2","#,
         r#""actions":["adjust"],"error":"no luck","why":"apply","took_ms":3,"#,
@@ -220,7 +221,7 @@ mod tests {
         r#""log":["a line"]}],"notified_by":["conf"]}}"#,
     );
 
-    /// An event of which only that is known which all have.
+    /// An event that has only the fields that every event has.
     const BARE: &str =
         r#"{"event":"released","resource":"page","type":"file","why":"it has left","took_ms":0}"#;
 
