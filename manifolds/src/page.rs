@@ -14,20 +14,21 @@ const LARGEST: u64 = 4096;
 pub struct Config {
     /// Where the page is served.
     pub address: PageAddress,
-    /// What the page shows and allows.
+    /// The content of the page, and the requests that it allows.
     pub page: PageConfig,
-    /// The file that the page's address with its token is written to, with mode 0600.
+    /// The file for the page's address with its token. Its mode is 0600.
     pub url: PathBuf,
 }
 
 /// Returns a manifold that serves the status page of an agent.
 ///
-/// The address has a token, which is a secret: it is written to a file for its owner, and not to the log. If the file
-/// has a token already, it stays the same; remove the file for a new one.
+/// The token in the address is a secret. So the worker writes the address to a file for its owner,
+/// and not to the log. If the file has a token already, the worker keeps it. Remove the file to get
+/// a new token.
 pub fn manifold(config: Config) -> Manifold {
     Manifold::builder()
         .start_with(config, |Config { address, page, url }, (), _ctx| async move {
-            // The same token as before, so that pages that are open go on.
+            // The token stays the same, so that open pages go on.
             let page = match token_of(&url) {
                 Some(token) => page.token(token),
                 None => page,

@@ -8,27 +8,27 @@ use crankcase_resources::Site;
 use crankcase_workers::{SignalHandle, Watches};
 use tokio::sync::watch;
 
-/// The site, and the inputs with which it is loaded again.
+/// The site, and the inputs that cause its next load.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The files from which the site is loaded.
     pub files: SiteFiles,
-    /// The site as it was loaded at first.
+    /// The site of the first load.
     pub site: Arc<Site>,
-    /// The input that tells that SIGHUP has come.
+    /// The input that reports SIGHUP.
     pub signals: Name<SignalHandle>,
-    /// The input that tells that files have changed. It may come, go and come again.
+    /// The input that reports changes of files. It may come, go and come again.
     pub watches: Name<Watches>,
 }
 
-/// Returns a manifold that offers the site that was loaded last, as a changing output.
+/// Returns a manifold that offers the site of the last load, as a changing output.
 ///
 /// The last good site outlives the worker.
 pub fn manifold(config: Config) -> Manifold {
     judged(config, SiteJudge::default())
 }
 
-/// Returns the same as [`manifold()`], with a judge of facts that is told of each site that is loaded.
+/// Returns the same as [`manifold()`], with a judge of facts. The judge gets each loaded site.
 pub fn judged(config: Config, judge: SiteJudge) -> Manifold {
     let inputs = (config.signals.clone(), config.watches.live());
     let last = watch::Sender::new(Arc::clone(&config.site));

@@ -7,12 +7,12 @@ use crankcase_resources::{
     AttributeError, Claimed, Config, Judged, Kind, Kinds, KnownConfig, Unit,
 };
 
-/// Returns the built-in kinds, and `double`, of which all resources are this one.
+/// Returns the built-in kinds, and the kind `double`. Each resource of `double` is this unit.
 pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
     with_kind("double", unit)
 }
 
-/// Returns the built-in kinds, and one with this name, of which all resources are this one.
+/// Returns the built-in kinds, and a kind with this name. Each resource of it is this unit.
 pub(crate) fn with_kind(name: &'static str, unit: impl Unit + 'static) -> Kinds {
     builtin().with(Double { name, unit: Arc::new(unit) })
 }

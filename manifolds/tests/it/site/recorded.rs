@@ -1,7 +1,7 @@
-//! What is written of a site that is kept, byte by byte.
+//! The records of a kept site, byte by byte.
 //!
-//! `recorded.json` holds the events that an observer sees, the last event of each resource, why some are degraded, and
-//! the tally. With `UPDATE_GOLDEN` set, it is written anew.
+//! `recorded.json` holds the events that an observer sees, the last event of each resource, the
+//! reason of each degraded resource, and the tally. With `UPDATE_GOLDEN`, the test writes it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,10 +22,10 @@ use crate::site::double::with_kind;
 use crate::site::machine::{Machine, TestResult};
 use crate::site::seen::Seen;
 
-/// When everything has happened.
+/// The time of each event.
 const AT: &str = "2027-01-01T00:00:00.000Z";
 
-/// All lamps. In each state of the site some are left out.
+/// The lamps of each site of the test. Some sites have one more.
 const SITE: &str = "resources:
   lamp: {type: lamp, notify: [bell], tags: [hall]}
   bell: {type: lamp}
@@ -43,9 +43,9 @@ type Signals = mpsc::Sender<Result<(), BoxError>>;
 #[derive(Debug, Default)]
 struct Hall {
     lit: Mutex<BTreeSet<String>>,
-    /// Those that cannot be switched on.
+    /// The lamps that cannot be switched on.
     broken: Mutex<BTreeSet<String>>,
-    /// What has them looked at.
+    /// The sender of each lamp's signals. A signal causes a look at the lamp.
     signals: Mutex<BTreeMap<String, Signals>>,
 }
 
@@ -107,7 +107,7 @@ impl Unit for Lamp {
 async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     let hall = Arc::new(Hall::new(&["lamp", "bell", "fuse", "behind", "gone", "last"]));
     let (seen, observer) = Seen::pair();
-    // What has failed is not tried again before the end.
+    // No failed resource is tried again before the test ends.
     let day = Duration::from_secs(24 * 60 * 60);
     let backoff = Backoff::default().initial(day).max(day).jitter(0.0);
     let kinds = with_kind("lamp", Lamp(Arc::clone(&hall)));
@@ -129,7 +129,7 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     machine.degraded_by("behind", "held back").await?;
     machine.swap(SITE).await?;
     seen.until("gone", What::Released).await?;
-    // The site after the next is there only when all of this one is on record.
+    // When the next site is there, all of this one is on record.
     machine.swap(&format!("{SITE}  last: {{type: lamp}}\n")).await?;
     machine.running("last").await?;
 
@@ -143,7 +143,8 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     Ok(())
 }
 
-/// Returns all that is written of a site. The wall clock is not paused, so each instant is set to the same.
+/// Returns all records of a site. The wall clock is not paused, so each instant becomes the same
+/// one.
 async fn written(machine: &Machine, seen: &Seen) -> TestResult<String> {
     let mut events = seen.events();
     // Resources are kept at the same time: only the order of each one's own events is certain.
@@ -170,7 +171,7 @@ async fn written(machine: &Machine, seen: &Seen) -> TestResult<String> {
     Ok(serde_json::to_string_pretty(&written)? + "\n")
 }
 
-/// Sets an instant of the same form.
+/// Sets an instant to [`AT`], which has the same form.
 fn set(at: &mut String) {
     assert_eq!((at.len(), &at[10..11], &at[23..]), (AT.len(), "T", "Z"), "{at}");
     AT.clone_into(at);
