@@ -20,23 +20,28 @@ use crate::engine::ENVIRONMENT;
 use crate::plugs::Mount;
 use crate::type_name::Runner;
 
-/// How many of the last lines an error shows, and how many characters of each: of a look, and of an
-/// action, whose whole output is in the account.
+/// How many of its last lines the error of a look shows.
 const LOOK_LINES: usize = 20;
+
+/// How many of its last lines the error of an action shows. The account has the whole output.
 const ACTION_LINES: usize = 1;
+
+/// How many characters of each line an error shows.
 const LAST_LINE: usize = 200;
 
-/// How much of the beginning and of the end of each output of an action is kept, in bytes: 1 MiB in all.
+/// How many bytes of the beginning and the end of each output of an action are kept: 1 MiB.
 const ACTION_KEPT: (usize, usize) = (512 * 1024, 512 * 1024);
 
-/// How many bytes of lines are passed on while a program runs: of a look, and of an action or a watch.
+/// How many bytes of the lines of a look are passed on while it runs.
 const LOOK_TOLD: usize = 64 * 1024;
+
+/// How many bytes of the lines of an action or a watch are passed on while it runs.
 const ACTION_TOLD: usize = 16 * 1024 * 1024;
 
 /// A call of a program.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
-    /// The resource that it is for.
+    /// The resource that the call is for.
     pub(crate) resource: &'a str,
     /// The purpose of the call, such as `init`.
     pub(crate) phase: &'a str,
@@ -46,7 +51,7 @@ pub(crate) struct Call<'a> {
     pub(crate) input: &'a Value,
     /// The folder of the manifest.
     pub(crate) workspace: &'a Path,
-    /// A folder of the resource's own.
+    /// The private folder of the resource.
     pub(crate) work: Option<&'a Path>,
     pub(crate) mounts: &'a [Mount],
     pub(crate) has_network: bool,
@@ -85,7 +90,7 @@ impl CallError {
         match self {
             Self::Start { .. } => true,
             Self::Exit { code, last, .. } => {
-                // Of another kind of machine, or beyond the limits of this one.
+                // The image is for another kind of machine, or exceeds the limits of this one.
                 let is_unfit = || {
                     let last = last.to_lowercase();
                     last.contains("exec format error") || *code == 126 && last.contains("rlimit")
@@ -109,7 +114,7 @@ impl Caller<'_> {
         if text.is_empty() {
             return Err(CallError::Nothing { what, last });
         }
-        // Not escaped once more: a secret would not be found in it.
+        // It is not escaped a second time: otherwise nobody would find a secret in it.
         let begin = || printable(&cut_after(text, 80));
         if !finished.is_text {
             return Err(CallError::NoText { what, begin: begin(), last });
@@ -122,8 +127,8 @@ impl Caller<'_> {
         })
     }
 
-    /// Calls a program that carries out an action. Returns its output, also if it has failed: at most 1 MiB of stdout,
-    /// and then of stderr. The middle of a longer output is left out.
+    /// Calls a program that carries out an action. Returns its output, also if it fails: at most
+    /// 1 MiB of stdout, and then at most 1 MiB of stderr. A longer output lacks its middle.
     pub(crate) async fn act(&self, call: &Call<'_>) -> (String, Result<(), CallError>) {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
@@ -133,8 +138,8 @@ impl Caller<'_> {
         }
     }
 
-    /// Calls a program that runs until it is told to stop. Calls `event` with each line of its stdout. Returns the
-    /// reason for its end.
+    /// Calls a program that runs until the caller stops it. Calls `event` with each line of its
+    /// stdout. Returns the reason for its end.
     pub(crate) async fn follow(&self, call: &Call<'_>, event: Told<'_>) -> CallError {
         let say = self.told.map(|told| bounded(told, ACTION_TOLD));
         let told = say.as_ref().map(|say| say as Told<'_>);
@@ -162,7 +167,7 @@ impl Caller<'_> {
         let container = match call.runner {
             Runner::Program(_) => None,
             Runner::Container { engine, .. } => {
-                // A plan may be made by a user who may not write there.
+                // The user of a plan may have no right to write there.
                 let state = self.settings.record().filter(|_| self.ledger().is_some());
                 let engine = (engine.as_slice(), self.settings.engine_timeout);
                 let begun = Container::begin(engine, state, self.calls).await;
@@ -265,10 +270,10 @@ impl Caller<'_> {
             words.extend(path.map(|path| own(path, mode)).transpose()?);
         }
         let state = settings.state.as_deref();
-        // Podman would copy into it what it hides.
+        // Otherwise podman copies the hidden files into the empty folder.
         let copy = if call.runner.is_podman() { ",notmpcopyup" } else { "" };
-        // The state folder in these folders is hidden: it holds secrets of other types. An engine refuses a path that
-        // is given twice.
+        // The state folder in these folders is hidden: it holds secrets of other types. An engine
+        // refuses a path that it gets twice.
         let folders = [Some(call.workspace), conf].into_iter().flatten();
         let hidden: BTreeSet<_> = folders.filter_map(|folder| within(state?, folder)).collect();
         words
@@ -283,8 +288,8 @@ impl Caller<'_> {
     }
 }
 
-/// Returns whether the client of a container says by its end that the container has ended too. A client that
-/// was ended, or has lost its engine, does not.
+/// Returns whether the end of a client shows that its container has ended too. The end of a client
+/// that was killed, or has lost its engine, does not show that.
 fn says_the_end(client: &Result<Finished, JobError>) -> bool {
     match client {
         Ok(finished) => finished.status.code().is_some_and(|code| code != NOT_RUN),
@@ -296,7 +301,7 @@ fn says_the_end(client: &Result<Finished, JobError>) -> bool {
     }
 }
 
-/// How much of its output a call needs.
+/// The part of its output that a call needs.
 #[derive(Debug, Clone, Copy)]
 enum Output {
     /// All of stdout, which is an answer of at most this many bytes.
@@ -325,7 +330,7 @@ impl Output {
     }
 }
 
-/// A call that has failed, and what it had written.
+/// A failed call, and its output.
 #[derive(Debug)]
 struct Failed {
     error: CallError,
@@ -377,7 +382,8 @@ fn variable(plug: &str) -> String {
     format!("CRANKCASE_PLUG_{}", name.collect::<String>())
 }
 
-/// Returns what is executed: an entrypoint stands beside the program, unless it is absolute.
+/// Returns the path of the program to run. A relative entrypoint is in the folder of the type's
+/// program.
 fn program(path: &Path, entrypoint: Option<&str>) -> PathBuf {
     match (entrypoint, path.parent()) {
         (Some(entrypoint), Some(folder)) => folder.join(entrypoint),
@@ -386,7 +392,7 @@ fn program(path: &Path, entrypoint: Option<&str>) -> PathBuf {
     }
 }
 
-/// Returns the path by which a folder that is there is found within another one, if it is.
+/// Returns the path of a folder within an outer folder, or `None` if it does not exist in there.
 fn within(inner: &Path, outer: &Path) -> Option<PathBuf> {
     let (real, real_outer) = (inner.canonicalize().ok()?, outer.canonicalize().ok()?);
     Some(outer.join(real.strip_prefix(real_outer).ok()?))
@@ -400,7 +406,8 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
     }
 }
 
-/// Passes on lines of this many bytes in all, and then one line that says that there is more.
+/// Passes on lines of at most this many bytes in all, and then one line that says that there is
+/// more.
 fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
     let (left, is_over) = (AtomicUsize::new(most), AtomicBool::new(false));
     move |line| {
@@ -419,7 +426,7 @@ fn joined(Finished { stdout, stderr, .. }: &Finished) -> String {
     format!("{stdout}{end}{stderr}")
 }
 
-/// Says what a program wrote last, in at most so many lines, for the end of an error.
+/// Returns the last lines of an output, for the end of an error.
 fn last_lines(text: &str, most: usize) -> String {
     let lines = text.lines().rev().map(str::trim).filter(|line| !line.is_empty()).take(most);
     let mut last: Vec<_> = lines.map(|line| cut_after(line, LAST_LINE)).collect();

@@ -1,4 +1,4 @@
-//! The calls that are under way, and who makes them.
+//! The calls that are under way, and their callers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,11 @@ use tokio::sync::watch;
 use crate::call_record::CallRecord;
 use crate::settings::Settings;
 
-/// The calls of types that are under way, and their end. Cheap to clone; clones are the same.
+/// The calls of types that are under way, and their end. A clone is cheap, and shares the same
+/// calls.
 ///
-/// A process that makes calls [ends](Self::end) them before it ends itself, and waits for that: a
-/// program or a container of a type would run on.
+/// A process [ends](Self::end) its calls before it ends itself, and waits for them. Otherwise a
+/// program or a container of a type runs on.
 ///
 /// # Examples
 ///
@@ -37,11 +38,11 @@ pub struct Calls {
     loads: Ending,
     killed: Ending,
     open: Arc<watch::Sender<Open>>,
-    /// How many bytes an action may write to a file.
+    /// The most bytes that an action may write to a file.
     written: Arc<Mutex<Option<u64>>>,
 }
 
-/// How calls are told to stop.
+/// Both sides of a stop that many calls share.
 #[derive(Clone)]
 struct Ending {
     stopper: Stopper,
@@ -55,7 +56,7 @@ impl Default for Ending {
     }
 }
 
-/// The calls under way, in the order in which they have begun.
+/// The calls under way, in the order of their beginning.
 #[derive(Debug, Default)]
 struct Open {
     calls: BTreeMap<u64, String>,
@@ -69,32 +70,33 @@ impl fmt::Debug for Calls {
 }
 
 impl Calls {
-    /// Tells all calls to stop, those under way and those to come. Returns at once.
+    /// Asks all calls to stop, those under way and those to come. Returns at once.
     pub fn end(&self) {
         self.all.stopper.stop();
     }
 
-    /// Tells the calls of loads to stop, those under way and those to come. Returns at once. An agent that ends
-    /// stops its resources, and with them their calls, in their order; nobody would stop a load.
+    /// Asks the calls of loads to stop, those under way and those to come. Returns at once. An
+    /// agent that ends stops its resources in their order, and each of them stops its calls.
+    /// Nothing else stops a load.
     pub fn end_loads(&self) {
         self.loads.stopper.stop();
     }
 
-    /// Tells all calls to stop, and kills the programs that they run, also those that are clients of an engine. Returns
-    /// at once.
+    /// Asks all calls to stop, and kills their programs. Also kills the clients of an engine.
+    /// Returns at once.
     pub fn kill(&self) {
         self.end();
         self.killed.stopper.stop();
     }
 
-    /// Waits until no call is under way, and no container of an earlier one.
+    /// Waits until no call is under way, and no container of an earlier call is left.
     ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn ended(&self) {
         let mut open = self.open.subscribe();
-        // The sender is this one's.
+        // This value has the sender, so the wait cannot fail.
         drop(open.wait_for(|open| open.calls.is_empty()).await);
     }
 
@@ -103,14 +105,14 @@ impl Calls {
         self.open.borrow().calls.values().cloned().collect()
     }
 
-    /// Sets how many bytes each action that begins from now on may write to a file; `None`, the default, is
-    /// no limit but the system's. A program that writes more gets the signal XFSZ, or an error: so a test
-    /// of a type sees what is left when it is killed while it writes.
+    /// Sets the most bytes that each later action may write to a file. `None`, the default, leaves
+    /// the limit to the system. A program that writes more gets the signal XFSZ, or an error. So a
+    /// test of a type sees the files of a program that was killed while it wrote.
     pub fn limit_writes(&self, bytes: Option<u64>) {
         *self.written.lock() = bytes;
     }
 
-    /// Returns that limit.
+    /// Returns the limit that [`limit_writes`](Self::limit_writes) has set.
     pub(crate) fn write_limit(&self) -> Option<u64> {
         *self.written.lock()
     }
@@ -120,7 +122,7 @@ impl Calls {
         &self.loads.stop
     }
 
-    /// Returns whether a call must stop, because its caller or all calls are told to stop.
+    /// Returns whether a call of this caller must stop.
     pub(crate) fn is_over(&self, caller: &Stop) -> bool {
         caller.is_stopped() || self.all.stop.is_stopped()
     }
@@ -136,7 +138,7 @@ impl Calls {
         OpenCall { id, open: Arc::clone(&self.open) }
     }
 
-    /// Runs a job to its end. Tells it to stop when its caller or all calls are told to stop.
+    /// Runs a job to its end. Asks it to stop when its caller must stop, or when all calls must.
     pub(crate) async fn stopping(
         &self,
         (stopper, caller): (&Stopper, &Stop),
@@ -153,7 +155,7 @@ impl Calls {
         tokio::select! {
             biased;
             done = &mut job => done,
-            // Its process group is killed when it is dropped.
+            // The drop of the job kills its process group.
             () = self.killed.stop.wait() => Err(JobError::Stopped { output: String::new() }),
         }
     }
@@ -164,16 +166,16 @@ impl Calls {
 pub(crate) struct Caller<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) calls: &'a Calls,
-    /// The ledger of the agent that it calls for, if there is one.
+    /// The ledger of its agent, if it has an agent.
     pub(crate) agent_ledger: Option<&'a Ledger>,
-    /// Where its calls are on record otherwise.
+    /// The record of its calls, if it has no agent.
     pub(crate) record: &'a CallRecord,
     pub(crate) stop: &'a Stop,
     pub(crate) told: Option<Told<'a>>,
 }
 
 impl Caller<'_> {
-    /// Returns where its calls are on record, if they can be.
+    /// Returns the ledger for its calls, if there is one.
     pub(crate) fn ledger(&self) -> Option<&Ledger> {
         self.agent_ledger.or_else(|| self.record.ledger())
     }

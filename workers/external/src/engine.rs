@@ -1,4 +1,4 @@
-//! Questions to a container engine beside the calls of types.
+//! Questions to a container engine that are no calls of types.
 
 use std::time::Duration;
 
@@ -9,16 +9,17 @@ use tokio::time::{sleep, timeout};
 use crate::calls::Caller;
 use crate::settings::Pull;
 
-/// How long each step may take that ends what runs in the container. After that it is removed in any case.
+/// How long each step may take that ends the processes of a container. The next step follows in any
+/// case.
 const ENDING: Duration = Duration::from_secs(15);
 
-/// How long until an engine is asked again that is just removing a container.
+/// How long until the next question to an engine that is already removing the container.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How long an engine may still take to make a container once the client that has asked for it was ended.
+/// How long an engine may take to make a container after the end of the client that asked for it.
 const LATE: Duration = Duration::from_millis(500);
 
-/// How long it may take to get an image.
+/// How long the pull of an image may take.
 const PULL: Duration = Duration::from_secs(60 * 60);
 
 /// The variables of the agent's environment that a client of an engine gets.
@@ -37,7 +38,7 @@ pub(crate) const ENVIRONMENT: [&str; 8] = [
 ///
 /// # Errors
 ///
-/// When the engine has none, or does not answer.
+/// When the engine cannot get the image, or does not answer.
 pub(crate) async fn digest_of_image(
     engine: &[String],
     image: &str,
@@ -58,11 +59,11 @@ pub(crate) async fn digest_of_image(
     id.ok_or_else(|| format!("{} has pulled {image} and has no such image", engine[0]))
 }
 
-/// Returns the digest of an image; none if there is no such image.
+/// Returns the digest of an image, or `None` if the engine has no such image.
 ///
 /// # Errors
 ///
-/// When the engine does not answer, or not with that.
+/// When the engine does not answer, or answers something else.
 pub(crate) async fn inspect(
     engine: &[String],
     image: &str,
@@ -91,7 +92,8 @@ async fn pull(engine: &[String], image: &str, caller: &Caller<'_>) -> Result<(),
     Err(format!("cannot pull {image}: {}", finished.stderr.trim()))
 }
 
-/// Asks an engine for something that is no call of a type. Ends after the timeout, or when the caller is told to stop.
+/// Asks an engine a question that is no call of a type. Ends after the timeout, or when the caller
+/// must stop.
 async fn ask(
     engine: &[String],
     words: &[&str],
@@ -129,18 +131,18 @@ pub(crate) enum Removal {
     Unanswered,
 }
 
-/// Ends all that runs in a container, and removes it, which may take so long.
+/// Ends all processes of a container, and removes the container. Takes no longer than the limit.
 pub(crate) async fn remove(engine: &[String], name: &str, limit: Duration) -> Removal {
-    // A caller that is told to stop still removes its container.
+    // A caller that must stop still removes its container.
     let (_stopper, stop) = Stop::pair();
     let run = async |words: &[&str], limit: Duration| {
         let finished = job(engine, words, limit).run(None, &stop, (None, None)).await.ok()?;
         Some((finished.status.success(), finished.stderr.to_lowercase()))
     };
     let gone = async {
-        // Podman removes a container that was asked to end and has not, and leaves its processes.
+        // Podman also removes a container that has not ended yet, and leaves its processes.
         let killed = run(&["kill", "--signal=KILL", name], ENDING).await;
-        // The engine may be just making it, for a client that was ended.
+        // The engine may still make the container, for a client that has ended.
         let mut may_come = killed.as_ref().is_some_and(|(_, said)| is_missing(said));
         if killed.is_some_and(|(is_done, _)| is_done) {
             run(&["wait", name], ENDING).await;
@@ -153,7 +155,7 @@ pub(crate) async fn remove(engine: &[String], name: &str, limit: Duration) -> Re
                 sleep(LATE).await;
                 continue;
             }
-            // Docker also removes a container by itself once it has ended, as it was run with --rm.
+            // Docker also removes a container by itself when it ends, because of --rm.
             if !said.contains("already in progress") {
                 return Removal::Refused;
             }
@@ -164,7 +166,7 @@ pub(crate) async fn remove(engine: &[String], name: &str, limit: Duration) -> Re
     timeout(limit, gone).await.unwrap_or(Removal::Unanswered)
 }
 
-/// Returns whether an engine says that it has no such container, in lower case.
+/// Returns whether an answer in lower case says that there is no such container.
 fn is_missing(said: &str) -> bool {
     said.contains("no such container")
 }
@@ -193,8 +195,8 @@ fi
 exit 1
 "#;
 
-    /// An engine that has made a container when it is asked for the second time to remove it. The newer ones
-    /// exit with 0 if there was none.
+    /// An engine that makes the container after the first request to remove it. Newer engines exit
+    /// with 0 if there was none.
     const MAKES: &str = r#"#!/bin/sh
 echo "$@" >> FOLDER/asked
 if [ "$1" = rm ] && [ -e FOLDER/container ]; then
