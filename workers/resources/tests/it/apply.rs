@@ -10,7 +10,7 @@ use crankcase_resources::{
 use serde_json::json;
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare, declare_with, failure, uses};
+use crate::support::{TestResult, apply_with, declare, declare_with, failure, notifying, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await
@@ -68,8 +68,7 @@ async fn an_account_survives_being_written_and_read() -> TestResult {
 #[tokio::test]
 async fn a_panic_anywhere_in_a_kind_fails_its_resource_alone() -> TestResult {
     for place in ["make", "open", "check", "action", "refresh", "close"] {
-        let mut source = probe("source", "");
-        source.notify.push("bad".to_owned());
+        let source = notifying(probe("source", ""), "bad");
         let fault = format!("panic in {place}");
         let declarations = [source, probe("bad", &fault), probe("other", "")];
 

@@ -12,7 +12,7 @@ use crankcase_workers::Folder;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::support::{TestResult, apply_with, declare, failure, uses};
+use crate::support::{TestResult, apply_with, declare, failure, notifying, uses};
 
 /// says what it sees
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -131,8 +131,7 @@ async fn said(
 
 #[tokio::test]
 async fn a_resource_sees_what_those_before_it_did_and_who_notifies_it() -> TestResult {
-    let mut first = declare("first", "seer", json!({}));
-    first.notify.push("second".to_owned());
+    let first = notifying(declare("first", "seer", json!({})), "second");
     let site = [first, uses(declare("second", "seer", json!({})), &["first"])];
 
     let planned = plan(&site, &kinds(), &PlanOptions::default()).await?;

@@ -1,14 +1,7 @@
-use crankcase_resources::{
-    ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict, plan,
-};
+use crankcase_resources::{ApplyOptions, OnChange, Outcome, PlanOptions, Verdict, plan};
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, uses};
-
-fn notifying(mut source: Declaration, target: &str) -> Declaration {
-    source.notify.push(target.to_owned());
-    source
-}
+use crate::support::{TestResult, apply_with, notifying, uses};
 
 #[tokio::test]
 async fn a_changed_source_refreshes_what_it_notifies() -> TestResult {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::probe::{Event, Journal, Probe};
-use crate::support::{TestResult, apply_with, declare, uses};
+use crate::support::{TestResult, apply_with, declare, notifying, uses};
 
 /// Resources by number, each with those that it uses, in any order; some fail.
 #[derive(Debug, Clone)]
@@ -152,8 +152,7 @@ async fn refused(declarations: &[Declaration]) -> OrderError {
 
 #[tokio::test]
 async fn a_circle_is_refused_with_its_path() {
-    let mut notifier = uses(declare("a", "noop", json!({})), &["c"]);
-    notifier.notify.push("b".to_owned());
+    let notifier = notifying(uses(declare("a", "noop", json!({})), &["c"]), "b");
     let declarations = [
         declare("outside", "noop", json!({})),
         notifier,

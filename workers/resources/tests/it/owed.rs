@@ -10,14 +10,13 @@ use crankcase_resources::{
 use tempfile::tempdir;
 
 use crate::probe::{Event, Journal, probe, probes};
-use crate::support::{TestResult, apply_with, failure, uses};
+use crate::support::{TestResult, apply_with, failure, notifying, uses};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// A page that notifies a server, and what the server depends on.
 fn site(page: &str, before: &str) -> [Declaration; 3] {
-    let mut page = probe("page", page);
-    page.notify.push("server".to_owned());
+    let page = notifying(probe("page", page), "server");
     [page, probe("before", before), uses(probe("server", "valid"), &["before"])]
 }
 
@@ -121,8 +120,7 @@ async fn what_is_left_alone_still_owes_its_answer() -> TestResult {
 #[tokio::test]
 async fn all_who_notify_are_on_record() -> TestResult {
     let (state, (kinds, _)) = (tempdir()?, probes());
-    let mut other = probe("other", "");
-    other.notify.push("server".to_owned());
+    let other = notifying(probe("other", ""), "server");
     let site: Vec<_> = site("", "fails").into_iter().chain([other]).collect();
 
     drop(apply_in(state.path(), &site, &kinds).await?);
@@ -177,8 +175,7 @@ async fn a_line_that_is_not_whole_is_left_out_and_loses_no_other() -> TestResult
 #[tokio::test]
 async fn the_file_does_not_grow_for_ever() -> TestResult {
     let (state, (kinds, journal)) = (tempdir()?, probes());
-    let mut always = probe("always", "lies");
-    always.notify.push("bad".to_owned());
+    let always = notifying(probe("always", "lies"), "bad");
     let mut site: Vec<_> = site("lies", "valid").into();
     site.extend([always, probe("bad", "cannot look")]);
 

@@ -7,9 +7,11 @@ use std::fmt::{Debug, Display, Write};
 use std::fs;
 use std::path::Path;
 
+use crankcase_resources::Declaration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::probe::probe;
 use crate::support::TestResult;
 
 mod accounts;
@@ -40,4 +42,19 @@ impl Recording {
         assert_eq!(self.0, fs::read_to_string(&path)?, "UPDATE_GOLDEN=1 writes {file} anew");
         Ok(())
     }
+}
+
+/// Returns a probe that is left alone, and one that is only read.
+fn left_and_read() -> [Declaration; 2] {
+    let (mut left, mut read) = (probe("left", ""), probe("read", ""));
+    left.noop = true;
+    (read.noop, read.readonly) = (true, true);
+    [left, read]
+}
+
+/// Returns a probe with a secret attribute.
+fn hidden() -> Declaration {
+    let mut hidden = probe("hidden", "");
+    hidden.hidden.insert("made".to_owned());
+    hidden
 }

@@ -14,9 +14,9 @@ use serde_json::json;
 use tempfile::tempdir;
 
 use crate::probe::{probe, probes};
-use crate::recorded::Recording;
-use crate::recorded::lamps::{lamp, lamps, one_of_many};
-use crate::support::{TestResult, declare, declare_with, uses};
+use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
+use crate::recorded::{Recording, hidden, left_and_read};
+use crate::support::{TestResult, declare, declare_with, notifying, uses};
 
 /// An account, and the events that came before it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -104,8 +104,6 @@ async fn outcomes(recording: &mut Recording) -> TestResult {
     let claim = "one was changed, one failed, and others were skipped";
     recording.apply(claim, (&probes().0, &site), |_| {}).await?;
 
-    let mut hidden = probe("hidden", "");
-    hidden.hidden.insert("made".to_owned());
     let site = [
         probe("dark", "cannot look"),
         probe("liar", "lies"),
@@ -113,7 +111,7 @@ async fn outcomes(recording: &mut Recording) -> TestResult {
         probe("unmade", "panic in make"),
         probe("other", "foresees another"),
         declare("unknown", "prob", json!({})),
-        hidden,
+        hidden(),
     ];
     let claim = "others failed without an action, and one has secrets";
     recording.apply(claim, (&probes().0, &site), |_| {}).await?;
@@ -137,16 +135,11 @@ async fn outcomes(recording: &mut Recording) -> TestResult {
 }
 
 async fn notifications(recording: &mut Recording) -> TestResult {
-    let notifying = |name: &str, fault: &str, target: &str| {
-        let mut source = probe(name, fault);
-        source.notify.push(target.to_owned());
-        source
-    };
     let site = [
-        notifying("page", "", "server"),
-        notifying("half", "lies", "server"),
-        notifying("conf", "", "both"),
-        notifying("new", "", "late"),
+        notifying(probe("page", ""), "server"),
+        notifying(probe("half", "lies"), "server"),
+        notifying(probe("conf", ""), "both"),
+        notifying(probe("new", ""), "late"),
         probe("bad", "fails"),
         probe("server", "valid"),
         probe("both", ""),
@@ -157,9 +150,7 @@ async fn notifications(recording: &mut Recording) -> TestResult {
 }
 
 async fn left_alone(recording: &mut Recording) -> TestResult {
-    let (mut left, mut read) = (probe("left", ""), probe("read", ""));
-    left.noop = true;
-    (read.noop, read.readonly) = (true, true);
+    let [left, read] = left_and_read();
     let of = |name: &str, used: &str| {
         declare_with(name, "probe", json!({"fault": "valid"}), ("name", used, "name"))
     };
@@ -217,11 +208,8 @@ async fn approvals(recording: &mut Recording) -> TestResult {
 
 async fn departures(recording: &mut Recording) -> TestResult {
     let (folder, kinds) = (tempdir()?, lamps());
-    let mut back = lamp("back");
-    back.reverse = true;
-    let before = vec![lamp("kept"), back, lamp("gone"), lamp("also_gone")];
     for (claim, declarations) in [
-        ("all were switched on", before),
+        ("all were switched on", before_departures()),
         ("one was put back, and two were released", vec![lamp("kept")]),
     ] {
         let seen = Arc::new(Seen::default());

@@ -34,6 +34,13 @@ pub(super) fn one_of_many(name: &str, fault: &str) -> Declaration {
     declare(name, "lamp", json!({"name": name, "on": true, "set": "hall", "fault": fault}))
 }
 
+/// Returns the lamps of a site before all but the first of them leave. One is put back then.
+pub(super) fn before_departures() -> Vec<Declaration> {
+    let mut back = lamp("back");
+    back.reverse = true;
+    vec![lamp("kept"), back, lamp("gone"), lamp("also_gone")]
+}
+
 /// The kind `lamp`: `name`, whether it is `on`, the `set` with which it is switched, and `fault`.
 #[derive(Debug, Default)]
 struct Lamps {

@@ -8,9 +8,9 @@ use serde_json::json;
 use tempfile::tempdir;
 
 use crate::probe::{probe, probes};
-use crate::recorded::Recording;
-use crate::recorded::lamps::{lamp, lamps, one_of_many};
-use crate::support::{TestResult, declare, declare_with, uses};
+use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
+use crate::recorded::{Recording, hidden, left_and_read};
+use crate::support::{TestResult, declare, declare_with, notifying, uses};
 
 impl Recording {
     async fn plan(
@@ -37,11 +37,7 @@ async fn plans_are_written_as_before() -> TestResult {
 }
 
 async fn verdicts(recording: &mut Recording) -> TestResult {
-    let (mut left, mut read) = (probe("left", ""), probe("read", ""));
-    left.noop = true;
-    (read.noop, read.readonly) = (true, true);
-    let mut hidden = probe("hidden", "");
-    hidden.hidden.insert("made".to_owned());
+    let [left, read] = left_and_read();
     let of = |name: &str, used: &str| {
         declare_with(name, "probe", json!({"fault": ""}), ("name", used, "name"))
     };
@@ -57,7 +53,7 @@ async fn verdicts(recording: &mut Recording) -> TestResult {
         of("of_read", "read"),
         left,
         read,
-        hidden,
+        hidden(),
     ];
     let options = PlanOptions::default();
     let claim = "some would change, some may, and some are left alone";
@@ -85,10 +81,6 @@ async fn verdicts(recording: &mut Recording) -> TestResult {
 }
 
 async fn notifications(recording: &mut Recording) -> TestResult {
-    let notifying = |mut source: Declaration, target: &str| {
-        source.notify.push(target.to_owned());
-        source
-    };
     let later = declare_with("later", "probe", json!({}), ("name", "page", "name"));
     let site = [
         notifying(probe("page", ""), "server"),
@@ -115,10 +107,7 @@ async fn seals(recording: &mut Recording) -> TestResult {
 
 async fn departures(recording: &mut Recording) -> TestResult {
     let (folder, kinds) = (tempdir()?, lamps());
-    let mut back = lamp("back");
-    back.reverse = true;
-    let before = vec![lamp("kept"), back, lamp("gone"), lamp("also_gone")];
-    let before = Site::new(before, kinds.clone(), "before".to_owned())?;
+    let before = Site::new(before_departures(), kinds.clone(), "before".to_owned())?;
     let facilities = Facilities::open(folder.path())?;
     let options = ApplyOptions { facilities, ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
