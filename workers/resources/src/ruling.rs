@@ -11,6 +11,8 @@
 mod events;
 mod journal;
 mod record;
+mod recording;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,12 +35,10 @@ use crate::reconcile::Board;
 use crate::rules::{Cause, Handler, Hands, Pace, Rule, RuleParameters, Trigger};
 use crate::secrets::{add_hidden, add_secret, at};
 use crate::site::Site;
-use crate::text::chain;
 use crate::world::{World, WorldSnapshot};
 
 pub use self::events::{Happenings, RuleEvents};
-use self::journal::Begun;
-use self::record::{Dead, Record};
+use self::record::Record;
 
 /// The most events that are put on record in one write.
 const BATCH: usize = 1_000;
@@ -48,9 +48,6 @@ const WAITS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 
 /// The wait before the record of a rule that could not be read or written is tried again.
 const RECORD_AGAIN: Duration = Duration::from_secs(10);
-
-/// The most rules in trouble that the health names.
-const NAMED: usize = 10;
 
 /// What a rule has done, for a report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -339,51 +336,6 @@ impl Rules {
         Some(Cause { rule, of: of.clone(), before, value, happened: None })
     }
 
-    /// Puts events on record, for each rule that waits for them.
-    async fn note(&self, lives: &mut BTreeMap<String, Life>, events: &[Begun]) {
-        let mut is_noted = true;
-        for (name, life) in lives.iter_mut().filter(|(_, life)| life.parameters.is_enabled) {
-            let events = events.iter().map(|begun| &begun.event);
-            let events = events.filter(|happened| life.rule.on.is_for(happened));
-            let causes: Vec<_> = events
-                .map(|happened| Cause {
-                    rule: name.clone(),
-                    of: happened.resource.clone(),
-                    before: None,
-                    value: None,
-                    happened: Some(happened.clone()),
-                })
-                .collect();
-            if !causes.is_empty() {
-                causes.into_iter().for_each(|cause| life.record.push(cause));
-                is_noted &= self.write(life).await;
-            }
-        }
-        if is_noted {
-            let begun = events.iter().filter(|begun| begun.number > 0);
-            let begun: Vec<_> = begun.map(|it| (it.event.resource.clone(), it.number)).collect();
-            let journal = Arc::clone(&self.events.journal);
-            let note = move || {
-                begun.iter().for_each(|(name, number)| journal.note(name, *number));
-                Ok::<_, BoxError>(())
-            };
-            // The journal logs its own errors.
-            drop(blocking(note).await);
-        }
-    }
-
-    /// Puts the events on record that an earlier agent has left.
-    async fn note_left(&self, lives: &mut BTreeMap<String, Life>) {
-        let journal = Arc::clone(&self.events.journal);
-        match blocking(move || journal.take_left()).await {
-            Ok(left) => self.note(lives, &left).await,
-            Err(error) => {
-                let error = chain(&*error);
-                tracing::error!(error, "the events that an earlier agent has left cannot be read");
-            }
-        }
-    }
-
     /// Gives up a cause.
     async fn give_up(&self, life: &mut Life, cause: &Cause, error: String) {
         let (rule, why, attempt) = (&life.rule.name, cause.text(), life.record.attempts);
@@ -418,103 +370,6 @@ impl Rules {
         }
         self.write(life).await;
     }
-
-    /// Reads the record of a rule. If it cannot be read, the rule stands still.
-    async fn read(&self, life: &mut Life) {
-        let (folder, of) = (self.folder.clone(), life.rule.name.clone());
-        match blocking(move || Record::read(&folder, &of)).await {
-            Ok(record) => {
-                let later = std::mem::replace(&mut life.record, record).pending;
-                later.into_iter().for_each(|cause| life.record.push(cause));
-                (life.is_read, life.stands_still) = (true, None);
-            }
-            Err(error) => stand_still(life, &*error),
-        }
-    }
-
-    /// Writes the record of a rule. Returns whether it was written; if it was not, the rule stands still.
-    async fn write(&self, life: &mut Life) -> bool {
-        if !life.is_read {
-            return false;
-        }
-        let (folder, rule, record) =
-            (self.folder.clone(), life.rule.name.clone(), life.record.clone());
-        match blocking(move || record.write(&folder, &rule)).await {
-            Ok(()) => life.stands_still = None,
-            Err(error) => stand_still(life, &*error),
-        }
-        life.stands_still.is_none()
-    }
-
-    /// Tries a record again that could not be read or written, if it is time.
-    async fn mend(&self, life: &mut Life, now: Instant) {
-        if life.stands_still.as_ref().is_none_or(|(_, again)| *again > now) {
-            return;
-        }
-        if life.is_read {
-            self.write(life).await;
-        } else {
-            self.read(life).await;
-            // What came meanwhile is only in memory.
-            if life.is_read && !life.record.pending.is_empty() {
-                self.write(life).await;
-            }
-        }
-    }
-
-    /// Publishes the tallies of the rules, and the health of the worker.
-    fn tell(&self, lives: &BTreeMap<String, Life>) {
-        let tally = |life: &Life| {
-            let Record { fired, pending, lost, attempts, dead, .. } = &life.record;
-            let given_up = dead.iter().map(|dead| (dead.cause.text(), dead.error.clone()));
-            RuleTally {
-                is_enabled: life.parameters.is_enabled,
-                fired: *fired,
-                pending: pending.len(),
-                lost: *lost,
-                attempts: *attempts,
-                given_up: given_up.collect(),
-                is_slowed: life.pace.slowed_until().is_some(),
-                stands_still: life.stands_still.as_ref().map(|(error, _)| error.clone()),
-            }
-        };
-        let tallies: BTreeMap<_, _> =
-            lives.iter().map(|(name, it)| (name.clone(), tally(it))).collect();
-        self.tally.send_if_modified(|before| {
-            let is_other = *before != tallies;
-            *before = tallies;
-            is_other
-        });
-        let told: Vec<_> =
-            lives.iter().flat_map(|(name, life)| trouble(name, life)).take(NAMED).collect();
-        match told.is_empty() {
-            true => self.health.good(),
-            false => self.health.degraded(told.join("; ")),
-        }
-    }
-}
-
-fn stand_still(life: &mut Life, error: &(dyn std::error::Error + Send + Sync + 'static)) {
-    let (rule, error) = (&life.rule.name, chain(error));
-    if life.stands_still.as_ref().is_none_or(|(known, _)| *known != error) {
-        tracing::error!(rule, error, "a rule stands still, because of its record");
-    }
-    life.stands_still = Some((error, Instant::now() + RECORD_AGAIN));
-}
-
-/// Returns what is wrong with a rule.
-fn trouble(name: &str, life: &Life) -> impl Iterator<Item = String> {
-    let still = life.stands_still.as_ref();
-    let still = still.map(|(error, _)| format!("rule {name} stands still: {error}"));
-    let slowed = life.pace.slowed_until().map(|_| {
-        format!("rule {name} acts again and again, as in a loop, and is slowed to once a second")
-    });
-    let dead = life.record.dead.back().filter(|_| life.record.is_dead);
-    let dead = dead.map(|Dead { cause, attempts, error }| {
-        let cause = cause.text();
-        format!("rule {name} has given up after {attempts} attempts: {cause}: {error}")
-    });
-    still.into_iter().chain(slowed).chain(dead)
 }
 
 async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handled {
