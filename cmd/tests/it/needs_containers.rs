@@ -1,19 +1,18 @@
 //! Types that are containers, on a real engine, by protocol 0.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::process::Stdio;
+use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::Signal;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::agent::Agent;
 use crate::external::DISK;
-use crate::machine::{Machine, signal, within};
-use crate::world::{Error, Ran, TestResult};
+use crate::machine::{Machine, within};
+use crate::world::{Error, TestResult};
 use crate::write_a_type;
+
+mod endings;
+mod podman;
 
 /// A manifest whose disk lies in a plug, so that it outlives its containers.
 const SITE: &str = r#"plugs: {disks: {path: "@/disks"}}
@@ -204,170 +203,6 @@ async fn an_action_may_be_a_call_of_another_image_by_its_digest() -> TestResult 
     Ok(())
 }
 
-/// A type whose looks do not end.
-const HANGS: &str = r#"#!/bin/sh
-cat >/dev/null
-case ${1-init} in
-init) echo '{"plugs": {"disks": {"container_path": "/disks"}}, "state_action": {"args": ["state"]}}' ;;
-state) trap '' TERM; echo up > /disks/up; sleep 1000; sleep 1000 ;;
-esac
-"#;
-
-const HANGING: &str = r#"plugs: {disks: {path: "@/disks"}}
-resources: {r: {type: "IMAGE", meta: {timeout: 1s}}}
-"#;
-
-#[tokio::test]
-async fn a_container_ends_with_its_call() -> TestResult {
-    let ship = Ship::build(HANGS).await?;
-    ship.declare(HANGING)?;
-
-    let applied = ship.machine.run(&["apply", "site.yaml", "--network", "none"]).await?;
-
-    assert_eq!(applied.code, Some(1), "{applied:?}");
-    assert_eq!(ship.containers().await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_apply_that_is_interrupted_leaves_no_container() -> TestResult {
-    let ship = Ship::build(HANGS).await?;
-    let machine = &ship.machine;
-    ship.declare(&HANGING.replace("1s", "1h"))?;
-    let child = machine.begin(&["apply", "site.yaml", "--network", "none"])?;
-    machine.until("disks/up", |text| text == "up\n").await?;
-
-    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
-    let ended = machine.ended(child).await?;
-
-    assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert_eq!(ship.containers().await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_a_killed_agent_has_left_is_ended_by_the_next_one() -> TestResult {
-    let ship = Ship::build(HANGS).await?;
-    let machine = &ship.machine;
-    ship.declare(&HANGING.replace("1s", "1h"))?;
-    let mut child = machine.begin(&["apply", "site.yaml", "--network", "none"])?;
-    machine.until("disks/up", |text| text == "up\n").await?;
-    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
-    within(child.wait()).await??;
-    let left = ship.containers().await?;
-
-    ship.declare(HANGING)?;
-    let next = machine.run(&["apply", "site.yaml", "--network", "none"]).await?;
-
-    assert_eq!(left.lines().count(), 1, "{left}");
-    assert!(next.stderr.contains("container was left behind"), "{next:?}");
-    assert_eq!(ship.containers().await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_was_left_while_types_were_asked_is_ended_by_the_next_agent() -> TestResult {
-    let script = r#"#!/bin/sh
-cat >/dev/null
-case ${1-init} in
-init) [ -e hang ] && { echo hangs >&2; sleep 1000; }; echo '{"protocol": 1, "calls": {"check": {"args": ["check"]}}}' ;;
-check) echo '{"status": "VALID", "state": {}}' ;;
-esac
-"#;
-    let ship = Ship::build(script).await?;
-    let machine = &ship.machine;
-    ship.declare("resources: {r: {type: \"IMAGE\"}}\n")?;
-    // An agent was here before.
-    let before = machine.run(&["apply", "site.yaml"]).await?;
-    assert_eq!(before.code, Some(0), "{before:?}");
-    machine.write("hang", "")?;
-    let label = format!("label=crankcase.agent={}", machine.path("state").display());
-    let words = ["events", "--since", "1", "--filter", &label, "--filter", "event=start"];
-    let mut events =
-        Command::new("docker").args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-    let mut started = BufReader::new(events.stdout.take().ok_or("no events")?).lines();
-    let mut first = machine.begin(&["apply", "site.yaml", "--refresh-types"])?;
-    // Two of the agent that was here, and that which hangs.
-    for _ in 0..3 {
-        within(started.next_line()).await??.ok_or("nothing has started")?;
-    }
-    // A container starts before its program does.
-    let hangs = ship.containers().await?;
-    let mut logs = Command::new("docker");
-    logs.args(["logs", "--follow", hangs.trim()]).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut logs = logs.spawn()?;
-    let mut said = BufReader::new(logs.stderr.take().ok_or("no logs")?).lines();
-    assert_eq!(within(said.next_line()).await??.as_deref(), Some("hangs"));
-
-    // Those of an agent that is there are left alone, and so is what it asks.
-    fs::remove_file(machine.path("hang"))?;
-    let beside = machine.run(&["apply", "site.yaml"]).await?;
-    let kept = ship.containers().await?;
-    signal(&first.id().ok_or("it has ended")?.to_string(), Signal::KILL)?;
-    within(first.wait()).await??;
-    let left = ship.containers().await?;
-    let next = machine.run(&["apply", "site.yaml"]).await?;
-
-    assert_eq!((beside.code, kept.lines().count()), (Some(0), 1), "{beside:?} {kept}");
-    assert_eq!(left, kept);
-    assert_eq!(next.code, Some(0), "{next:?}");
-    assert!(next.stderr.contains("container was left behind"), "{next:?}");
-    assert_eq!(ship.containers().await?, "");
-    Ok(())
-}
-
-/// A type that is watched, and does not end when it is asked to.
-const WATCHES: &str = r#"#!/bin/sh
-cat >/dev/null
-case ${1-init} in
-init) echo '{"protocol": 1, "plugs": {"disks": {"path": "/disks", "writable": true}},
-  "calls": {"check": {"args": ["check"]}, "watch": {"args": ["watch"]}}}' ;;
-check) echo '{"status": "VALID", "state": {}}' ;;
-watch) trap '' TERM; echo up > /disks/up; sleep 1000; sleep 1000 ;;
-esac
-"#;
-
-const WATCHED: &str = r#"plugs: {disks: {path: "@/disks"}}
-resources: {r: {type: "IMAGE"}}
-"#;
-
-#[tokio::test]
-async fn an_agent_that_ends_leaves_no_container() -> TestResult {
-    let ship = Ship::build(WATCHES).await?;
-    ship.declare(WATCHED)?;
-    let agent = Agent::start(&ship.machine).await?;
-    ship.machine.until("disks/up", |text| text == "up\n").await?;
-
-    agent.clean_kill(&ship.machine).await?;
-
-    assert_eq!(ship.containers().await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_load_that_is_interrupted_leaves_no_container() -> TestResult {
-    let script = "#!/bin/sh\ncat >/dev/null\ntrap '' TERM\nsleep 1000\nsleep 1000\n";
-    let ship = Ship::build(script).await?;
-    let machine = &ship.machine;
-    ship.declare("resources: {r: {type: \"IMAGE\"}}\n")?;
-    let label = format!("label=crankcase.agent={}", machine.path("state").display());
-    let words = ["events", "--since", "1", "--filter", &label, "--filter", "event=start"];
-    let mut events =
-        Command::new("docker").args(words).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-    let mut started = BufReader::new(events.stdout.take().ok_or("no events")?).lines();
-
-    for (asked, command) in [(Signal::INT, "check"), (Signal::TERM, "apply")] {
-        let child = machine.begin(&[command, "site.yaml"])?;
-        within(started.next_line()).await??.ok_or("nothing has started")?;
-        signal(&child.id().ok_or("it has ended")?.to_string(), asked)?;
-        let ended = machine.ended(child).await?;
-
-        assert_eq!(ended.code, Some(130), "{ended:?}");
-        assert_eq!(ship.containers().await?, "", "{command}");
-    }
-    Ok(())
-}
-
 #[tokio::test]
 async fn a_container_finds_its_folder_and_no_other_one_of_the_agent() -> TestResult {
     let script = r#"#!/bin/sh
@@ -457,107 +292,4 @@ async fn a_type_is_put_into_an_image_as_the_page_says() -> TestResult {
     let (_, images) = write_a_type::page()?;
 
     write_a_type::follow(&images).await
-}
-
-/// Podman with all that it keeps in a folder, as it runs without a service manager.
-struct Podman {
-    machine: Machine,
-    engine: String,
-}
-
-impl Podman {
-    /// Imports an image whose entrypoint is this script.
-    async fn import(script: &str) -> Result<Self, Error> {
-        let machine = Machine::new(&SITE.replace("IMAGE", "podman:acme/disk:1"))?;
-        let root = machine.path("rootfs/bin");
-        fs::create_dir_all(&root)?;
-        fs::create_dir(machine.path("disks"))?;
-        fs::copy(busybox()?, root.join("busybox"))?;
-        for name in ["cat", "cut", "head", "mkdir", "sed", "sh", "sleep"] {
-            symlink("busybox", root.join(name))?;
-        }
-        fs::write(root.join("type"), script)?;
-        fs::set_permissions(root.join("type"), Permissions::from_mode(0o755))?;
-        let (tar, folder) = (machine.path("image.tar"), machine.path("rootfs"));
-        let packed =
-            Command::new("tar").arg("-cf").arg(&tar).arg("-C").arg(folder).arg(".").status();
-        assert!(within(packed).await??.success());
-        let engine = "podman --root @/podman --runroot @/run --tmpdir @/tmp --runtime runc \
-                      --cgroup-manager cgroupfs --events-backend none --storage-driver vfs";
-        let podman = Self { engine: machine.text(engine), machine };
-        let tar = tar.display().to_string();
-        let entrypoint = "ENTRYPOINT [\"/bin/type\"]";
-        podman.ask(&["import", "--quiet", "--change", entrypoint, &tar, "acme/disk:1"]).await?;
-        Ok(podman)
-    }
-
-    /// Asks the engine itself.
-    async fn ask(&self, words: &[&str]) -> Result<String, Error> {
-        let mut engine = self.engine.split(' ');
-        let mut command = Command::new(engine.next().unwrap_or_default());
-        let output = within(command.args(engine).args(words).output()).await??;
-        assert!(output.status.success(), "{words:?}: {output:?}");
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    /// Returns the words of a command.
-    fn words<'a>(&'a self, command: &'a str) -> [&'a str; 8] {
-        // Where the limits of a machine cannot be raised, podman may not set its own.
-        let limits = [
-            "--engine-option=--ulimit=nofile=1024:1024",
-            "--engine-option=--ulimit=nproc=1000:1000",
-        ];
-        let [nofile, nproc] = limits;
-        [command, "site.yaml", "--network", "none", "--engine", &self.engine, nofile, nproc]
-    }
-
-    async fn apply(&self) -> Result<Ran, Error> {
-        self.machine.run(&self.words("apply")).await
-    }
-}
-
-#[tokio::test]
-async fn podman_runs_a_type_as_docker_does() -> TestResult {
-    let podman = Podman::import(&old()).await?;
-
-    let applied = podman.apply().await?;
-    let again = podman.apply().await?;
-
-    assert_eq!(applied.code, Some(0), "{applied:?}");
-    assert!(applied.stdout.contains("      | writes 200gb\n"), "{applied:?}");
-    assert_eq!(again.stdout, "apply: 0 changed, 1 unchanged\n", "{again:?}");
-    assert_eq!(podman.machine.read("disks/data").as_deref(), Some("200gb"));
-    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_container_of_podman_ends_with_its_call() -> TestResult {
-    let podman = Podman::import(HANGS).await?;
-    podman.machine.write("site.yaml", &HANGING.replace("IMAGE", "podman:acme/disk:1"))?;
-
-    let applied = podman.apply().await?;
-
-    assert_eq!(applied.code, Some(1), "{applied:?}");
-    assert_eq!(podman.machine.read("disks/up").as_deref(), Some("up\n"), "{applied:?}");
-    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_agent_that_ends_leaves_no_container_of_podman() -> TestResult {
-    let podman = Podman::import(WATCHES).await?;
-    podman.machine.write(
-        "site.yaml",
-        &podman.machine.text(&WATCHED.replace("IMAGE", "podman:acme/disk:1")),
-    )?;
-    let agent = Agent::start_with(&podman.machine, &podman.words("run")).await?;
-    podman.machine.until("disks/up", |text| text == "up\n").await?;
-    let pid = podman.ask(&["inspect", "--latest", "--format", "{{.State.Pid}}"]).await?;
-
-    agent.clean_kill(&podman.machine).await?;
-
-    assert!(!fs::exists(format!("/proc/{}", pid.trim()))?, "{pid}");
-    assert_eq!(podman.ask(&["ps", "--all", "--quiet"]).await?, "");
-    Ok(())
 }
