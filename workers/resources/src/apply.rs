@@ -113,7 +113,7 @@ pub(crate) async fn apply_in_order(
         options.progress.clone().count(declarations[node].name.clone(), visit.run())
     };
     let graph = graph(order, declarations, kinds);
-    let applied = pass(graph, options.parallel, (visit, Applied::ending)).await;
+    let applied = pass(graph, options.parallel, visit, Applied::ending).await;
     let (applied, others) = match &options.passed {
         Some(passed) => {
             let applied = passed.note(declarations, kinds, applied);

@@ -49,15 +49,15 @@ pub(crate) fn graph(order: &Order, declarations: &[Declaration], kinds: &Kinds) 
 
 /// Visits every resource once, each after all that come before it, at most so many at a time.
 ///
-/// `visit` is given the position of a resource, the results so far and the visit's way to the
-/// schedule, and returns the work. It is called too for a resource that is skipped, without such a
-/// way: that work finds in the results what holds the resource back, and ends at once. `ending`
-/// says what the schedule is told of a result.
+/// `visit` gets the position of a resource, the results so far, and a [`Turn`], and returns the
+/// work. A resource that is skipped has no turn: its work finds in the results what holds the
+/// resource back, and ends at once. `ending` returns what the schedule gets to know of a result.
 /// Visits that could begin at the same moment begin in the graph's order.
 pub(crate) async fn pass<T, F, Fut>(
     graph: Graph,
     parallel: NonZeroUsize,
-    (visit, ending): (F, fn(&T) -> Ending),
+    visit: F,
+    ending: fn(&T) -> Ending,
 ) -> Vec<T>
 where
     T: Send + 'static,

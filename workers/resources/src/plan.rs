@@ -87,7 +87,7 @@ pub(crate) async fn plan_in_order(
         options.progress.clone().count(declarations[node].name.clone(), look)
     };
     let graph = graph(order, declarations, kinds);
-    let looks = pass(graph, options.parallel, (look, Look::ending)).await;
+    let looks = pass(graph, options.parallel, look, Look::ending).await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
     let salt = options.salt.clone();
     Plan {

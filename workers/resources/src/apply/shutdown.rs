@@ -53,7 +53,7 @@ pub(crate) async fn shut_down(
         visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
     };
     let graph = graph(order, declarations, &setting.kinds);
-    let mut looks = pass(graph, options.parallel, (look, Look::ending)).await;
+    let mut looks = pass(graph, options.parallel, look, Look::ending).await;
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in order.nodes().iter().rev() {
         let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());
