@@ -155,16 +155,15 @@ impl Turn {
         self.may_share = false;
     }
 
-    /// Returns whether the next action may be done together with those of others.
-    pub(crate) fn may_share(&self) -> bool {
-        self.may_share
-    }
-
-    /// Asks for an action, perhaps together with others that have the key. Returns what the visit
-    /// has to do; `None` if nothing may begin any more. Later actions of the visit are its own.
-    pub(crate) async fn ask(&mut self, key: Option<String>, member: GroupMember) -> Option<Part> {
-        let key = key.filter(|_| self.may_share);
-        self.may_share = false;
+    /// Asks for an action, perhaps together with others of the same `key`, which is asked for only
+    /// then. Returns what the visit has to do; none if nothing may begin any more. Later actions of
+    /// the visit are its own.
+    pub(crate) async fn ask(
+        &mut self,
+        key: impl FnOnce() -> Option<String>,
+        member: GroupMember,
+    ) -> Option<Part> {
+        let key = std::mem::take(&mut self.may_share).then(key).flatten();
         let part = self.answer(key, member.clone()).await?;
         if !matches!(part, Part::Lead(_)) {
             // The leader had the slot.

@@ -35,10 +35,10 @@ impl Opened {
             Err(error) => return Some(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
         };
         let Some(mut turn) = turn else { return Some(self.act_alone(&action).await) };
-        let key = turn.may_share().then(|| self.told(|unit, _| unit.group()).ok().flatten());
+        let key = || self.told(|unit, _| unit.group()).ok().flatten();
         let call = self.untimed();
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
-        let part = turn.ask(key.flatten(), member.clone()).await;
+        let part = turn.ask(key, member.clone()).await;
         self.join(Some(turn));
         let why = match part? {
             Part::Lead(followers) if followers.is_empty() => None,
