@@ -23,7 +23,7 @@ use crate::declaration::Declaration;
 use crate::kind::GroupMember;
 use crate::kinds::Kinds;
 use crate::order::Order;
-use crate::schedule::{Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
+use crate::schedule::{Answer, Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
 
 /// Returns the graph of declarations that are in an order. Their positions are their numbers.
 pub(crate) fn graph(order: &Order, declarations: &[Declaration], kinds: &Kinds) -> Graph {
@@ -81,14 +81,14 @@ where
                     // Boxed, as it is large and rare.
                     results[id.0] = Some(Box::pin(visit(id.0, &results, None)).await);
                 }
-                Command::Answer { tickets, .. } => shared.lead(tickets),
+                Command::Answer { tickets, answer } => shared.answer(&tickets, answer),
                 Command::Write(_) => {}
             }
         }
         tokio::select! {
             biased;
             Some(ended) = running.join_next() => {
-                // The code of kinds is caught where it is called, so a panic here is a bug of this crate.
+                // Panics of kinds are caught where kinds are called: this is a bug of the crate.
                 let (ticket, result) = ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
                 shared.state.lock().machine.report(ticket, ending(&result));
                 results[ticket.id.0] = Some(result);
@@ -165,14 +165,14 @@ impl Turn {
     ) -> Option<Part> {
         let key = std::mem::take(&mut self.may_share).then(key).flatten();
         let part = self.answer(key, member.clone()).await?;
-        if !matches!(part, Part::Lead(_)) {
-            // The leader had the slot.
-            self.answer(None, member).await?;
-        }
-        Some(part)
+        // One that was acted for has no slot.
+        let may_act = matches!(part, Part::Lead(_)) || self.answer(None, member).await.is_some();
+        // What was done is done, also if the visit may not act any more.
+        (may_act || !matches!(part, Part::Alone(_))).then_some(part)
     }
 
-    /// Asks, and waits for the answer. `None` if the leader may not begin, which closes the channel.
+    /// Asks, and waits for the answer. Returns none if the visit or its leader may not act: the
+    /// channel is closed then.
     async fn answer(&self, key: Option<String>, member: GroupMember) -> Option<Part> {
         let (told, part) = oneshot::channel();
         {
@@ -192,12 +192,15 @@ impl Shared {
         self.state.lock().machine.next()
     }
 
-    /// Has the first of some visits act for all.
-    fn lead(&self, tickets: Vec<Ticket>) {
+    /// Has the first of some visits act for all, if they may. Otherwise closes the channels of all.
+    fn answer(&self, tickets: &[Ticket], answer: Answer) {
         let waiting = &mut self.state.lock().waiting;
-        let mut followers = tickets.iter().filter_map(|ticket| waiting.remove(ticket));
-        if let Some(leader) = followers.next() {
-            // If its visit was dropped, the channels of the others are dropped here, which tells them.
+        let followers = tickets.iter().filter_map(|ticket| waiting.remove(ticket));
+        let mut followers = followers.collect::<Vec<_>>().into_iter();
+        if answer == Answer::Act
+            && let Some(leader) = followers.next()
+        {
+            // If its visit was dropped, this closes the channels of the others.
             drop(leader.told.send(Part::Lead(followers.collect())));
         }
     }
