@@ -65,7 +65,6 @@ impl Convergence<'_> {
                 let Amiss { differences, actions, shutdown, after, .. } = amiss;
                 let change = Change { differences, shutdown, actions };
                 if let Err(refused) = self.approve(&change, after.as_deref()).await {
-                    self.opened.leave();
                     progress.differences = change.differences;
                     progress.steps.remaining.extend(change.actions);
                     return Err(refused);
