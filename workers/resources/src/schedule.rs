@@ -12,13 +12,15 @@
 //!   changed, or *routine*, if it is only time to look.
 //! - A resource is *unsettled* while it, or something before it, has a visit because of a change
 //!   to come or under way. A resource that has failed is not: its next visits hold up nobody.
-//! - A resource is *failing itself* if its last visit has failed, or if it has no worker and no good
-//!   visit behind it. It is *failing* if it, or something that it needs, is failing itself.
+//! - A resource is *good* after a good visit, until a visit fails or is given up, or until it has no
+//!   worker while a visit is requested because of a change.
+//! - A resource is *failing itself* if its last visit has failed, or if it has no worker and is not
+//!   good. It is *failing* if it, or something that it needs, is failing itself.
 //! - *Before* a resource is what it needs, and what notifies it, at any distance.
 //! - A notification is *pending* from the permission to act until it is acknowledged. It is *sent*
 //!   when a visit ends in which an action has begun, also if the action has failed or the worker
-//!   has disappeared. It is *delivered* to the next visit of its target when its source is not
-//!   failing itself. It is *acknowledged* by a good visit to which it was delivered.
+//!   has disappeared. It is *delivered* to the next visit of its target when its source is good. It
+//!   is *acknowledged* by a good visit to which it was delivered.
 //!
 //! # Invariants
 //!
@@ -35,7 +37,7 @@
 //!   first; unless it has no worker. Without further events everything comes to rest.
 //! - **I6**: the record of a pending notification is among the commands before the permission to
 //!   act. It is struck off only when the notification is acknowledged, or when nothing was begun.
-//! - **I7**: a notification is delivered as soon as its source is not failing itself, and is
+//! - **I7**: a notification is delivered as soon as its source is good, and not before. It is
 //!   acknowledged only by a good visit that began after it was sent.
 //! - **I8**: in one pass a resource has at most one visit, and none if something that it needs is
 //!   failing. No visit and no action begins after a halt.

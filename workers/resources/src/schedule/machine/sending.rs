@@ -48,18 +48,18 @@ impl Machine {
         }
     }
 
-    /// Delivers what a resource has sent and what waited while it was failing itself.
+    /// Delivers what a resource has sent and what waited until it was good.
     pub(super) fn deliver_from(&mut self, source: Id) {
         for target in self.graph.notifies(source).to_vec() {
             self.deliver(target, source);
         }
     }
 
-    /// Returns whether a notification waits because its source is failing itself. It does not wait for
-    /// a source that notifies the target no more.
+    /// Returns whether a notification waits because its source is not good. It does not wait for a
+    /// source that notifies the target no more.
     pub(super) fn waits(&self, target: Id, source: Id) -> bool {
         let is_notifier = self.graph.notifies(source).binary_search(&target).is_ok();
-        is_notifier && self.nodes[source].is_failing_itself()
+        is_notifier && self.nodes[source].condition != Condition::Good
     }
 
     /// Requests a visit because of something new. A visit under way may not act without it.

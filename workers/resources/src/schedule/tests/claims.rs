@@ -349,6 +349,28 @@ fn a_notification_of_a_lost_worker_is_delivered_when_its_source_is_good_again() 
 }
 
 #[test]
+fn a_notification_waits_while_its_source_is_held_back() {
+    let mut machine = kept(graph(3, &[(1, 0)], &[(1, 2)]));
+    let [lost] = begin(&mut machine, &[1]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+    machine.detach(Id(1));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+
+    machine.attach(Id(1));
+    machine.request(Id(2), Reason::Routine);
+    settle(&mut machine, |_| Does::Act(GOOD));
+    let before = (machine.standing(Id(1)), machine.pending().count());
+    machine.request(Id(0), Reason::Routine);
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, (Some(Standing::HeldBack(Id(0))), 1), "I7: it waits for its source");
+    assert_eq!(visited, [0, 1, 2], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
 fn a_notification_of_a_replaced_resource_is_delivered_when_the_new_one_is_good() {
     let mut machine = kept(graph(2, &[], &[(0, 1)]));
     let [lost] = begin(&mut machine, &[0]);

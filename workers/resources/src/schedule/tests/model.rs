@@ -86,7 +86,7 @@ impl Model {
     /// Whether a notification was sent and does not wait for its source.
     pub(super) fn can_deliver(&self, target: Id, source: Id) -> bool {
         let waits =
-            self.site.notifications.contains(&(source, target)) && self.facts[&source].is_failing();
+            self.site.notifications.contains(&(source, target)) && !self.facts[&source].is_good;
         self.notifications.get(&(target, source)).is_some_and(|it| it.0.is_some()) && !waits
     }
 
@@ -320,6 +320,28 @@ impl Model {
             is_due && !self.is_halted && !self.is_unsettled_before(*id)
         });
         due
+    }
+
+    /// The notifications, as target and source, that were sent and can be delivered, although no
+    /// visit of the target is to come and none answers them.
+    pub(super) fn undelivered(&self) -> BTreeSet<(Id, Id)> {
+        let mut undelivered = BTreeSet::new();
+        for ((target, source), (sent, _)) in &self.notifications {
+            let Some(fact) = self.facts.get(target) else { continue };
+            // One that has failed is tried again, and one that is held back goes on later.
+            let is_to_come = fact.request == Some(Reason::Change)
+                || fact.has_failed
+                || fact.is_held_back
+                || !fact.has_worker;
+            let answers = |visit: &Visited| {
+                visit.delivered.contains(source) && sent.is_some_and(|sent| sent <= visit.began)
+            };
+            let is_answered = fact.visit.as_ref().is_some_and(answers);
+            if self.can_deliver(*target, *source) && !is_to_come && !is_answered {
+                undelivered.insert((*target, *source));
+            }
+        }
+        undelivered
     }
 
     /// A resource that may be named as the one that holds back another one.

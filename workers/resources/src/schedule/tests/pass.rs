@@ -290,9 +290,8 @@ impl<'a> Pass<'a> {
         let mut expected = Vec::new();
         for (source, target) in &self.site.notifications {
             let is_sent = self.acted.contains(source) || self.left.contains(&(*target, *source));
-            let has_failed =
-                matches!(self.ends.get(source), Some(Fared::Visited(it)) if *it != Outcome::Good);
-            if *target == id && is_sent && !has_failed {
+            let is_good = self.ends.get(source) == Some(&Fared::Visited(Outcome::Good));
+            if *target == id && is_sent && is_good {
                 expected.push(*source);
             }
         }

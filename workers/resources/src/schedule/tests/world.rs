@@ -455,6 +455,10 @@ impl World {
         for id in self.site().ids.iter().copied() {
             self.judge_standing(id);
         }
+        let mut undelivered = self.model.undelivered();
+        // One that is left alone acknowledges nothing, and is not visited for that again and again.
+        undelivered.retain(|(target, _)| !self.truths[target].is_noop);
+        assert_eq!(undelivered, BTreeSet::new(), "I7: not delivered");
     }
 
     fn begin(&mut self, ticket: Ticket, delivered: Vec<Id>) {
