@@ -56,9 +56,12 @@ pub(super) struct Asked {
 
 impl Fact {
     fn is_unsettled(&self) -> bool {
+        !self.has_failed && self.is_at_work()
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
         let visit = self.visit.as_ref().map(|visit| visit.reason);
-        let has_change = self.request.max(visit) == Some(Reason::Change);
-        self.has_worker && !self.has_failed && has_change
+        self.has_worker && self.request.max(visit) == Some(Reason::Change)
     }
 
     pub(super) fn is_failing(&self) -> bool {
@@ -320,6 +323,12 @@ impl Model {
             is_due && !self.is_halted && !self.is_unsettled_before(*id)
         });
         due
+    }
+
+    /// Whether nothing is to be done before the next event.
+    pub(super) fn is_at_rest(&self) -> bool {
+        let mut facts = self.facts.values();
+        facts.all(|fact| fact.visit.is_none() && !fact.is_at_work()) && self.forgotten().is_empty()
     }
 
     /// The notifications, as target and source, that were sent and can be delivered, although no

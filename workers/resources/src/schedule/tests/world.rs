@@ -452,6 +452,7 @@ impl World {
             assert_eq!(self.model.asked, [], "I9: a question is left open");
             assert_eq!(self.model.forgotten(), BTreeSet::new(), "I5: not visited");
         }
+        assert_eq!(self.machine.is_at_rest(), self.model.is_at_rest(), "I5: at rest");
         for id in self.site().ids.iter().copied() {
             self.judge_standing(id);
         }
@@ -567,8 +568,7 @@ impl World {
 
     fn judge_standing(&self, id: Id) {
         let fact = &self.model.facts[&id];
-        let visit = fact.visit.as_ref().map(|visit| visit.reason);
-        let is_at_work = fact.has_worker && fact.request.max(visit) == Some(Reason::Change);
+        let is_at_work = fact.is_at_work();
         let standing = self.machine.standing(id).expect("a resource of the site");
         let is_right = match standing {
             Standing::AtWork => is_at_work,
