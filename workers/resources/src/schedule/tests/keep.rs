@@ -69,8 +69,11 @@ impl World {
             let ids = || self.site().ids.iter().copied();
             if let Some(id) = ids().find(|id| self.can_go_on(*id)) {
                 self.go_on(id);
-            } else if let Some(id) = ids().find(|id| self.model.facts[id].has_failed) {
-                // It is tried again after a while.
+            } else if let Some(id) = ids().find(|id| {
+                let fact = &self.model.facts[id];
+                fact.has_failed || fact.is_holding
+            }) {
+                // It is visited again after a while.
                 self.request(id, Reason::Routine);
             } else {
                 return self.judge_rest();

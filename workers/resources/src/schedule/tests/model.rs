@@ -32,6 +32,7 @@ pub(super) struct Fact {
     pub(super) has_failed: bool,
     pub(super) is_held_back: bool,
     pub(super) is_excused: bool,
+    pub(super) is_holding: bool,
 }
 
 /// What the rules know of a visit.
@@ -55,13 +56,17 @@ pub(super) struct Asked {
 }
 
 impl Fact {
+    fn has_change(&self) -> bool {
+        let visit = self.visit.as_ref().map(|visit| visit.reason);
+        self.has_worker && self.request.max(visit) == Some(Reason::Change)
+    }
+
     fn is_unsettled(&self) -> bool {
-        !self.has_failed && self.is_at_work()
+        !self.has_failed && self.has_change()
     }
 
     pub(super) fn is_at_work(&self) -> bool {
-        let visit = self.visit.as_ref().map(|visit| visit.reason);
-        self.has_worker && self.request.max(visit) == Some(Reason::Change)
+        self.is_holding || self.has_change()
     }
 
     pub(super) fn is_failing(&self) -> bool {
@@ -174,7 +179,7 @@ impl Model {
     /// The worker is gone. Returns whom its visit notifies.
     pub(super) fn detach(&mut self, id: Id) -> Vec<Id> {
         let fact = self.fact(id);
-        (fact.has_worker, fact.is_held_back) = (false, false);
+        (fact.has_worker, fact.is_held_back, fact.is_holding) = (false, false, false);
         fact.is_good &= fact.request != Some(Reason::Change);
         let targets = self.give_up(id);
         targets.iter().for_each(|target| self.send(*target, id));
@@ -228,6 +233,7 @@ impl Model {
     pub(super) fn report(&mut self, id: Id, ending: Ending) -> (Vec<Id>, Vec<Id>) {
         let visit = self.fact(id).visit.take().expect("I4: a visit reports once");
         self.asked.retain(|asked| asked.ticket.id != id);
+        self.fact(id).is_holding = ending.is_holding;
         let before = self.facts[&id].clone();
         let is_good = matches!(ending.outcome, Outcome::Good | Outcome::LeftAlone);
         self.conclude(id, ending.outcome, visit.answer);
