@@ -38,7 +38,8 @@ impl World {
             }
             830..860 => self.truth(id).action_fails ^= true,
             860..870 => self.rule_notifies(id),
-            870..890 if self.model.facts[&id].has_worker => self.detach(id),
+            870..880 => self.lost_visit_speaks(),
+            880..900 if self.model.facts[&id].has_worker => self.detach(id),
             _ if !self.model.facts[&id].has_worker => self.attach(id),
             _ => self.go_on(id),
         }

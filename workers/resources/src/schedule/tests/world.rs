@@ -95,6 +95,8 @@ pub(super) struct World {
     pub(super) disk: BTreeSet<(Id, Id)>,
     /// The records that are not on disk yet.
     pub(super) tail: Vec<Record>,
+    /// Visits that were given up, and may not know it.
+    lost: Vec<Ticket>,
     /// The driver takes no commands: all events are of one step.
     is_in_step: bool,
     pub(super) counts: Counts,
@@ -115,6 +117,7 @@ impl World {
             free: BTreeSet::new(),
             disk: BTreeSet::new(),
             tail: Vec::new(),
+            lost: Vec::new(),
             is_in_step: false,
             counts: Counts::default(),
             random,
@@ -172,12 +175,22 @@ impl World {
     }
 
     pub(super) fn detach(&mut self, id: Id) {
-        self.truth(id).visit = None;
+        let lost = self.truth(id).visit.take();
+        self.lost.extend(lost.map(|visit| visit.ticket));
         // It may have acted, or not.
         let targets = self.model.detach(id);
         self.free.extend(targets.into_iter().map(|target| (target, id)));
         self.machine.detach(id);
         self.end_event();
+    }
+
+    /// A visit that was given up asks and reports.
+    pub(super) fn lost_visit_speaks(&mut self) {
+        let Some(ticket) = self.lost.pop() else { return };
+        let before = format!("{:?}", self.machine);
+        self.machine.ask(ticket, None);
+        self.machine.report(ticket, Ending { has_acted: true, ..Ending::new(Outcome::Failed) });
+        assert!(format!("{:?}", self.machine) == before, "I4: {ticket:?} has an effect");
     }
 
     pub(super) fn request(&mut self, id: Id, reason: Reason) {
@@ -225,7 +238,8 @@ impl World {
         }
         let graph = new.graph();
         for id in old.ids.iter().copied().filter(|id| !new.has(*id) || replaced.contains(id)) {
-            self.truths.remove(&id);
+            let lost = self.truths.remove(&id).and_then(|truth| truth.visit);
+            self.lost.extend(lost.map(|visit| visit.ticket));
             // Another resource of this number may come.
             self.debts.retain(|(target, _), _| *target != id);
         }
@@ -266,6 +280,7 @@ impl World {
     }
 
     fn restart(&mut self) {
+        self.lost.clear();
         for truth in self.truths.values_mut() {
             truth.visit = None;
         }
