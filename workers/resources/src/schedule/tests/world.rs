@@ -230,9 +230,10 @@ impl World {
         let kept: Vec<Id> = old.ids.iter().copied().filter(|id| new.has(*id)).collect();
         let (mut replaced, mut redeclared) = (Vec::new(), Vec::new());
         for id in kept {
-            if !new.needs(id).eq(old.needs(id)) || self.random.chance(10) {
+            let has_other_needs = !new.needs(id).eq(old.needs(id));
+            if self.random.chance(if has_other_needs { 50 } else { 10 }) {
                 replaced.push(id);
-            } else if self.random.chance(30) {
+            } else if has_other_needs || self.random.chance(30) {
                 redeclared.push(id);
             }
         }
