@@ -140,11 +140,10 @@ impl Machine {
         self.refresh(id);
     }
 
-    /// Sends a notification of a rule, which is on record already.
+    /// Sends a notification of a rule, which is on record already. If there is no such target, it
+    /// waits for a site that has one.
     pub(crate) fn notify(&mut self, target: Id, source: Id) {
-        if self.graph.contains(target) {
-            self.send(target, source);
-        }
+        self.send(target, source);
     }
 
     /// Asks whether a visit may act. The answer is a command.

@@ -402,6 +402,21 @@ fn a_notification_of_a_source_that_is_gone_waits_for_nobody() {
 }
 
 #[test]
+fn a_notification_of_a_rule_waits_for_a_site_that_has_its_target() {
+    let mut machine = kept(chain(1));
+
+    machine.notify(Id(1), Id(100));
+    let pending: Vec<_> = machine.pending().collect();
+    machine.swap(chain(2), &[], &[]);
+    machine.attach(Id(1));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(pending, [(Id(1), Id(100))], "I6: the store is not as the machine");
+    assert_eq!(visited, [1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
 fn a_visit_does_not_acknowledge_what_was_sent_after_it_began() {
     let (mut machine, target) = notified();
     let [source] = begin(&mut machine, &[0]);

@@ -37,7 +37,7 @@ impl World {
                 truth.look_fails = !truth.look_fails && truth.has_drifted;
             }
             830..860 => self.truth(id).action_fails ^= true,
-            860..870 => self.rule_notifies(id),
+            860..870 => self.rule_notifies(),
             870..880 => self.lost_visit_speaks(),
             880..900 if self.model.facts[&id].has_worker => self.detach(id),
             _ if !self.model.facts[&id].has_worker => self.attach(id),

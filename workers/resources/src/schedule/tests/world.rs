@@ -212,7 +212,9 @@ impl World {
         self.request(id, Reason::Change);
     }
 
-    pub(super) fn rule_notifies(&mut self, target: Id) {
+    /// A rule notifies a resource, which may come with another site.
+    pub(super) fn rule_notifies(&mut self) {
+        let target = Id(self.random.below(COUNT));
         self.take_commands();
         self.flush();
         self.disk.insert((target, RULE));
