@@ -13,8 +13,9 @@ mod display;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[must_use]
 pub struct Account {
-    /// Every resource, after those that it uses; otherwise in the order of the manifest. At the end those that an
-    /// earlier apply of the same command has changed, and that are not there any more.
+    /// Every resource, after those that it uses; otherwise in the order of the manifest. At the end
+    /// those that an earlier apply of the same command has changed, or has failed to change, and
+    /// that are not there any more.
     pub resources: Vec<Accounted>,
     /// What is not kept any more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,8 +68,9 @@ impl Account {
         self.resources.iter().find(|accounted| accounted.name == name)
     }
 
-    /// Returns those of some declarations that it has no resource of, as not attempted: for a caller that has left them
-    /// out of an apply because they were not known yet, and goes no further.
+    /// Returns an account of each of these declarations that this account lacks: that the resource
+    /// was not attempted. A caller leaves resources out of an apply while they are not known, and
+    /// may go no further then.
     #[must_use]
     pub fn not_attempted(&self, declarations: &[Declaration], by: Halt) -> Vec<Accounted> {
         let names: HashSet<_> = self.resources.iter().map(|it| it.name.as_str()).collect();

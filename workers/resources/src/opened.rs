@@ -35,7 +35,7 @@ mod disguise;
 #[derive(Debug)]
 pub(crate) struct Opened {
     made: Made,
-    /// Its way to the schedule, under apply.
+    /// Asks the schedule before each action, under apply.
     turn: Mutex<Option<Turn>>,
     disguise: Disguise,
 }

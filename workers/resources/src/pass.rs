@@ -4,9 +4,10 @@
 //! carries that out.
 //!
 //! Invariants:
-//! 1. The results of all that is before a resource are there when its visit begins.
-//! 2. A visit that waits to act together with others has no slot, so there may be more of them than
-//!    slots. When it was acted for, it asks for one and goes on.
+//! 1. The results of everything before a resource are there when its visit begins.
+//! 2. A visit that waits for an answer, or for another one that acts for it, has no slot. So more
+//!    visits can wait than there are slots. A visit for which another one has acted asks for a
+//!    slot, and goes on.
 //! 3. Dropping the pass drops all visits. A visit whose pass was dropped acts no more.
 
 use std::collections::HashMap;
@@ -103,7 +104,7 @@ where
         .collect()
 }
 
-/// A visit's way to the schedule.
+/// What a visit has to ask the schedule with.
 #[derive(Debug)]
 pub(crate) struct Turn {
     shared: Arc<Shared>,

@@ -12,8 +12,8 @@
 //!   changed, or *routine*, if it is only time to look.
 //! - A resource is *unsettled* while it, or something before it, has a visit because of a change
 //!   to come or under way. A resource that has failed is not: its next visits hold up nobody.
-//! - A resource is *good* after a good visit, until a visit fails or is given up, or until it has no
-//!   worker while a visit is requested because of a change.
+//! - A resource is *good* after a good visit, until a visit fails or is given up, or until it has
+//!   no worker while a visit is requested because of a change.
 //! - A resource is *failing itself* if its last visit has failed, or if it has no worker and is not
 //!   good. It is *failing* if it, or something that it needs, is failing itself.
 //! - *Before* a resource is what it needs, and what notifies it, at any distance.
@@ -46,8 +46,9 @@
 //!   its kind and depth has asked or ended. Otherwise nobody waits for another one to ask: a group
 //!   consists of those that ask before the driver takes the answer of the first, and no question is
 //!   left open when the driver has taken all commands, unless it waits for a slot.
-//! - **I10**: no visit begins, and none is answered, while as many visits as there are slots work. A
-//!   visit that waits for its answer, or for one that acts for it too, does not work.
+//! - **I10**: each visit that works has a slot: no visit begins, and none is answered, while no
+//!   slot is free. A visit that waits for its answer, or for one that acts for it too, does not
+//!   work.
 //! - **I11**: a resource that is held back names one that it needs, at any distance, and that is
 //!   failing itself.
 

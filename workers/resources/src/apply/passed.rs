@@ -22,7 +22,7 @@ pub(crate) struct Applied {
 }
 
 impl Applied {
-    /// Returns what the schedule is told.
+    /// Returns how the visit has ended, for the schedule.
     pub(crate) fn ending(&self) -> Ending {
         Ending::new(match &self.accounted.outcome {
             Outcome::Noop => schedule::Outcome::LeftAlone,
@@ -98,8 +98,8 @@ impl Passed {
         applied
     }
 
-    /// Returns the accounts of resources that are not among these any more, and that earlier applies have changed or have
-    /// failed to.
+    /// Returns the accounts of resources that are not among these any more, and that earlier
+    /// applies have changed or have failed to change.
     pub(crate) fn done_to_others(&self, declarations: &[Declaration]) -> Vec<Accounted> {
         let names: HashSet<_> = declarations.iter().map(|it| it.name.as_str()).collect();
         let passes = self.0.lock();

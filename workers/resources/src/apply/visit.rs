@@ -28,7 +28,7 @@ pub(crate) struct Visit {
     pub(crate) targets: Vec<Arc<str>>,
     pub(crate) halting: Arc<Halting>,
     pub(crate) prior: Prior,
-    /// Its way to the schedule; none if it is skipped.
+    /// Asks the schedule before each action; none if the resource is skipped.
     pub(crate) turn: Option<Turn>,
 }
 

@@ -12,7 +12,7 @@ use crate::pass::{Follower, Part, Turn};
 use crate::text::chain;
 
 impl Opened {
-    /// Gives the resource its way to the schedule, which it asks before each action.
+    /// Gives the resource the turn by which it asks the schedule before each action.
     pub(crate) fn join(&self, turn: Option<Turn>) {
         *self.turn.lock() = turn;
     }

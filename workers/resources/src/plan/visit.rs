@@ -25,7 +25,8 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Returns what the schedule is told. What would change is good: those after it are looked at.
+    /// Returns how the visit has ended, for the schedule. A resource that would change is good, so
+    /// those after it are looked at.
     pub(crate) fn ending(&self) -> Ending {
         Ending::new(match &self.planned.verdict {
             Verdict::Failed { .. } => Outcome::CannotLook,

@@ -46,8 +46,8 @@ struct Place {
 }
 
 impl GraphBuilder {
-    /// Adds a resource, each once. `kind` is the number of its kind, if one action may be for several resources
-    /// of the kind.
+    /// Adds a resource, each once. `kind` is the number of its kind, if one action may be for
+    /// several resources of the kind.
     pub(crate) fn resource(&mut self, id: Id, kind: Option<u32>) -> &mut Self {
         self.resources.push((id, kind));
         self

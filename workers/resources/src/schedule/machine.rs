@@ -210,9 +210,9 @@ impl Machine {
         self.groups.split();
     }
 
-    /// Takes over the resources of another site. Those that are `replaced` are others under the
-    /// numbers of old ones; those that are `redeclared` are the same, and declared in another way.
-    /// All others with numbers of old ones are kept with their visits.
+    /// Takes over the resources of another site. A resource that is `replaced` is another one, and
+    /// has the number of an old one. A resource that is `redeclared` is the same, and is declared
+    /// in another way. All resources that stay and are not replaced are kept with their visits.
     pub(crate) fn swap(&mut self, graph: Graph, replaced: &[Id], redeclared: &[Id]) {
         // The depths are others, and a path may join two that wait.
         self.groups.split();
