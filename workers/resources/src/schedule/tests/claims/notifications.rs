@@ -1,0 +1,174 @@
+//! Notifications, and their records (I6, I7).
+
+use super::{Does, FAILED, GOOD, answer, begin, chain, commands, ending, graph, kept, settle};
+use crate::schedule::{
+    Answer, Command, Ending, GraphBuilder, Id, Machine, Outcome, Reason, Record, Standing, Ticket,
+};
+
+/// Makes a machine in which 1 has a visit, to which a notification of 0 was delivered.
+fn notified() -> (Machine, Ticket) {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+    let [target] = begin(&mut machine, &[]);
+    (machine, target)
+}
+
+#[test]
+fn a_notification_of_a_failed_action_is_delivered_when_its_source_is_good() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    machine.request(Id(0), Reason::Change);
+    let visited = settle(&mut machine, |_| Does::Act(Ending { has_acted: true, ..FAILED }));
+    let pending: Vec<_> = machine.pending().collect();
+
+    machine.request(Id(0), Reason::Routine);
+    let then = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!((visited, pending), (vec![0], vec![(Id(1), Id(0))]), "I7: it is not lost");
+    assert_eq!(then, [0, 1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_of_a_lost_worker_is_delivered_when_its_source_is_good_again() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+
+    machine.detach(Id(0));
+    let before = commands(&mut machine);
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, [], "I7: it waits for its source");
+    assert_eq!(visited, [0, 1], "I7: it is delivered");
+}
+
+#[test]
+fn a_notification_waits_while_its_source_is_held_back() {
+    let mut machine = kept(graph(3, &[(1, 0)], &[(1, 2)]));
+    let [lost] = begin(&mut machine, &[1]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+    machine.detach(Id(1));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::End(FAILED));
+
+    machine.attach(Id(1));
+    machine.request(Id(2), Reason::Routine);
+    settle(&mut machine, |_| Does::Act(GOOD));
+    let before = (machine.standing(Id(1)), machine.pending().count());
+    machine.request(Id(0), Reason::Routine);
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, (Some(Standing::HeldBack(Id(0))), 1), "I7: it waits for its source");
+    assert_eq!(visited, [0, 1, 2], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_of_a_replaced_resource_is_delivered_when_the_new_one_is_good() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+
+    machine.swap(graph(2, &[], &[(0, 1)]), &[Id(0)], &[]);
+    let before = commands(&mut machine);
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, [], "I7: it waits for its source");
+    assert_eq!(visited, [0, 1], "I7: it is delivered");
+}
+
+#[test]
+fn a_notification_of_a_source_that_is_gone_waits_for_nobody() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    machine.request(Id(0), Reason::Change);
+    settle(&mut machine, |_| Does::Act(Ending { has_acted: true, ..FAILED }));
+    let mut site = GraphBuilder::default();
+    site.resource(Id(1), None);
+
+    machine.swap(site.build().expect("one resource has no cycle"), &[], &[]);
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(visited, [1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_of_a_rule_waits_for_a_site_that_has_its_target() {
+    let mut machine = kept(chain(1));
+
+    machine.notify(Id(1), Id(100));
+    let pending: Vec<_> = machine.pending().collect();
+    machine.swap(chain(2), &[], &[]);
+    machine.attach(Id(1));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(pending, [(Id(1), Id(100))], "I6: the store is not as the machine");
+    assert_eq!(visited, [1], "I7: it is delivered");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_visit_does_not_acknowledge_what_was_sent_after_it_began() {
+    let (mut machine, target) = notified();
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+
+    machine.report(target, GOOD);
+
+    assert_eq!(machine.pending().count(), 1, "I7: it was sent later");
+    assert_eq!(settle(&mut machine, |_| Does::End(GOOD)), [1], "I7: it is delivered");
+    assert_eq!(machine.pending().count(), 0, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_stays_on_record_while_its_source_may_act_again() {
+    let (mut machine, target) = notified();
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    let answers = commands(&mut machine);
+
+    machine.report(target, GOOD);
+    let after = commands(&mut machine);
+    machine.report(source, ending(Outcome::Stopped));
+
+    let record = Record::Acknowledged { target: Id(1), source: Id(0) };
+    assert_eq!(answers, [answer(&[source], Answer::Act)], "I6: it was on record");
+    assert_eq!(after, [], "I6: it is struck off too early");
+    assert_eq!(commands(&mut machine), [Command::Write(record)], "I6: it is struck off");
+}
+
+#[test]
+fn one_that_is_left_alone_acknowledges_nothing() {
+    let (mut machine, target) = notified();
+
+    machine.report(target, ending(Outcome::LeftAlone));
+
+    assert_eq!(machine.pending().count(), 1, "I7: it is acknowledged");
+}
+
+#[test]
+fn a_notification_is_on_record_before_the_action_and_struck_off_if_nothing_was_begun() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [ticket] = begin(&mut machine, &[0]);
+    let (target, source) = (Id(1), Id(0));
+
+    machine.ask(ticket, None);
+    let before = commands(&mut machine);
+    machine.report(ticket, ending(Outcome::Stopped));
+    let after = commands(&mut machine);
+
+    let record = Command::Write(Record::Pending { target, source });
+    assert_eq!(before, [record, answer(&[ticket], Answer::Act)], "I6: on record");
+    let record = Command::Write(Record::Acknowledged { target, source });
+    assert_eq!(after, [record], "I6: struck off");
+}
