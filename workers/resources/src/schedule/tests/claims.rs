@@ -138,7 +138,7 @@ fn a_deep_tree_that_was_moved_away_is_back_in_one_go_and_nothing_has_failed() {
 }
 
 #[test]
-fn what_is_held_back_names_the_first_that_has_failed_and_goes_on_when_it_is_repaired() {
+fn a_held_back_resource_names_the_failed_one_and_goes_on_when_that_is_repaired() {
     let mut machine = kept(chain(4));
     machine.request(Id(0), Reason::Change);
     settle(&mut machine, |_| Does::End(FAILED));
@@ -170,7 +170,7 @@ fn a_failed_resource_that_is_tried_again_wakes_nobody() {
 }
 
 #[test]
-fn a_repair_wakes_those_that_have_failed_at_any_distance() {
+fn a_repair_wakes_failed_resources_at_any_distance() {
     let mut machine = kept(chain(4));
     machine.request(Id(3), Reason::Change);
     settle(&mut machine, |_| Does::End(FAILED));
@@ -182,7 +182,7 @@ fn a_repair_wakes_those_that_have_failed_at_any_distance() {
 }
 
 #[test]
-fn what_was_looked_at_before_a_state_has_changed_is_looked_at_again_before_it_acts() {
+fn a_visit_that_has_seen_an_old_state_may_not_act() {
     let mut machine = kept(chain(2));
     let [late] = begin(&mut machine, &[1]);
     let [ticket] = begin(&mut machine, &[0]);
@@ -204,7 +204,7 @@ fn a_new_state_is_a_reason_to_visit_those_that_need_it() {
 }
 
 #[test]
-fn one_that_is_declared_in_another_way_is_visited() {
+fn a_redeclared_resource_is_visited() {
     let mut machine = kept(chain(3));
 
     machine.swap(chain(3), &[], &[Id(1)]);
@@ -247,7 +247,7 @@ fn a_visit_that_was_given_up_has_no_effect_any_more() {
 }
 
 #[test]
-fn one_without_a_worker_holds_back_nobody_while_it_was_good() {
+fn a_good_resource_without_a_worker_holds_back_nobody() {
     let mut machine = kept(chain(2));
 
     machine.detach(Id(0));
@@ -277,7 +277,7 @@ fn a_request_during_a_pass_is_no_reason_for_a_second_visit() {
 }
 
 #[test]
-fn one_that_holds_up_the_end_of_the_run_is_at_work_until_its_next_visit() {
+fn a_resource_that_holds_up_the_end_of_the_run_is_at_work_until_its_next_visit() {
     let mut machine = kept(chain(2));
     machine.request(Id(0), Reason::Routine);
     settle(&mut machine, |_| Does::End(Ending { is_holding: true, ..GOOD }));
@@ -321,7 +321,7 @@ fn the_first_failure_of_a_pass_that_fails_fast_is_a_halt() {
 }
 
 #[test]
-fn what_is_shut_down_first_stops_after_those_that_use_it_and_not_if_one_of_them_cannot() {
+fn a_resource_is_shut_down_first_after_its_dependents_and_not_if_one_of_them_fails() {
     let site = graph(4, &[(1, 0), (2, 1)], &[(0, 3)]);
     let mut machine = Machine::new(Policy::pass(1), site.reversed(), []);
 

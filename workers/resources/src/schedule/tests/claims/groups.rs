@@ -4,7 +4,7 @@ use super::{Does, FAILED, GOOD, answer, begin, commands, graph, kept, settle};
 use crate::schedule::{Answer, Command, Id, Machine, Policy, Reason};
 
 #[test]
-fn those_that_ask_in_one_step_are_one_group() {
+fn visits_that_ask_in_one_step_are_one_group() {
     let mut machine = kept(graph(5, &[], &[]));
     let [first, second, other, alone, late] = begin(&mut machine, &[0, 1, 2, 3, 4]);
 
@@ -21,7 +21,7 @@ fn those_that_ask_in_one_step_are_one_group() {
 }
 
 #[test]
-fn a_group_leaves_out_those_that_may_not_act() {
+fn a_group_leaves_out_visits_that_may_not_act() {
     let mut machine = kept(graph(4, &[(1, 0), (3, 2)], &[]));
     let [held_back, free] = begin(&mut machine, &[1, 3]);
     let [ticket] = begin(&mut machine, &[0]);
@@ -68,7 +68,7 @@ fn in_one_pass_a_group_waits_for_its_kind_and_holds_no_slot() {
 }
 
 #[test]
-fn one_that_was_acted_for_goes_on_when_there_is_a_slot() {
+fn a_visit_that_was_acted_for_goes_on_when_there_is_a_slot() {
     let mut machine = Machine::new(Policy::pass(1), graph(2, &[], &[]), []);
     let [first] = begin(&mut machine, &[]);
     machine.ask(first, Some(7));

@@ -148,7 +148,7 @@ fn a_notification_stays_on_record_while_its_source_may_act_again() {
 }
 
 #[test]
-fn one_that_is_left_alone_acknowledges_nothing() {
+fn a_resource_that_is_left_alone_acknowledges_nothing() {
     let (mut machine, target) = notified();
 
     machine.report(target, ending(Outcome::LeftAlone));
