@@ -342,6 +342,21 @@ fn a_resource_is_shut_down_first_after_its_dependents_and_not_if_one_of_them_fai
 }
 
 #[test]
+fn resources_without_an_order_between_them_are_visited_as_they_were_added() {
+    let mut builder = GraphBuilder::default();
+    for id in [2, 0, 3, 1] {
+        builder.resource(Id(id), None);
+    }
+    builder.needs(Id(2), Id(3));
+    let graph = builder.build().expect("a graph without a cycle");
+    let mut machine = Machine::new(Policy::pass(1), graph, []);
+
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(visited, [0, 3, 2, 1], "I2: in another order");
+}
+
+#[test]
 fn resources_that_are_before_each_other_have_no_order() {
     let mut builder = GraphBuilder::default();
     for id in 0..4 {
