@@ -33,9 +33,9 @@ impl Applied {
     }
 }
 
-/// What the applies with it have done. The next one takes over how a resource ended that is declared as before and
-/// comes after nothing that changes or fails, and accounts for the others with what was done before. Cheap to clone;
-/// clones are of the same applies.
+/// What the applies with it have done. The next one takes over how a resource ended that is
+/// declared as before and comes after nothing that changes or fails, and accounts for the others
+/// with what was done before. Cheap to clone; clones are of the same applies.
 #[derive(Clone, Default)]
 pub struct Passed(Arc<Mutex<Passes>>);
 
@@ -54,7 +54,8 @@ struct Passes {
 }
 
 impl Passed {
-    /// Returns whether the last apply has changed a fact that a resource keeps. Other resources may be declared then.
+    /// Returns whether the last apply has changed a fact that a resource keeps. Other resources may
+    /// be declared then.
     pub fn has_changed_facts(&self) -> bool {
         self.0.lock().has_changed_facts
     }

@@ -22,8 +22,8 @@ impl Opened {
         self.turn.lock().iter_mut().for_each(Turn::leave);
     }
 
-    /// Runs an action: together with those of others, if the resource is in a group. Returns `None` if
-    /// the schedule, or `may_start` after others were waited for, says that it may not start any more.
+    /// Runs an action: together with those of others, if the resource is in a group. Returns none
+    /// if the schedule, or `may_start` after the wait for others, keeps it from starting.
     pub(crate) async fn act(
         &self,
         action: &Action,

@@ -190,7 +190,8 @@ impl Graph {
         self.places[id].rank
     }
 
-    /// Returns kind and depth of a resource, if one action may be for several resources of its kind.
+    /// Returns kind and depth of a resource, if one action may be for several resources of its
+    /// kind.
     pub(super) fn class(&self, id: Id) -> Option<Class> {
         let place = self.places.get(id)?;
         Some(Class { kind: place.kind?, depth: place.depth })

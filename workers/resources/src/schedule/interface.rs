@@ -136,7 +136,8 @@ pub(crate) enum Outcome {
     CannotLook,
     /// An action has failed, or has not repaired the resource.
     Failed,
-    /// The visit was interrupted, or its change was not approved.
+    /// The visit was interrupted, its change was not approved, or a state that it needs will not be
+    /// known.
     Stopped,
     /// The answer of the machine was not [`Answer::Act`].
     NotAllowed,

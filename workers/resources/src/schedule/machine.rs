@@ -149,8 +149,8 @@ impl Machine {
     /// Asks whether a visit may act. The answer is a command.
     ///
     /// One action may be for all visits that ask with the same key, if their resources are of one
-    /// kind and depth. Other resources wait from now on. A visit for which another one has acted asks
-    /// again before it goes on, whatever the answer to that is: it has no slot.
+    /// kind and depth. Other resources wait from now on. A visit for which another one has acted
+    /// asks again before it goes on, whatever the answer to that is: it has no slot.
     pub(crate) fn ask(&mut self, ticket: Ticket, key: Option<u64>) {
         let id = ticket.id;
         let Some(visit) = self.visit_mut(ticket).filter(|visit| !visit.is_waiting) else { return };

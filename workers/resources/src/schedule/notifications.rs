@@ -59,7 +59,7 @@ impl Notifications {
         self.pending.insert((target, source), notification);
     }
 
-    /// Notes that the source has not acted. Returns whether the notification is not pending any more.
+    /// Notes that the source has not acted. Returns whether the notification is not pending now.
     pub(super) fn withdraw(&mut self, target: Id, source: Id) -> bool {
         let Some(it) = self.pending.get_mut(&(target, source)) else { return false };
         it.is_expected = false;

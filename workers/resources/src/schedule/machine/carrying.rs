@@ -5,8 +5,8 @@ use super::super::node::{Condition, Node};
 use super::{Id, Machine};
 
 impl Machine {
-    /// Carries what has changed of a resource to all after it. Touches an edge once for each change of
-    /// what the resource before it shows.
+    /// Carries what has changed of a resource to all after it. Touches an edge once for each change
+    /// of what the resource before it shows.
     pub(super) fn refresh(&mut self, id: Id) {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
@@ -73,7 +73,7 @@ impl Machine {
 }
 
 impl Node {
-    /// Requests a visit if the resource was held back and nothing that it needs is failing any more.
+    /// Requests a visit if the resource was held back and nothing that it needs is failing now.
     fn end_hold(&mut self) {
         if self.failing_needs == 0 && std::mem::take(&mut self.is_held_back) {
             self.request = Some(Reason::Change);

@@ -41,8 +41,8 @@ impl Machine {
         self.notifications.pending()
     }
 
-    /// Returns the first that holds a resource back: one that it needs, at any distance, and that is
-    /// failing itself (I11).
+    /// Returns the first that holds a resource back: one that it needs, at any distance, and that
+    /// is failing itself (I11).
     pub(super) fn held_back_by(&self, id: Id) -> Option<Id> {
         let mut id = id;
         loop {

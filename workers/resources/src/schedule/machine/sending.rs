@@ -70,8 +70,8 @@ impl Machine {
         }
     }
 
-    /// Requests visits of those that have failed and need the resource, at any distance: it may have
-    /// been the reason.
+    /// Requests visits of those that have failed and need the resource, at any distance: it may
+    /// have been the reason.
     pub(super) fn wake_failed_after(&mut self, id: Id) {
         if self.failed == 0 {
             return;

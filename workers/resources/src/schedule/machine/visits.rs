@@ -57,8 +57,8 @@ impl Machine {
         self.working < self.policy.slots
     }
 
-    /// Answers the visits of a group that are still under way. Only the first that is answered gets a
-    /// slot, so visits of a group that may not act are answered one by one.
+    /// Answers the visits of a group that are still under way. Only the first that is answered gets
+    /// a slot, so visits of a group that may not act are answered one by one.
     pub(super) fn answer(&mut self, tickets: Vec<Ticket>) {
         let is_group = tickets.len() > 1;
         let mut allowed = Vec::new();
@@ -122,7 +122,8 @@ impl Machine {
         Some(visit)
     }
 
-    /// Ends a visit that will not report. Returns the targets of its notifications: it may have acted.
+    /// Ends a visit that will not report. Returns the targets of its notifications: it may have
+    /// acted.
     pub(super) fn give_up_visit(&mut self, id: Id) -> Vec<Id> {
         let Some(visit) = self.take_visit(id) else { return Vec::new() };
         self.nodes[id].request = Some(Reason::Change);
@@ -182,8 +183,8 @@ impl Machine {
         true
     }
 
-    /// Has a resource wait until nothing that it needs is failing, or for the next visit if something
-    /// before it is unsettled.
+    /// Has a resource wait until nothing that it needs is failing, or for the next visit if
+    /// something before it is unsettled.
     pub(super) fn hold_back(&mut self, id: Id) {
         let node = &mut self.nodes[id];
         node.is_excused = false;

@@ -117,7 +117,8 @@ impl Model {
         }
     }
 
-    /// Takes those from the visits that wait whose answer comes now, together with that of a ticket.
+    /// Takes those from the visits that wait whose answer comes now, together with that of a
+    /// ticket.
     pub(super) fn take_answered(&mut self, first: Ticket) -> (Vec<Ticket>, Answer) {
         let place = self.asked.iter().position(|asked| asked.ticket == first);
         let place = place.expect("I4: the answer is for a visit that waits");

@@ -8,7 +8,8 @@ use crate::schedule::{
     Answer, Command, Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Standing, Ticket,
 };
 
-/// How many passes there are, unless `CRANKCASE_SCHEDULE_STEPS` asks for more: one for a hundred steps.
+/// How many passes there are, unless `CRANKCASE_SCHEDULE_STEPS` asks for more: one for a hundred
+/// steps.
 const PASSES: u64 = 2_000;
 
 /// How one resource has fared.

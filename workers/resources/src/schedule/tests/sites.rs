@@ -17,8 +17,8 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// Makes a site with numbers below `count`, of which some are missing. The numbers say nothing of
-    /// the order.
+    /// Makes a site with numbers below `count`, of which some are missing. The numbers say nothing
+    /// of the order.
     pub(super) fn random(random: &mut Random, count: usize) -> Self {
         let mut site = Self::default();
         let density = [5, 10, 25, 50][random.below(4)];
