@@ -16,6 +16,22 @@ fn notified() -> (Machine, Ticket) {
     (machine, target)
 }
 
+/// Loses the worker of 0 during its action. Requires that 0 notifies 1 when it is good again.
+fn is_delivered_later(lose: impl FnOnce(&mut Machine)) {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+
+    lose(&mut machine);
+    let before = commands(&mut machine);
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+
+    assert_eq!(before, [], "I7: it waits for its source");
+    assert_eq!(visited, [0, 1], "I7: it is delivered");
+}
+
 #[test]
 fn a_notification_of_a_failed_action_is_delivered_when_its_source_is_good() {
     let mut machine = kept(graph(2, &[], &[(0, 1)]));
@@ -33,18 +49,7 @@ fn a_notification_of_a_failed_action_is_delivered_when_its_source_is_good() {
 
 #[test]
 fn a_notification_of_a_lost_worker_is_delivered_when_its_source_is_good_again() {
-    let mut machine = kept(graph(2, &[], &[(0, 1)]));
-    let [lost] = begin(&mut machine, &[0]);
-    machine.ask(lost, None);
-    commands(&mut machine);
-
-    machine.detach(Id(0));
-    let before = commands(&mut machine);
-    machine.attach(Id(0));
-    let visited = settle(&mut machine, |_| Does::End(GOOD));
-
-    assert_eq!(before, [], "I7: it waits for its source");
-    assert_eq!(visited, [0, 1], "I7: it is delivered");
+    is_delivered_later(|machine| machine.detach(Id(0)));
 }
 
 #[test]
@@ -71,18 +76,7 @@ fn a_notification_waits_while_its_source_is_held_back() {
 
 #[test]
 fn a_notification_of_a_replaced_resource_is_delivered_when_the_new_one_is_good() {
-    let mut machine = kept(graph(2, &[], &[(0, 1)]));
-    let [lost] = begin(&mut machine, &[0]);
-    machine.ask(lost, None);
-    commands(&mut machine);
-
-    machine.swap(graph(2, &[], &[(0, 1)]), &[Id(0)], &[]);
-    let before = commands(&mut machine);
-    machine.attach(Id(0));
-    let visited = settle(&mut machine, |_| Does::End(GOOD));
-
-    assert_eq!(before, [], "I7: it waits for its source");
-    assert_eq!(visited, [0, 1], "I7: it is delivered");
+    is_delivered_later(|machine| machine.swap(graph(2, &[], &[(0, 1)]), &[Id(0)], &[]));
 }
 
 #[test]
