@@ -11,7 +11,8 @@ use crankcase_facts::{Facts, FactsError, Outcome, Schemas, Snapshot, Sqlite, Sub
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
-use crankcase_status::{Client, ClientError, StateDir, StateError, StateLock};
+use crankcase_resources::World;
+use crankcase_status::{Client, ClientError, StateError, StateLock};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{self, ExitError};
@@ -28,19 +29,33 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// The name of the facts in the agent.
 pub(crate) const FACTS: Name<Snapshot> = Name::new("facts");
 
-/// Opens the facts for an agent, which takes the lock of their state folder over. Fails if another process holds it.
-pub(crate) fn open_for_agent(global: &Global) -> anyhow::Result<(StateLock, Facts)> {
-    let lock = global.state_dir()?.lock()?;
-    let facts = open(lock.state_dir())?;
-    Ok((lock, facts))
+/// A state folder that this process holds, and its facts, which were read after it was locked.
+pub(crate) struct Held {
+    // First, so that their file is closed before another process can hold the folder.
+    pub(crate) facts: Facts,
+    pub(crate) lock: StateLock,
 }
 
-/// Opens the facts of a state folder. The first change makes their file. The caller holds the lock of the folder.
-pub(crate) fn open(state_dir: &StateDir) -> anyhow::Result<Facts> {
-    let facts = Facts::open(Box::new(Sqlite::open(&file(state_dir.path()))?))?;
-    host_name().iter().for_each(|host| facts.seen_by(host));
-    register(&facts)?;
-    Ok(facts)
+/// Holds the state folder, and then opens its facts. A command that changes something begins with
+/// this call: no other function opens facts to change them. Fails if another process holds the
+/// folder. Blocks.
+pub(crate) fn hold(global: &Global) -> anyhow::Result<Held> {
+    Held::of(global.state_dir()?.lock()?)
+}
+
+impl Held {
+    /// Opens the facts. The first change makes their file.
+    fn of(lock: StateLock) -> anyhow::Result<Self> {
+        let facts = Facts::open(Box::new(Sqlite::open(&file(lock.state_dir().path()))?))?;
+        host_name().iter().for_each(|host| facts.seen_by(host));
+        register(&facts)?;
+        Ok(Self { facts, lock })
+    }
+
+    /// Returns the path of the folder.
+    pub(crate) fn state(&self) -> &Path {
+        self.lock.state_dir().path()
+    }
 }
 
 /// Opens the facts to read them. Without a file or a state folder, returns empty facts in memory.
@@ -63,17 +78,14 @@ pub(crate) fn register(facts: &Facts) -> anyhow::Result<()> {
     Ok(manifolds::register(facts, &with_facts(), now())?)
 }
 
-/// Returns the `facts` of expressions. Returns none if there is no store yet, or no state folder is known.
-pub(crate) fn seen(global: &Global) -> anyhow::Result<Option<Arc<dyn SiteFacts>>> {
-    match global.state_dir() {
-        Ok(_) => Ok(find(global)?.map(|facts| seen_of(&facts))),
-        Err(_) => Ok(None),
-    }
-}
-
 /// Returns the `facts` of expressions on this host.
 pub(crate) fn seen_of(facts: &Facts) -> Arc<dyn SiteFacts> {
     manifolds::seen(facts.clone(), host_name())
+}
+
+/// Returns the world of resources that read these facts, and write their own.
+pub(crate) fn world_of(facts: Facts) -> Arc<dyn World> {
+    manifolds::world(host_name(), move || Ok(facts.clone()))
 }
 
 /// Returns the name of this host: `host.name` in expressions.
@@ -145,12 +157,13 @@ pub(crate) async fn submit(
     if submission.is_strict {
         return Err(not_judged());
     }
-    let facts = open(&state_dir)?;
-    let outcome = facts.submit(&submission, now());
-    drop(lock);
-    Ok(outcome
-        .map(|outcome| Made::Here(outcome, facts.current()))
-        .map_err(|error| refusal(&error, &facts.current())))
+    let held = Held::of(lock)?;
+    let outcome = held.facts.submit(&submission, now());
+    let current = held.facts.current();
+    Ok(match outcome {
+        Ok(outcome) => Ok(Made::Here(outcome, current)),
+        Err(error) => Err(refusal(&error, &current)),
+    })
 }
 
 /// Returns the error for a strict change without an agent.

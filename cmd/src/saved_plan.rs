@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use crankcase_facts::Facts;
 use crankcase_resources::{Plan, Salt, Selection, Site};
 use crankcase_workers::{FileError, read_file, replace_file};
 use serde::{Deserialize, Serialize};
@@ -77,9 +78,9 @@ impl SavedPlan {
     }
 
     /// Loads the site that it is a plan of, if that is made of the same as then. Nothing is executed.
-    pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
+    pub(crate) fn load(&self, global: &Global, facts: &Facts) -> anyhow::Result<Site> {
         require(&self.moved_files())?;
-        let site = self.site.load_to_apply(global)?;
+        let site = self.site.load_to_apply(global, facts)?;
         let has_moved = site.digest() != self.digest;
         let moved = has_moved.then(|| BESIDE.to_owned() + HAS_CHANGED);
         require(moved.as_slice())?;

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::bail;
+use crankcase_facts::Facts;
 use crankcase_kinds::with_facts;
-use crankcase_manifest::{
-    ManifestError, Overrides, SeenFacts, SiteFacts, SiteFiles, SiteJudge, WrongFacts,
-};
+use crankcase_manifest::{ManifestError, Overrides, SeenFacts, SiteFiles, SiteJudge, WrongFacts};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
 use crankcase_workers::read_file;
@@ -20,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::exit::{self, ExitError};
 use crate::external_args::{ExternalArgs, Purpose};
-use crate::facts_store;
+use crate::facts_store::seen_of;
 use crate::global::Global;
 use crate::plan_file::IsSavedPlan;
 use crate::print::first_of;
@@ -54,25 +53,19 @@ pub(crate) struct SiteArgs {
 }
 
 impl SiteArgs {
-    /// Returns what the site is loaded from.
-    pub(crate) fn files(&self, global: &Global) -> SiteFiles {
-        self.files_for(global, Purpose::Look)
+    /// Returns what the site of an agent with these facts is loaded from. The agent goes on while a
+    /// type does not work.
+    pub(crate) fn files_of_agent(&self, global: &Global, facts: &Facts) -> SiteFiles {
+        self.files_for(global, Purpose::Keep, facts)
     }
 
-    /// Like `files`, but for an agent with these facts. The agent goes on while a type does not work.
-    pub(crate) fn files_of_agent(
-        &self,
-        global: &Global,
-        facts: Option<Arc<dyn SiteFacts>>,
-    ) -> SiteFiles {
-        seeing(self.files_for(global, Purpose::Keep), facts)
-    }
-
-    /// Returns what the site is loaded from. No resource may be in the state folder.
-    fn files_for(&self, global: &Global, purpose: Purpose) -> SiteFiles {
+    /// Returns what the site is loaded from, with the facts that its expressions see. No resource
+    /// may be in the state folder.
+    fn files_for(&self, global: &Global, purpose: Purpose, facts: &Facts) -> SiteFiles {
         let state = global.state_dir().ok();
         let state = state.and_then(|state| std::path::absolute(state.path()).ok());
-        SiteFiles { state, ..self.files_of(self.kinds(global, purpose)) }
+        let facts = seen_of(facts);
+        SiteFiles { state, facts, ..self.files_of(self.kinds(global, purpose)) }
     }
 
     fn kinds(&self, global: &Global, purpose: Purpose) -> Kinds {
@@ -161,15 +154,14 @@ impl SiteArgs {
         !self.vars.is_empty() || !self.var_files.is_empty()
     }
 
-    /// Loads the site. Nothing is executed but external types, which are asked how they work.
-    pub(crate) fn load(&self, global: &Global) -> anyhow::Result<Site> {
-        Self::told(seeing(self.files(global), facts_store::seen(global)?).load())
+    /// Loads the site to look at it. Nothing is executed but external types, which are asked how they work.
+    pub(crate) fn load(&self, global: &Global, facts: &Facts) -> anyhow::Result<Site> {
+        Self::told(self.files_for(global, Purpose::Look, facts).load())
     }
 
     /// Loads the site to apply it.
-    pub(crate) fn load_to_apply(&self, global: &Global) -> anyhow::Result<Site> {
-        let files = self.files_for(global, Purpose::Apply);
-        Self::told(seeing(files, facts_store::seen(global)?).load())
+    pub(crate) fn load_to_apply(&self, global: &Global, facts: &Facts) -> anyhow::Result<Site> {
+        Self::told(self.files_for(global, Purpose::Apply, facts).load())
     }
 
     /// Logs the warnings of a loaded site. If the file is a saved plan, the error says so.
@@ -225,14 +217,6 @@ fn wrong_for(wrong: Vec<WrongFacts>) -> String {
     let (first, more) = first_of(&wrong.collect::<Vec<_>>());
     let all: Vec<_> = first.into_iter().chain(more).collect();
     format!("the facts are wrong for resources: {}", all.join("; "))
-}
-
-/// Sets the facts that the expressions of the files see, if any are given.
-fn seeing(mut files: SiteFiles, facts: Option<Arc<dyn SiteFacts>>) -> SiteFiles {
-    if let Some(facts) = facts {
-        files.facts = facts;
-    }
-    files
 }
 
 /// Which resources of a site are meant, and how many at a time.

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
-use crankcase_manifolds::facts::world;
+use crankcase_facts::Facts;
 use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, Passed, PlanOptions,
     Salt, Selection, Site,
 };
-use crankcase_status::StateDir;
 use crankcase_workers::{Leftover, end_leftovers};
 use serde::Serialize;
 
@@ -18,7 +17,7 @@ use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::progress::{loaded, told};
 use crate::ending::tell;
 use crate::exit::ExitError;
-use crate::facts_store::{host_name, open};
+use crate::facts_store::{Held, hold, world_of};
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::observing::Observing;
@@ -67,65 +66,95 @@ pub(crate) struct Args {
 pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     args.confirm.require_terminal()?;
     let mut interrupts = Interrupts::listen()?;
-    let Some((saved, site)) = load_unless(global, &args, &mut interrupts).await? else {
-        return Ok(exit::INTERRUPTED);
+    // Boxed, as it is large.
+    let done = match Box::pin(work(global, &args, &mut interrupts)).await? {
+        Worked::Interrupted => return Ok(exit::INTERRUPTED),
+        Worked::Unconfirmed => {
+            drop(print::to_stderr(|out| writeln!(out, "{UNCONFIRMED}")));
+            return Ok(exit::FAILED);
+        }
+        Worked::Killed => {
+            tell(KILLED).await;
+            return Ok(exit::INTERRUPTED);
+        }
+        Worked::Done(done) => *done,
     };
-    // Held until all is done: an agent that runs would undo and do the same things.
-    let state_dir = global.state_dir()?;
-    let lock = state_dir.lock()?;
-    let processes = Facilities::processes(state_dir.path());
+    let Done { applied: Applied { account, was_interrupted, error }, observing, code } = done;
+    let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
+    let code = if shown.is_some() { code } else { exit::INTERRUPTED };
+    error.map_or(Ok(code), Err)
+}
+
+/// How the work has ended.
+enum Worked {
+    /// A signal came before anything was done.
+    Interrupted,
+    /// A person has refused the plan.
+    Unconfirmed,
+    /// What ran was killed, and there is no account.
+    Killed,
+    Done(Box<Done>),
+}
+
+/// What is to be shown of work that is done.
+struct Done {
+    applied: Applied,
+    observing: Arc<Observing>,
+    /// The exit code, if the account is shown and no error is.
+    code: u8,
+}
+
+/// Does all the work. The state folder is held before anything is read, because an agent that runs
+/// would undo and do the same things. It is given back when this returns: the account may wait for
+/// its reader, and holds up no other process.
+async fn work(global: &Global, args: &Args, interrupts: &mut Interrupts) -> anyhow::Result<Worked> {
+    let asked = Asked::new(global, args);
+    let beginning = asked.clone();
+    let begin = move || {
+        let held = hold(&beginning.global)?;
+        let loaded = beginning.load(&held.facts)?;
+        anyhow::Ok((held, loaded))
+    };
+    let begun = loaded(global, interrupts, begin).await.transpose()?;
+    let Some((held, (saved, site))) = begun else { return Ok(Worked::Interrupted) };
+    let processes = Facilities::processes(held.state());
     tokio::select! {
         biased;
-        () = interrupts.next() => return Ok(exit::INTERRUPTED),
+        () = interrupts.next() => return Ok(Worked::Interrupted),
         ended = end_leftovers(&processes) => ended?.iter().for_each(tell_leftover),
     }
-    let observing = Observing::new(global, ("apply", &args.site.paths), state_dir.path());
+    let observing = Observing::new(global, ("apply", &args.site.paths), held.state());
     let observing = Arc::new(observing);
-    let facilities = facilities(state_dir, observing.clone())?;
+    let facilities = facilities(&held, observing.clone())?;
     let is_bound = saved.is_some();
     let mut as_planned = None;
     if is_bound || args.confirm != Confirm::None {
-        let planning = plan(global, &args, (saved, &site), &facilities);
+        let planning = plan(global, args, (saved, &site), &facilities);
         let confirmed = tokio::select! {
             biased;
-            () = interrupts.next() => return Ok(exit::INTERRUPTED),
+            () = interrupts.next() => return Ok(Worked::Interrupted),
             confirmed = planning => confirmed?,
         };
-        let Some(confirmed) = confirmed else {
-            drop(print::to_stderr(|out| writeln!(out, "{UNCONFIRMED}")));
-            return Ok(exit::FAILED);
-        };
+        let Some(confirmed) = confirmed else { return Ok(Worked::Unconfirmed) };
         as_planned = Some(confirmed);
     }
     let (stopper, stop) = Stop::pair();
     let asking = args.confirm.is_piecemeal();
     let asking = asking.then(|| Asking::new(args.confirm, (stopper.clone(), stop.clone())));
     let asking = asking.map(Arc::new);
-    let options = options(&args, (as_planned, asking.clone()), facilities);
-    let (args, is_asked) = (&args, asking.is_some());
-    let passes = Passes { global, args, options: &options, observing: &observing, is_asked };
-    let applied = passes.apply(site, (&stopper, stop), &mut interrupts).await?;
-    let Some(Applied { account, was_interrupted, error }) = applied else {
+    let options = options(args, (as_planned, asking.clone()), facilities);
+    let (facts, is_asked) = (held.facts.clone(), asking.is_some());
+    let passes = Passes { asked, facts, args, options: &options, observing: &observing, is_asked };
+    let Some(applied) = passes.apply(site, (&stopper, stop), interrupts).await? else {
         observing.end_record("interrupted");
-        tell(KILLED).await;
-        return Ok(exit::INTERRUPTED);
+        // A thread may still work on a file: the folder is given back with the process.
+        std::mem::forget(held);
+        return Ok(Worked::Killed);
     };
-    let was_confirmed = asking.is_none_or(|asking| !asking.was_refused());
-    let code = match was_interrupted {
-        true => exit::INTERRUPTED,
-        false => code_of(&account, is_bound && was_confirmed, args.detailed_exitcode),
-    };
-    observing.end_record(match code {
-        _ if error.is_some() => "failed",
-        exit::INTERRUPTED => "interrupted",
-        exit::DONE | exit::CHANGED => "done",
-        _ => "failed",
-    });
-    // The account may wait for its reader. That holds up no other process.
-    drop(lock);
-    let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
-    let code = if shown.is_some() { code } else { exit::INTERRUPTED };
-    error.map_or(Ok(code), Err)
+    let is_bound = is_bound && asking.is_none_or(|asking| !asking.was_refused());
+    let code = applied.code(is_bound, args.detailed_exitcode);
+    observing.end_record(applied.outcome(code));
+    Ok(Worked::Done(Box::new(Done { applied, observing, code })))
 }
 
 /// Returns the exit code of an apply that went to its end. `is_bound` says that what was refused was so by
@@ -196,9 +225,9 @@ impl End {
 }
 
 /// Returns what the resources are given, in a state folder that is held.
-fn facilities(state_dir: StateDir, observing: Arc<Observing>) -> anyhow::Result<Facilities> {
-    let facilities = Facilities::open(state_dir.path())?.observed_by(observing);
-    Ok(facilities.in_world(world(host_name(), move || Ok(open(&state_dir)?))))
+fn facilities(held: &Held, observing: Arc<Observing>) -> anyhow::Result<Facilities> {
+    let facilities = Facilities::open(held.state())?.observed_by(observing);
+    Ok(facilities.in_world(world_of(held.facts.clone())))
 }
 
 /// Plans what is to be applied, compares that with a saved plan, and has a person confirm it. Returns the
@@ -252,9 +281,31 @@ struct Applied {
     error: Option<anyhow::Error>,
 }
 
+impl Applied {
+    /// Returns the exit code of the account. `is_bound` says that what was refused was so by a saved
+    /// plan.
+    fn code(&self, is_bound: bool, is_detailed: bool) -> u8 {
+        match self.was_interrupted {
+            true => exit::INTERRUPTED,
+            false => code_of(&self.account, is_bound, is_detailed),
+        }
+    }
+
+    /// Returns how the record ends.
+    fn outcome(&self, code: u8) -> &'static str {
+        match code {
+            _ if self.error.is_some() => "failed",
+            exit::INTERRUPTED => "interrupted",
+            exit::DONE | exit::CHANGED => "done",
+            _ => "failed",
+        }
+    }
+}
+
 /// The applies of one command.
 struct Passes<'a> {
-    global: &'a Global,
+    asked: Asked,
+    facts: Facts,
     args: &'a Args,
     options: &'a ApplyOptions,
     observing: &'a Observing,
@@ -299,8 +350,8 @@ impl Passes<'_> {
                 applied.error = Some(ExitError::new(exit::FAILED, MOVES_ON).into());
                 return Ok(Some(applied));
             }
-            match load_unless(self.global, self.args, interrupts).await {
-                Ok(Some((_, again))) => site = again,
+            match self.load_again(interrupts).await {
+                Ok(Some(again)) => site = again,
                 Ok(None) => {
                     self.leave(&mut applied.account, &site, Halt::Stop);
                     return Ok(Some(Applied { was_interrupted: true, ..applied }));
@@ -312,6 +363,13 @@ impl Passes<'_> {
                 }
             }
         }
+    }
+
+    /// Loads the site with the facts as they are by now. Returns none if a signal comes first.
+    async fn load_again(&self, interrupts: &mut Interrupts) -> anyhow::Result<Option<Site>> {
+        let (asked, facts) = (self.asked.clone(), self.facts.clone());
+        let load = move || asked.load(&facts).map(|(_, site)| site);
+        loaded(&self.asked.global, interrupts, load).await.transpose()
     }
 
     /// Accounts for what was left out because it is known only after another apply, which does not come.
@@ -342,7 +400,9 @@ impl Passes<'_> {
         match self.is_asked {
             // A message about the progress would appear in the line of a question.
             true => Box::pin(applying),
-            false => Box::pin(told(self.global, ("apply", &self.options.progress), applying)),
+            false => {
+                Box::pin(told(&self.asked.global, ("apply", &self.options.progress), applying))
+            }
         }
     }
 }
@@ -368,33 +428,33 @@ async fn to_the_end(
     }
 }
 
-/// Loads what is applied; `None` if a signal comes first.
-async fn load_unless(
-    global: &Global,
-    args: &Args,
-    interrupts: &mut Interrupts,
-) -> anyhow::Result<Option<(Option<SavedPlan>, Site)>> {
-    let asked = (args.site.clone(), args.work.clone(), global.clone());
-    let load = move || load(&asked.0, &asked.1, &asked.2);
-    loaded(global, interrupts, load).await.transpose()
+/// The site that the command line names.
+#[derive(Debug, Clone)]
+struct Asked {
+    site: SiteArgs,
+    work: WorkArgs,
+    global: Global,
 }
 
-/// Loads what is applied: a site, or a saved plan and the site that it was made of.
-fn load(
-    args: &SiteArgs,
-    work: &WorkArgs,
-    global: &Global,
-) -> anyhow::Result<(Option<SavedPlan>, Site)> {
-    let saved = SavedPlan::read(args)?;
-    let selection = work.selection();
-    if saved.is_some() && (args.sets_vars() || !selection.is_all()) {
-        bail!(ExitError::new(exit::USAGE, HAS_VARS));
+impl Asked {
+    fn new(global: &Global, args: &Args) -> Self {
+        Self { site: args.site.clone(), work: args.work.clone(), global: global.clone() }
     }
-    let site = match &saved {
-        Some(saved) => saved.load(global)?,
-        None => args.load_to_apply(global)?.select(&selection)?,
-    };
-    Ok((saved, site))
+
+    /// Loads what is applied: a site, or a saved plan and the site that it was made of.
+    fn load(&self, facts: &Facts) -> anyhow::Result<(Option<SavedPlan>, Site)> {
+        let Self { site, work, global } = self;
+        let saved = SavedPlan::read(site)?;
+        let selection = work.selection();
+        if saved.is_some() && (site.sets_vars() || !selection.is_all()) {
+            bail!(ExitError::new(exit::USAGE, HAS_VARS));
+        }
+        let loaded = match &saved {
+            Some(saved) => saved.load(global, facts)?,
+            None => site.load_to_apply(global, facts)?.select(&selection)?,
+        };
+        Ok((saved, loaded))
+    }
 }
 
 fn tell_leftover(leftover: &Leftover) {

@@ -6,14 +6,14 @@ use anyhow::bail;
 use crankcase_facts::wire::Refusal;
 use crankcase_facts::{Change, Document, Facts, FactsError, Load, Pointer, Submission, difference};
 use crankcase_manifest::SiteJudge;
-use crankcase_status::{Client, ClientError};
+use crankcase_status::{Client, ClientError, StateError};
 
 use crate::command::control::user;
 use crate::command::progress::loaded;
 use crate::command::{run, runtime};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
-use crate::facts_store;
+use crate::facts_store::{self, Held};
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::observing::now;
@@ -37,7 +37,12 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let text = "standard input (-) can be read only once; give the facts or the site as a file";
         bail!(ExitError::new(exit::USAGE, text));
     }
-    let found = facts_store::find_or_none(global)?;
+    let held = hold(global)?;
+    let found = match &held {
+        Some(held) => held.facts.clone(),
+        // The agent changes them, by the version that they have here.
+        None => facts_store::find_or_none(global)?,
+    };
     let given = Given::read(&args.facts, &found.current())?;
     // A merge: changes since the last document stay.
     let load = Load::read(given.files.value(), true).map_err(|invalid| given.invalid(invalid))?;
@@ -51,30 +56,55 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         // The stored facts may be wrong already: the new facts must not make more resources wrong.
         _ => FirstFacts::NoWorseThan(facts_store::seen_of(&found).current()),
     };
-    if runtime::ask(is_running(global))? == exit::DONE {
-        let seen = facts_store::seen_of(&trial);
-        let files = args.run.site.files_of_agent(global, Some(seen));
-        let asked = asked.clone();
-        let tried = runtime::work(async {
-            let load = move || load_to_keep(&files, &SiteJudge::default(), &asked);
-            let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
-            Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
-        })?;
-        if tried != exit::DONE {
-            return Ok(tried);
+    let held = match held {
+        Some(held) => held,
+        None => {
+            let tried = try_site(global, &args.run, &trial, asked.clone())?;
+            if tried != exit::DONE {
+                return Ok(tried);
+            }
+            let code = runtime::ask(bootstrap.update(global, &found))?;
+            if code != exit::NO_AGENT {
+                return Ok(code);
+            }
+            // The agent has ended meanwhile. What it has changed since makes the load fail.
+            facts_store::hold(global)?
         }
-        let code = runtime::ask(bootstrap.update(global, &found))?;
-        if code != exit::NO_AGENT {
-            return Ok(code);
-        }
-        // The agent has ended meanwhile.
-    }
-    let open = || {
-        let (lock, facts) = facts_store::open_for_agent(global)?;
-        bootstrap.load(&facts)?.tell();
-        Ok((lock, facts))
     };
-    run::run_with(global, &args.run, (Some((&trial, asked)), open))
+    drop(found);
+    run::run_with(global, &args.run, held, (Some(&trial), asked), |facts| {
+        bootstrap.load(facts)?.tell();
+        Ok(())
+    })
+}
+
+/// Holds the state folder; none if an agent holds it and can be asked.
+fn hold(global: &Global) -> anyhow::Result<Option<Held>> {
+    match facts_store::hold(global) {
+        Err(error)
+            if matches!(error.downcast_ref::<StateError>(), Some(StateError::Held { .. }))
+                && runtime::ask(is_running(global))? == exit::DONE =>
+        {
+            Ok(None)
+        }
+        held => held.map(Some),
+    }
+}
+
+/// Loads the site of the agent that runs with other facts. Returns the exit code, `DONE` if they
+/// are right for it.
+fn try_site(
+    global: &Global,
+    args: &run::Args,
+    facts: &Facts,
+    asked: FirstFacts,
+) -> anyhow::Result<u8> {
+    let files = args.site.files_of_agent(global, facts);
+    runtime::work(async {
+        let load = move || load_to_keep(&files, &SiteJudge::default(), &asked);
+        let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
+        Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
+    })
 }
 
 fn is_stdin(path: &Path) -> bool {

@@ -2,6 +2,7 @@ use std::io::Write;
 
 use crate::command::progress::loaded;
 use crate::exit;
+use crate::facts_store::find_or_none;
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::print::{self, Checked};
@@ -18,7 +19,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
     // Also printed there: a signal ends what nobody reads.
     let check = move || -> anyhow::Result<()> {
-        let site = args.site.load(&asked)?;
+        let site = args.site.load(&asked, &find_or_none(&asked)?)?;
         if asked.quiet && !asked.output.is_data() {
             return Ok(());
         }

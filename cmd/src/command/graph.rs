@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::command::progress::loaded;
 use crate::external_args::ExternalArgs;
+use crate::facts_store::find_or_none;
 use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
 use crate::paths::worker_path;
@@ -91,7 +92,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         let (mut interrupts, asked) = (Interrupts::listen()?, global.clone());
         // Also drawn there: a signal ends a graph that nobody reads.
         let draw = move || -> anyhow::Result<()> {
-            let site = site.load(&asked)?;
+            let site = site.load(&asked, &find_or_none(&asked)?)?;
             let graph = SiteGraph::new(&site);
             let graph = match around {
                 Some(around) => {

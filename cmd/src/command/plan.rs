@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::bail;
-use crankcase_manifolds::facts::world;
+use crankcase_facts::Facts;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
 
 use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
-use crate::facts_store::{find_or_none, host_name};
+use crate::facts_store::{find_or_none, world_of};
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::saved_plan::SavedPlan;
@@ -38,9 +38,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     // The files are read before anything is looked at, so that a change meanwhile is noticed.
     let load = move || {
         let files = if is_saved { loading.fingerprints() } else { BTreeMap::new() };
-        anyhow::Ok((files, loading.load(&asked)?))
+        // The site and its resources see the facts of one moment.
+        let facts = find_or_none(&asked)?;
+        anyhow::Ok((files, loading.load(&asked, &facts)?, facts))
     };
-    let Some((files, site)) = loaded(global, &mut interrupts, load).await.transpose()? else {
+    let Some((files, site, facts)) = loaded(global, &mut interrupts, load).await.transpose()?
+    else {
         return Ok(exit::INTERRUPTED);
     };
     if site.is_piped() && args.out.is_some() {
@@ -56,7 +59,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let selection = args.work.selection();
     let digest = site.digest().to_owned();
     let site = site.select(&selection)?;
-    let (parallel, facilities) = (args.work.jobs, facilities(global));
+    let (parallel, facilities) = (args.work.jobs, facilities(global, facts));
     let salt = args.out.as_ref().map(|_| Salt::random());
     let options = PlanOptions { parallel, facilities, salt, ..PlanOptions::default() };
     let plan = tokio::select! {
@@ -83,13 +86,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 }
 
 /// Returns what an earlier run has left to be done. A plan goes without, where it may not look.
-fn facilities(global: &Global) -> Facilities {
+fn facilities(global: &Global, facts: Facts) -> Facilities {
     let state = global.state_dir().map_err(anyhow::Error::from);
     let opened = state.and_then(|state| Ok(Facilities::of_plan(state.path())?));
     let opened = opened.unwrap_or_else(|error| {
         tracing::warn!("notifications that an earlier run has left are not shown: {error:#}");
         Facilities::default()
     });
-    let global = global.clone();
-    opened.in_world(world(host_name(), move || Ok(find_or_none(&global)?)))
+    opened.in_world(world_of(facts))
 }

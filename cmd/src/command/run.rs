@@ -12,9 +12,9 @@ use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
     source,
 };
-use crankcase_resources::{RuleEvents, Site, World, resource_name};
+use crankcase_resources::{RuleEvents, Site, resource_name};
 use crankcase_status::wire::EngineReport;
-use crankcase_status::{PageAddress, PageConfig, StateLock};
+use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
@@ -25,7 +25,7 @@ use crate::calls::calls;
 use crate::command::progress::waited_for;
 use crate::command::runtime;
 use crate::exit::ExitError;
-use crate::facts_store::{FACTS, host_name, open_for_agent, seen, seen_of};
+use crate::facts_store::{FACTS, Held, hold, host_name, world_of};
 use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
 use crate::observing::{Observing, RUN};
@@ -75,34 +75,29 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         );
         bail!(ExitError::new(exit::USAGE, text));
     }
-    run_with(global, args, (None, || open_for_agent(global)))
+    run_with(global, args, hold(global)?, (None, FirstFacts::Any), |_| Ok(()))
 }
 
-/// Runs an agent. Its site is read with the first facts, or with those of its state folder; those that it works
-/// with are opened when the site was found valid, and the state folder is held from then on.
+/// Runs an agent in a state folder that is held. Its site is read with the first facts, or with
+/// those of the folder. When the site was found valid, `change` may change the facts of the folder.
 pub(crate) fn run_with(
     global: &Global,
     args: &Args,
-    (first, open): (
-        Option<(&Facts, FirstFacts)>,
-        impl FnOnce() -> anyhow::Result<(StateLock, Facts)>,
-    ),
+    held: Held,
+    (first, asked): (Option<&Facts>, FirstFacts),
+    change: impl FnOnce(&Facts) -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let (seen, asked) = match first {
-            Some((facts, asked)) => (Some(seen_of(facts)), asked),
-            None => (seen(global)?, FirstFacts::Any),
-        };
-        let files = args.site.files_of_agent(global, seen);
+        let files = args.site.files_of_agent(global, first.unwrap_or(&held.facts));
         let judge = SiteJudge::default();
         let loading = load((files, asked), judge.clone(), signals.clone());
         let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
-        let (lock, facts) = open()?;
-        keep(global, args, (site, judge), (lock, &facts), signals)
+        change(&held.facts)?;
+        keep(global, args, (site, judge), held, signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -148,11 +143,11 @@ fn keep(
     global: &Global,
     args: &Args,
     (site, judge): (Arc<Site>, SiteJudge),
-    (lock, facts): (StateLock, &Facts),
+    Held { facts, lock }: Held,
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let lock = Arc::new(lock);
-    let files = args.site.files_of_agent(global, Some(seen_of(facts)));
+    let files = args.site.files_of_agent(global, &facts);
     let state = lock.state_dir().path().to_owned();
     let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
@@ -160,13 +155,13 @@ fn keep(
     let rules = RulesConfig {
         site: SITE,
         resources: RESOURCES,
-        world: world(facts.clone()),
+        world: world_of(facts.clone()),
         events,
         state: state.clone(),
     };
     let keeping = site::Config::new(SITE, WATCHES, state)
         .observer(Arc::new(telling))
-        .world(world(facts.clone()));
+        .world(world_of(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]);
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
@@ -191,6 +186,7 @@ fn keep(
     let ended = agent.run();
     observing.end_record(outcome_of(&ended));
     // The lines and the report may wait for their reader. That holds up no other process.
+    drop(facts);
     drop(lock);
     observing.end_lines();
     match ended? {
@@ -207,11 +203,6 @@ fn page_of(address: SocketAddr, args: &Args, state: &Path) -> page::Config {
         .who("someone with the token of the page".to_owned())
         .name(resource_name);
     page::Config { address: PageAddress::Tcp(address), page: config, url: state.join("page.url") }
-}
-
-/// Returns the world of the resources of an agent with these facts.
-fn world(facts: Facts) -> Arc<dyn World> {
-    facts::world(host_name(), move || Ok(facts.clone()))
 }
 
 /// Returns the outcome of a run, for its record.

@@ -38,7 +38,7 @@ async fn fed(machine: &Machine, arguments: &[&str], text: &str) -> Result<Ran, E
 }
 
 /// Opens a pipe for writing, which waits until the program has opened it.
-async fn opened(machine: &Machine, name: &str) -> Result<File, Error> {
+pub(crate) async fn opened(machine: &Machine, name: &str) -> Result<File, Error> {
     let path = machine.path(name);
     let opening = spawn_blocking(move || File::options().write(true).open(path));
     Ok(within(opening).await???)

@@ -7,11 +7,14 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use crankcase_status::{StateDir, StateError};
 use rustix::process::Signal;
+use tokio::io::AsyncReadExt;
 
 use crate::agent::Agent;
 use crate::external::program;
-use crate::machine::{Machine, signal};
+use crate::machine::{Machine, signal, within};
+use crate::pipes::opened;
 use crate::world::{Error, Ran, TestResult};
 
 /// Requires that a folder and all in it are for their owner alone; returns how many files it holds.
@@ -247,6 +250,54 @@ async fn no_command_takes_a_resource_in_the_state_folder() -> TestResult {
         let expected = "path \"@/state/lock\" is in the agent's state folder \"@/state\"";
         assert_eq!(ran.code, Some(65), "{command}: {ran:?}");
         assert!(ran.stderr.contains(expected), "{command}: {ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_command_that_changes_something_holds_the_state_folder_before_it_reads_anything()
+-> TestResult {
+    for command in [
+        &["apply", "pipe"][..],
+        &["run", "pipe"],
+        &["bootstrap", "-f", "facts.yaml", "pipe"],
+        &["bootstrap", "-f", "pipe", "site.yaml"],
+    ] {
+        let machine = Machine::new("resources: {}\n")?;
+        machine.write("facts.yaml", "version: 1\nfacts: {a: 1}\n")?;
+        machine.fifo("pipe")?;
+        let child = machine.begin(command)?;
+        let pid = child.id().ok_or("it has ended")?;
+        // The command reads from it.
+        let _pipe = opened(&machine, "pipe").await?;
+
+        let other = StateDir::new(machine.path("state")).lock();
+
+        let holder = match other {
+            Err(StateError::Held { pid, .. }) => pid,
+            other => return Err(format!("{command:?}: {other:?}").into()),
+        };
+        assert_eq!(holder, Some(pid), "{command:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_account_that_nobody_reads_holds_no_state_folder() -> TestResult {
+    let resources = (0..3_000).map(|number| format!("  r{number}: {{type: noop}}\n"));
+    let site = format!("resources:\n{}", resources.collect::<String>());
+    for output in ["human", "json"] {
+        let machine = Machine::new(&site)?;
+        let mut child = machine.begin(&["apply", "site.yaml", "--output", output])?;
+        let mut stdout = child.stdout.take().ok_or("no stdout")?;
+        // It is written, and is more than a pipe holds.
+        within(stdout.read_u8()).await??;
+
+        let set = machine.run(&["facts", "set", "/a", "1"]).await?;
+
+        assert_eq!(set.code, Some(0), "{output}: {set:?}");
+        signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+        assert_eq!(within(child.wait()).await??.code(), Some(130), "{output}");
     }
     Ok(())
 }
