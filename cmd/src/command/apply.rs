@@ -80,9 +80,17 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
         Worked::Done(done) => *done,
     };
     let Done { applied: Applied { account, was_interrupted, error }, observing, code } = done;
-    let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await?;
-    let code = if shown.is_some() { code } else { exit::INTERRUPTED };
-    error.map_or(Ok(code), Err)
+    let shown = show((global, observing), (account, was_interrupted), &mut interrupts).await;
+    let Some(error) = error else {
+        return Ok(if shown?.is_some() { code } else { exit::INTERRUPTED });
+    };
+    if let Err(unshown) = shown
+        && !print::is_broken_pipe(&unshown)
+    {
+        let error: &dyn std::error::Error = &*unshown;
+        tracing::warn!(error, "the account cannot be shown");
+    }
+    Err(error)
 }
 
 /// How the work has ended.
@@ -319,14 +327,15 @@ impl Passes<'_> {
     /// nothing if the work was broken off.
     async fn apply(
         &self,
-        mut site: Site,
+        site: Site,
         (stopper, stop): (&Stopper, Stop),
         interrupts: &mut Interrupts,
     ) -> anyhow::Result<Option<Applied>> {
         let (mut released, mut passes) = (Vec::new(), 0);
+        // Nothing is done yet. The error of a later round is returned with the account.
+        let mut round = self.round(site, passes)?;
         loop {
-            let part = self.known_part(&site, passes)?;
-            let applying = self.once(part.as_ref().unwrap_or(&site), stop.clone());
+            let applying = self.once(round.part(), stop.clone());
             let applied = to_the_end(applying, stopper, interrupts).await;
             let Some((mut account, was_interrupted)) = applied else { return Ok(None) };
             released.append(&mut account.released);
@@ -337,12 +346,13 @@ impl Passes<'_> {
                 false => has_failed.then_some(Halt::FailFast),
             };
             if let Some(by) = halt {
-                self.leave(&mut account, &site, by);
+                self.leave(&mut account, &round.site, by);
             }
             let passed = self.options.passed.as_ref();
-            let passed = passed.filter(|_| halt.is_none() && !site.is_piped());
+            let passed = passed.filter(|_| halt.is_none() && !round.site.is_piped());
             let mut applied = Applied { account, was_interrupted, error: None };
-            if !passed.is_some_and(|passed| passed.has_changed_facts() || part.is_some()) {
+            let is_part = round.part.is_some();
+            if !passed.is_some_and(|passed| passed.has_changed_facts() || is_part) {
                 return Ok(Some(applied));
             }
             passes += 1;
@@ -350,10 +360,10 @@ impl Passes<'_> {
                 applied.error = Some(ExitError::new(exit::FAILED, MOVES_ON).into());
                 return Ok(Some(applied));
             }
-            match self.load_again(interrupts).await {
-                Ok(Some(again)) => site = again,
+            match self.load_again(interrupts, passes).await {
+                Ok(Some(again)) => round = again,
                 Ok(None) => {
-                    self.leave(&mut applied.account, &site, Halt::Stop);
+                    self.leave(&mut applied.account, &round.site, Halt::Stop);
                     return Ok(Some(Applied { was_interrupted: true, ..applied }));
                 }
                 Err(error) => {
@@ -365,11 +375,17 @@ impl Passes<'_> {
         }
     }
 
-    /// Loads the site with the facts as they are by now. Returns none if a signal comes first.
-    async fn load_again(&self, interrupts: &mut Interrupts) -> anyhow::Result<Option<Site>> {
+    /// Loads the site for the next round, with the facts as they are by now. Returns none if a signal
+    /// comes first.
+    async fn load_again(
+        &self,
+        interrupts: &mut Interrupts,
+        passes: usize,
+    ) -> anyhow::Result<Option<Round>> {
         let (asked, facts) = (self.asked.clone(), self.facts.clone());
         let load = move || asked.load(&facts).map(|(_, site)| site);
-        loaded(&self.asked.global, interrupts, load).await.transpose()
+        let again = loaded(&self.asked.global, interrupts, load).await.transpose()?;
+        again.map(|site| self.round(site, passes)).transpose()
     }
 
     /// Accounts for what was left out because it is known only after another apply, which does not come.
@@ -379,16 +395,17 @@ impl Passes<'_> {
         account.resources.extend(left);
     }
 
-    /// Returns the site without the resources that are known only after an apply. Returns none if there are no such
-    /// resources, or if the last apply has changed no facts.
-    fn known_part(&self, site: &Site, passes: usize) -> anyhow::Result<Option<Site>> {
+    /// Returns the round of a site. It leaves out the resources that are known only after an apply,
+    /// unless the last apply has changed no facts.
+    fn round(&self, site: Site, passes: usize) -> anyhow::Result<Round> {
         let late = site.declarations().iter().filter(|declared| declared.is_unsure);
         let skip: Vec<String> = late.map(|declared| declared.name.clone()).collect();
         let passed = self.options.passed.as_ref().filter(|_| !skip.is_empty() && !site.is_piped());
         if !passed.is_some_and(|passed| passes == 0 || passed.has_changed_facts()) {
-            return Ok(None);
+            return Ok(Round { site, part: None });
         }
-        Ok(Some(site.select(&Selection { skip, ..Selection::default() })?))
+        let part = site.select(&Selection { skip, ..Selection::default() })?;
+        Ok(Round { site, part: Some(part) })
     }
 
     fn once<'s>(
@@ -404,6 +421,20 @@ impl Passes<'_> {
                 Box::pin(told(&self.asked.global, ("apply", &self.options.progress), applying))
             }
         }
+    }
+}
+
+/// A site that is applied, whole or in part.
+struct Round {
+    site: Site,
+    /// The resources that are known already; none if these are all.
+    part: Option<Site>,
+}
+
+impl Round {
+    /// Returns what is applied.
+    fn part(&self) -> &Site {
+        self.part.as_ref().unwrap_or(&self.site)
     }
 }
 

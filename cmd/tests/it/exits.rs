@@ -171,6 +171,27 @@ async fn an_output_that_cannot_be_written_is_an_error_that_says_so() -> TestResu
 }
 
 #[tokio::test]
+async fn an_apply_that_cannot_go_on_says_so_also_if_its_account_cannot_be_written() -> TestResult {
+    // The fact that the first round keeps makes the manifest wrong.
+    let machine = Machine::new(
+        r#"resources:
+  page: {type: print, meta: {poll: "{{ facts.poll | default('1h') }}"}, config: {message: hello}}
+  keep: {type: fact, config: {path: /poll, value: never}}
+"#,
+    )?;
+    let mut command = machine.program(&["apply", "site.yaml"]);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full")?);
+
+    let ran = machine.ended(command.stderr(Stdio::piped()).spawn()?).await?;
+
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    for said in ["the account cannot be shown", "site.yaml:2:"] {
+        assert!(ran.stderr.contains(said), "{ran:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said_on_stderr_if_stdout_cannot_be_written() -> TestResult {
     let machine = Machine::new("resources: {a: {type: nop}}\n")?;
     let mut command = machine.program(&["check", "site.yaml", "--output", "json"]);
