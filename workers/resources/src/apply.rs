@@ -126,7 +126,8 @@ pub(crate) async fn apply_in_order(
     Account { resources: resources.chain(others).collect(), released: Vec::new() }
 }
 
-/// Returns the names of those that a resource notifies.
+/// Returns the names of those that a resource notifies, in this run or in a later one.
 fn targets(order: &Order, declarations: &[Declaration], node: usize) -> Vec<Arc<str>> {
-    order.notified(node).iter().map(|node| declarations[*node].name.as_str().into()).collect()
+    let now = order.notified(node).iter().map(|target| &declarations[*target].name);
+    now.chain(&declarations[node].notify_later).map(|name| name.as_str().into()).collect()
 }

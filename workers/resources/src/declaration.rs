@@ -57,6 +57,9 @@ pub struct Declaration {
     pub dependencies: Vec<Dependency>,
     /// The names of the resources that are notified when this one has changed.
     pub notify: Vec<String>,
+    /// The names of those that it notifies as well, and that are not in this part of the site: a
+    /// later run notifies them.
+    pub(crate) notify_later: Vec<String>,
     /// Whether the resource is only ever checked, never changed.
     pub noop: bool,
     /// Whether only its state is read: what differs is nobody's concern. It is never changed, so
@@ -135,6 +138,7 @@ impl Declaration {
             config,
             dependencies: Vec::new(),
             notify: Vec::new(),
+            notify_later: Vec::new(),
             noop: false,
             readonly: false,
             reverse: false,

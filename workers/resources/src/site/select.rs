@@ -51,7 +51,7 @@ pub enum SelectionError {
 impl Site {
     /// Returns the site of the resources that are chosen, and of all that they depend on, directly or not,
     /// without those that are to be skipped and what depends on them. A resource that is only notified by
-    /// one of them is not among them, and is not notified, also not by a later run.
+    /// one of them is not among them. Its notification is on record until a later run has it answered.
     ///
     /// # Errors
     ///
@@ -116,11 +116,16 @@ impl Site {
 
     /// Returns the site of those that are chosen, and so is all that they depend on.
     fn cut(&self, nodes: &HashMap<&str, usize>, is_chosen: &[bool]) -> Self {
-        let chosen = self.declarations.iter().zip(is_chosen).filter(|(_, is_chosen)| **is_chosen);
-        let mut declarations: Vec<_> = chosen.map(|(declaration, _)| declaration.clone()).collect();
-        for declaration in &mut declarations {
+        let chosen = self.declarations.iter().enumerate().filter(|(node, _)| is_chosen[*node]);
+        let mut declarations = Vec::new();
+        for (node, declaration) in chosen {
+            let mut declaration = declaration.clone();
+            let later = self.order.notified(node).iter().filter(|target| !is_chosen[**target]);
+            let later = later.map(|target| self.declarations[*target].name.clone());
+            declaration.notify_later.extend(later);
             declaration.notify.retain(|notified| is_chosen[nodes[notified.as_str()]]);
             declaration.left_out.retain(|edge| is_chosen[nodes[edge.resource.as_str()]]);
+            declarations.push(declaration);
         }
         let site = self.with(declarations);
         site.expect("a part of what is in order has no circle, and all that it uses")

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Facilities, Kinds, Outcome, Plan, PlanOptions, apply, plan,
+    Account, ApplyOptions, Declaration, Dependency, Facilities, Kinds, OnChange, Outcome, Plan,
+    PlanOptions, Selection, Site, apply, plan,
 };
 use tempfile::tempdir;
 
@@ -23,6 +24,29 @@ fn site(page: &str, before: &str) -> [Declaration; 3] {
 async fn apply_in(state: &Path, site: &[Declaration], kinds: &Kinds) -> Result<Account> {
     let facilities = Facilities::open(state)?;
     apply_with(site, kinds, &ApplyOptions { facilities, ..ApplyOptions::default() }).await
+}
+
+/// Returns the selection of one resource.
+fn only(name: &str) -> Selection {
+    Selection { only: vec![name.to_owned()], ..Selection::default() }
+}
+
+/// Returns a part of a site.
+fn part(site: &[Declaration], kinds: &Kinds, selection: &Selection) -> Result<Site> {
+    Ok(Site::new(site.to_vec(), kinds.clone(), String::new())?.select(selection)?)
+}
+
+/// Applies a part of a site, with all that belongs to a site.
+async fn apply_part(
+    state: &Path,
+    (site, selection): (&[Declaration], &Selection),
+    kinds: &Kinds,
+) -> TestResult {
+    let facilities = Facilities::open(state)?;
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+    drop(part(site, kinds, selection)?.apply(&options, stop).await);
+    Ok(())
 }
 
 async fn plan_in(state: &Path, site: &[Declaration], kinds: &Kinds) -> Result<Plan> {
@@ -201,5 +225,55 @@ async fn without_a_state_folder_a_notification_is_lost_with_the_run() -> TestRes
 
     assert!(matches!(account.get("server").unwrap().outcome, Outcome::Skipped { .. }));
     assert_eq!(refreshed(&journal), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_of_what_is_left_out_is_answered_by_a_later_run() -> TestResult {
+    let notifying = site("", "valid");
+    let [mut page, before, mut server] = notifying.clone();
+    page.notify.clear();
+    let (alias, resource) = ("page".to_owned(), "page".to_owned());
+    server.dependencies.push(Dependency { alias, resource, on_change: OnChange::Notify });
+    let skip = Selection { skip: vec!["server".to_owned()], ..Selection::default() };
+    for site in [notifying, [page, before, server]] {
+        for selection in [&only("page"), &skip] {
+            let (state, (kinds, journal)) = (tempdir()?, probes());
+            let whole = (&site[..], &Selection::default());
+
+            apply_part(state.path(), (&site, selection), &kinds).await?;
+            assert_eq!(refreshed(&journal), 0, "{selection:?}");
+            let planned = plan_in(state.path(), &site, &kinds).await?;
+            let refresh = planned.get("server").and_then(|server| server.refresh.as_ref());
+            let by = refresh.map(|refresh| &refresh.by[..]);
+            assert_eq!(by, Some(&["page".to_owned()][..]), "{selection:?}");
+            apply_part(state.path(), whole, &kinds).await?;
+            apply_part(state.path(), whole, &kinds).await?;
+
+            assert_eq!(refreshed(&journal), 1, "{selection:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_of_what_is_left_out_is_on_disk_before_the_action() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+
+    {
+        let facilities = Facilities::open(state.path())?;
+        let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+        let (_stopper, stop) = Stop::pair();
+        let page = part(&site("waits", "valid"), &kinds, &only("page"))?;
+        // It is dropped while its action runs, as by a crash.
+        tokio::select! {
+            _ = page.apply(&options, stop) => return Err("the action has ended".into()),
+            () = journal.began.notified() => {}
+        }
+    }
+    let whole = (&site("valid", "valid")[..], &Selection::default());
+    apply_part(state.path(), whole, &kinds).await?;
+
+    assert_eq!(refreshed(&journal), 1);
     Ok(())
 }
