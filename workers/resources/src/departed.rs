@@ -36,10 +36,13 @@ impl Site {
     /// without `reverse`, nothing is put back. If the site still uses a thing that would be removed, the
     /// removal waits. A site that was [cut](Self::select) down to some resources puts nothing back.
     ///
+    /// A notification whose target has left is forgotten as well.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn with_departed(&self, facilities: &Facilities) -> Option<Self> {
+        self.take_over_notices(facilities).await;
         let departed = self.departed(facilities).await;
         for thing in &departed.forgotten {
             facilities.forget_reversal(thing).await;

@@ -17,6 +17,7 @@ use crate::text::did_you_mean;
 pub use self::release::Leaving;
 pub use self::select::{Selection, SelectionError};
 
+mod heirs;
 mod release;
 mod select;
 

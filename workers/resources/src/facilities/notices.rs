@@ -5,6 +5,8 @@
 //!    between its action and theirs loses a restart. One may be done that was not needed.
 //! 2. An answer covers the notifications that were told before it began, and no later one.
 //! 3. A line that is not whole was not relied on: its action has not begun.
+//! 4. A notification is on record until its target has answered it, or has left the site. Its target
+//!    need not be among the resources that are applied.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -106,6 +108,40 @@ impl Notices {
         let told =
             owed.get(target).into_iter().flatten().filter(|(_, count)| count.told > count.answered);
         Due(told.map(|(by, count)| (by.clone(), count.told)).collect())
+    }
+
+    /// Returns whether no notification is on record.
+    pub(crate) fn are_all_answered(&self) -> bool {
+        self.owed.lock().is_empty()
+    }
+
+    /// Hands what is owed to each resource over to its heirs: itself, others, or nobody. That this
+    /// cannot be written costs another attempt, and no more.
+    pub(crate) async fn hand_over(&self, heirs: impl Fn(&str) -> Vec<String>) {
+        let Some(state) = self.state.clone() else { return };
+        let mut journal = Arc::clone(&self.journal).lock_owned().await;
+        let lines = {
+            let mut owed = self.owed.lock();
+            let all = owed.keys().map(|target| (target.clone(), heirs(target)));
+            let moved: Vec<_> = all.filter(|(target, heirs)| !heirs.contains(target)).collect();
+            if moved.is_empty() {
+                return;
+            }
+            for (target, heirs) in moved {
+                let sources = owed.remove(&target).unwrap_or_default();
+                for (heir, by) in heirs.iter().flat_map(|it| sources.keys().map(move |by| (it, by)))
+                {
+                    let counts = owed.entry(heir.clone()).or_default();
+                    let count = counts.entry(by.clone()).or_default();
+                    count.noted += 1;
+                    count.told = count.noted;
+                }
+            }
+            Line::all(&owed)
+        };
+        if let Err(error) = blocking(move || journal.rewrite(&state, &lines)).await {
+            tracing::warn!(error, "cannot put on disk who has left and is not notified any more");
+        }
     }
 
     /// Puts on disk that a resource is about to notify others.

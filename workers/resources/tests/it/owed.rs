@@ -6,7 +6,7 @@ use std::path::Path;
 use crankcase_engine::Stop;
 use crankcase_resources::{
     Account, ApplyOptions, Declaration, Dependency, Facilities, Kinds, OnChange, Outcome, Plan,
-    PlanOptions, Selection, Site, apply, plan,
+    PlanOptions, Selection, Site, apply, item_name, plan,
 };
 use tempfile::tempdir;
 
@@ -275,5 +275,49 @@ async fn a_notification_of_what_is_left_out_is_on_disk_before_the_action() -> Te
     apply_part(state.path(), whole, &kinds).await?;
 
     assert_eq!(refreshed(&journal), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_of_what_has_left_the_site_is_forgotten() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    let (site, all) = (site("", "valid"), Selection::default());
+    let [mut page, before, _] = site.clone();
+    page.notify.clear();
+    let notices = || fs::read_to_string(state.path().join("notices"));
+
+    // A part of a site does not say what has left.
+    for name in ["page", "before"] {
+        apply_part(state.path(), (&site, &only(name)), &kinds).await?;
+        assert_eq!(notices()?.trim(), r#"{"owed":"server","by":"page"}"#);
+    }
+    apply_part(state.path(), (&[page, before], &all), &kinds).await?;
+    assert_eq!(notices()?, "");
+    apply_part(state.path(), (&site, &all), &kinds).await?;
+
+    assert_eq!(refreshed(&journal), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_notification_of_a_resource_is_one_of_each_item_that_is_known_later() -> TestResult {
+    let (state, (kinds, journal)) = (tempdir()?, probes());
+    let mut page = probe("page", "");
+    page.notify.push("home".to_owned());
+    let early = [page.clone(), probe("home", "valid")];
+    let names = ["ada", "brian"].map(|item| item_name("home", item));
+    page.notify = names.to_vec();
+    let late = [page, probe(&names[0], "valid"), probe(&names[1], "valid")];
+
+    apply_part(state.path(), (&early, &only("page")), &kinds).await?;
+    for _ in 0..2 {
+        apply_part(state.path(), (&late, &Selection::default()), &kinds).await?;
+    }
+
+    let mut told = journal.events();
+    told.retain(|event| matches!(event, Event::Refreshed(_)));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(names.map(Event::Refreshed).iter().all(|event| told.contains(event)), "{told:?}");
+    assert_eq!(fs::read_to_string(state.path().join("notices"))?, "");
     Ok(())
 }
