@@ -34,6 +34,7 @@ mod readme;
 mod refusing;
 mod released;
 mod reloading;
+mod rounds;
 mod rules;
 mod saved_plans;
 mod secrets;

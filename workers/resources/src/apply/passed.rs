@@ -64,10 +64,11 @@ impl Passed {
     pub(crate) fn get(&self, declaration: &Declaration) -> Option<Applied> {
         let passes = self.0.lock();
         let (before, applied) = passes.applied.get(&declaration.name)?;
-        let is_alike = before.notify == declaration.notify && before.is_equal(declaration);
         let outcome = &applied.accounted.outcome;
         let had_its_turn = outcome.is_good() || matches!(outcome, Outcome::Failed { .. });
-        (is_alike && had_its_turn).then(|| Applied { is_passed: true, ..applied.clone() })
+        // What it notifies has the notification on record, also if that was left out.
+        (before.is_equal(declaration) && had_its_turn)
+            .then(|| Applied { is_passed: true, ..applied.clone() })
     }
 
     /// Takes how each resource ended, and returns it with what was done before.
