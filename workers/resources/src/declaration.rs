@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::claim::Claim;
+use crate::shape::Shape;
 use crate::thing::Thing;
 
 /// A resource's config after its expressions were rendered.
@@ -280,7 +281,7 @@ pub enum OnChange {
 }
 
 /// What a dependent knows of a dependency.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum DependencyState {
     /// The dependency is valid, with this state.
     Known(Arc<Value>),
@@ -289,6 +290,17 @@ pub enum DependencyState {
     Foreseen(Arc<Value>),
     /// The dependency will be changed first, so its state is not known yet.
     Unknown,
+}
+
+/// Shows the names of the attributes of the state, and no values.
+impl fmt::Debug for DependencyState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(state) => f.debug_tuple("Known").field(&Shape::of(state)).finish(),
+            Self::Foreseen(state) => f.debug_tuple("Foreseen").field(&Shape::of(state)).finish(),
+            Self::Unknown => f.write_str("Unknown"),
+        }
+    }
 }
 
 /// The attribute of a state that says why other attributes are missing: a map from their names to texts. An expression
@@ -320,7 +332,7 @@ pub trait Render: Any + fmt::Debug + Send + Sync {
 }
 
 /// The result of rendering a config.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Rendered {
     /// Every expression had a value.
     Known {
@@ -335,6 +347,21 @@ pub enum Rendered {
         /// The aliases of those dependencies.
         because: Vec<String>,
     },
+}
+
+/// Shows the names of the attributes of the config, and no values.
+impl fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known { config, .. } => {
+                let mut shown = f.debug_struct("Known");
+                shown.field("config", &Shape::of_map(config)).finish_non_exhaustive()
+            }
+            Self::Unknown { because } => {
+                f.debug_struct("Unknown").field("because", because).finish()
+            }
+        }
+    }
 }
 
 /// What the expressions of one resource see: `vars`, `deps` and the shorthands.

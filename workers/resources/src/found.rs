@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::action::Action;
 use crate::params::HIDDEN;
+use crate::shape::Shape;
 use crate::text::cut_after;
 
 /// How many characters a summary of differences has at most.
 const MAX_SUMMARY: usize = 500;
 
 /// What a check has found, as data.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum Found {
     /// The resource is as declared; this is its state.
@@ -26,8 +26,18 @@ pub enum Found {
     Unknown(Vec<String>),
 }
 
+/// Shows the names of the attributes of the state, and no values.
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Valid(state) => f.debug_tuple("Valid").field(&Shape::of(state)).finish(),
+            Self::Stale(amiss) => f.debug_tuple("Stale").field(amiss).finish(),
+            Self::Unknown(aliases) => f.debug_tuple("Unknown").field(aliases).finish(),
+        }
+    }
+}
+
 /// How a resource differs from its declaration, and what would mend it.
-#[derive(Debug)]
 #[non_exhaustive]
 #[must_use]
 pub struct Amiss {
@@ -41,6 +51,20 @@ pub struct Amiss {
     pub shutdown: Option<Action>,
     /// What is known of the state after the actions.
     pub after: Option<Arc<Value>>,
+}
+
+/// Shows the names of attributes and actions, and no values: nothing is hidden in them yet.
+impl fmt::Debug for Amiss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { current, differences, actions, shutdown, after } = self;
+        let differences: Vec<_> = differences.iter().map(|it| &it.attribute).collect();
+        let actions: Vec<_> = actions.iter().map(|it| &it.name).collect();
+        let mut shown = f.debug_struct("Amiss");
+        shown.field("current", &current.as_ref().map(Shape::of));
+        shown.field("differences", &differences).field("actions", &actions);
+        shown.field("shutdown", &shutdown.as_ref().map(|it| &it.name));
+        shown.field("after", &after.as_deref().map(Shape::of)).finish()
+    }
 }
 
 impl Amiss {

@@ -1,6 +1,7 @@
 //! What a visit of plan or apply begins with: what is known of the resources before it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,6 +11,7 @@ use crate::context::{Notice, Used};
 use crate::declaration::{Declaration, DependencyState};
 use crate::facilities::{Due, Notices};
 use crate::order::Order;
+use crate::shape::Shape;
 
 /// What a resource that was visited is to those that come after it.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +34,7 @@ pub(crate) struct Seen {
 }
 
 /// Whether dependents can know a state.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) enum SeenState {
     /// Now.
     Known(Arc<Value>),
@@ -43,6 +45,17 @@ pub(crate) enum SeenState {
     /// Not in this run.
     #[default]
     Never,
+}
+
+impl fmt::Debug for SeenState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(state) => f.debug_tuple("Known").field(&Shape::of(state)).finish(),
+            Self::Foreseen(state) => f.debug_tuple("Foreseen").field(&Shape::of(state)).finish(),
+            Self::Later => f.write_str("Later"),
+            Self::Never => f.write_str("Never"),
+        }
+    }
 }
 
 /// Whether a resource has changed or will.

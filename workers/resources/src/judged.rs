@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::claim::{Claim, PATH, path_name};
@@ -5,10 +7,10 @@ use crate::declaration::Declaration;
 use crate::error::AttributeError;
 use crate::known::Claimed;
 use crate::part::Part;
+use crate::shape::Shape;
 
 /// What a kind says of a config before anything is looked at; see
 /// [`Kinds::judge`](crate::Kinds::judge).
-#[derive(Debug)]
 pub struct Judged {
     /// What is wrong with the config.
     pub errors: Vec<AttributeError>,
@@ -19,6 +21,16 @@ pub struct Judged {
     pub declared: Map<String, Value>,
     /// The resources that it is made of.
     pub parts: Vec<Part>,
+}
+
+/// Shows the names of what is declared, and no values.
+impl fmt::Debug for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { errors, claimed, declared, parts } = self;
+        let mut shown = f.debug_struct("Judged");
+        shown.field("errors", errors).field("claimed", claimed);
+        shown.field("declared", &Shape::of_map(declared)).field("parts", parts).finish()
+    }
 }
 
 /// What is known where there is no kind to ask.

@@ -1,18 +1,29 @@
 //! What is known of a resource before anything is looked at.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::claim::{Claim, PATH};
 use crate::declaration::Config;
+use crate::shape::Shape;
 
 /// A config as far as it is known while its manifest is loaded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct KnownConfig<'a> {
     /// The config; attributes that are not known yet are null.
     pub config: &'a Config,
     /// The names of those: they use states of other resources, or are wrong in the manifest.
     pub unknown: &'a BTreeSet<String>,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for KnownConfig<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, unknown } = self;
+        let mut shown = f.debug_struct("KnownConfig");
+        shown.field("config", &Shape::of_map(config)).field("unknown", unknown).finish()
+    }
 }
 
 impl KnownConfig<'_> {

@@ -58,6 +58,7 @@ mod ruling;
 mod schedule;
 mod seal;
 mod secrets;
+mod shape;
 mod site;
 mod surroundings;
 #[cfg(feature = "testing")]
@@ -123,6 +124,7 @@ pub use seal::{Grounds, Salt, Seal};
 pub use secrets::add_secret;
 #[doc(hidden)]
 pub use serde_json::{Value, json};
+pub use shape::Shape;
 pub use site::{Leaving, Selection, SelectionError, Site, UnknownResourceError};
 pub use surroundings::Surroundings;
 pub use text::{circle, cut, cut_after, nearest, shown};

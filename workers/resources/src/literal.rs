@@ -1,4 +1,5 @@
 use std::any::Any;
+use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
@@ -6,6 +7,7 @@ use crate::declaration::{
     Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, Render, RenderError,
     Rendered, RenderedText, Scope, UNUSABLE,
 };
+use crate::shape::Shape;
 
 /// A config without a manifest: values, and attributes of the states of dependencies.
 ///
@@ -20,13 +22,23 @@ use crate::declaration::{
 /// let page = page.declare(Path::new("/srv"), "page", "file");
 /// assert_eq!(page.dependencies[0].resource, "folder");
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Literal {
     config: Config,
     /// The config's attribute, the dependency, and the state's attribute that it is made of.
     used: Vec<(String, String, String)>,
     scope: Arc<dyn Scope>,
     place: Place,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, used, place, .. } = self;
+        let mut shown = f.debug_struct("Literal");
+        shown.field("config", &Shape::of_map(config)).field("used", used).field("place", place);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Literal {

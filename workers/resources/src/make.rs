@@ -1,6 +1,7 @@
 //! From a declaration to its resource.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -16,6 +17,7 @@ use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
 use crate::seal::Salt;
+use crate::shape::Shape;
 use crate::text::chain;
 use crate::thing::Thing;
 
@@ -54,12 +56,17 @@ impl Setting {
 }
 
 /// A resource that was made of its declaration and is not open yet.
-#[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) kind: Arc<dyn Kind>,
     pub(crate) config: Config,
     pub(crate) unit: Arc<dyn Unit>,
     pub(crate) context: Context,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show("Made", (&*self.kind, &self.config), f)
+    }
 }
 
 impl Made {
@@ -103,11 +110,27 @@ impl From<String> for Unmade {
 }
 
 /// A declaration whose config was rendered.
-#[derive(Debug)]
 pub(crate) struct Rendering {
     pub(crate) kind: Arc<dyn Kind>,
     pub(crate) config: Config,
     pub(crate) context: Context,
+}
+
+impl fmt::Debug for Rendering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        show("Rendering", (&*self.kind, &self.config), f)
+    }
+}
+
+/// Shows what has a config, without the values of the config.
+fn show(
+    name: &str,
+    (kind, config): (&dyn Kind, &Config),
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let mut shown = f.debug_struct(name);
+    shown.field("kind", &kind.name()).field("config", &Shape::of_map(config));
+    shown.finish_non_exhaustive()
 }
 
 /// Renders the config of a declaration.

@@ -1,10 +1,12 @@
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde_json::Value;
 
 use crate::declaration::{Config, OnChange};
 use crate::known::KnownConfig;
 use crate::params::Half;
+use crate::shape::Shape;
 
 /// A resource that another one is made of; see [`Resource::parts`](crate::Resource::parts).
 ///
@@ -18,7 +20,7 @@ use crate::params::Half;
 /// let server = Part::new("server", "process").with("command", vec!["httpd"]).told_by("page");
 /// # let _ = (folder, page, server);
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Part {
     pub(crate) name: String,
     pub(crate) kind: String,
@@ -26,6 +28,16 @@ pub struct Part {
     unknown: BTreeSet<String>,
     /// The parts before it, with what their changes mean to it.
     pub(crate) after: Vec<(String, OnChange)>,
+}
+
+/// Shows the names of the attributes of the config, and no values.
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, kind, config, unknown, after } = self;
+        let mut shown = f.debug_struct("Part");
+        shown.field("name", name).field("kind", kind).field("config", &Shape::of_map(config));
+        shown.field("unknown", unknown).field("after", after).finish()
+    }
 }
 
 impl Part {

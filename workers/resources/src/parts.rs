@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -203,10 +204,19 @@ struct Owner {
 }
 
 /// The configs of all parts, by their names, or why there are none yet.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Parts {
     Known(Arc<HashMap<String, Config>>, Arc<dyn Scope>),
     Unknown(Vec<String>),
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(parts, _) => f.debug_set().entries(parts.keys()).finish(),
+            Self::Unknown(because) => f.debug_tuple("Unknown").field(because).finish(),
+        }
+    }
 }
 
 impl Owner {

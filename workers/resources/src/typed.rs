@@ -171,9 +171,10 @@ struct Made<R> {
     grouping: Option<Together<R>>,
 }
 
-impl<R: fmt::Debug> fmt::Debug for Made<R> {
+impl<R: Resource> fmt::Debug for Made<R> {
+    // The config may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.config.fmt(f)
+        f.debug_tuple("Made").field(&R::NAME).finish()
     }
 }
 

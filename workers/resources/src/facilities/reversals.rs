@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crankcase_workers::{EntryKind, Folder, forget_file, is_temporary};
@@ -17,6 +18,7 @@ use crate::blocking::blocking;
 use crate::declaration::Config;
 use crate::error::BoxError;
 use crate::facilities::Facilities;
+use crate::shape::Shape;
 use crate::thing::Thing;
 
 /// The largest record that is read, in bytes.
@@ -26,7 +28,7 @@ const LIMIT: u64 = 16 * 1024 * 1024;
 const MOST: usize = 1_000_000;
 
 /// How a resource is put back as it was.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Reversal {
     pub(crate) resource: String,
@@ -41,6 +43,14 @@ pub(crate) struct Reversal {
     pub(crate) hidden: BTreeSet<String>,
     /// The config that declares it as it was; none if its kind could not say.
     pub(crate) config: Option<Config>,
+}
+
+impl fmt::Debug for Reversal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Reversal");
+        shown.field("resource", &self.resource).field("kind", &self.kind);
+        shown.field("config", &self.config.as_ref().map(Shape::of_map)).finish_non_exhaustive()
+    }
 }
 
 impl Facilities {

@@ -1,13 +1,16 @@
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::error::AttributeError;
 use crate::known::KnownConfig;
 use crate::params::field::{Field, HIDDEN};
 use crate::params::table::Table;
+use crate::shape::Shape;
 use crate::text::{cut, shown};
 
 /// A value as far as it is known.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Half<T> {
     /// It is known, and right.
     Given(T),
@@ -15,6 +18,17 @@ pub enum Half<T> {
     Unknown,
     /// It is wrong, and that was said.
     Wrong,
+}
+
+/// Shows whether it is known, and no value.
+impl<T> fmt::Debug for Half<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Given(_) => "Given",
+            Self::Unknown => "Unknown",
+            Self::Wrong => "Wrong",
+        })
+    }
 }
 
 impl<T> Half<T> {
@@ -120,11 +134,19 @@ pub(crate) fn shown_value(value: &Value) -> String {
 }
 
 /// Collects what is known of a config or a state.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Writer {
     pub(crate) values: Map<String, Value>,
     /// Writes only what this table of a state marks as declared.
     pub(crate) declared: Option<&'static Table>,
+}
+
+/// Shows the names of what was written, and no values.
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Writer");
+        shown.field("values", &Shape::of_map(&self.values)).finish_non_exhaustive()
+    }
 }
 
 impl Writer {

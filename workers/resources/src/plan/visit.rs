@@ -1,3 +1,4 @@
+use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -45,12 +46,19 @@ impl Look {
 }
 
 /// A shutdown-first action, and the resource for which it is to be done.
-#[derive(Debug)]
 pub(crate) struct Shutdown {
     pub(crate) action: Action,
     pub(crate) opened: Opened,
     /// The state that is foreseen after the change.
     pub(crate) after: Option<Arc<Value>>,
+}
+
+impl fmt::Debug for Shutdown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Shutdown");
+        shown.field("action", &self.action.name).field("opened", &self.opened);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// What a look is for.

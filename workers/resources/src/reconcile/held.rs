@@ -1,3 +1,4 @@
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Exit, Live, Stop};
@@ -17,13 +18,13 @@ use crate::make::Made;
 use crate::opened::Opened;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
+use crate::shape::Shape;
 use crate::text::cut_after;
 
 /// The length of the line of a failed action that its error quotes, in characters.
 const MAX_SAID: usize = 200;
 
 /// A resource from its open to its close.
-#[derive(Debug)]
 pub(super) struct Held {
     pub(super) opened: Opened,
     pub(super) armed: Armed,
@@ -33,6 +34,12 @@ pub(super) struct Held {
     started_by: Option<Config>,
     /// What it saw at its last look that succeeded, if nobody has looked since it sees something else.
     before: Option<Context>,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("opened", &self.opened).finish_non_exhaustive()
+    }
 }
 
 /// Why a round did not come to its end.
@@ -53,7 +60,7 @@ pub(super) enum Failure {
 }
 
 /// How a convergence went.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
     pub(super) state: Option<Arc<Value>>,
@@ -73,6 +80,15 @@ pub(super) struct Judgement {
     pub(super) remark: Option<String>,
     /// Why the run is not at its end, though the resource is as declared.
     pub(super) holds: Option<String>,
+}
+
+impl fmt::Debug for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Judgement");
+        shown.field("state", &self.state.as_deref().map(Shape::of));
+        shown.field("is_changed", &self.is_changed).field("failure", &self.failure);
+        shown.finish_non_exhaustive()
+    }
 }
 
 impl Judgement {

@@ -1,8 +1,11 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::observer::{Happened, What};
+use crate::shape::Shape;
 
 /// What a rule waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +47,7 @@ impl Trigger {
 }
 
 /// The change or the event that a rule has to handle.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Cause {
     /// The rule.
@@ -60,6 +63,16 @@ pub struct Cause {
     /// What has happened to the resource. None if the cause is no event.
     #[serde(default)]
     pub happened: Option<Happened>,
+}
+
+/// Shows no values, which may be secrets.
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, of, before, value, happened } = self;
+        let mut shown = f.debug_struct("Cause");
+        shown.field("rule", rule).field("of", of).field("before", &before.as_ref().map(Shape::of));
+        shown.field("value", &value.as_ref().map(Shape::of)).field("happened", happened).finish()
+    }
 }
 
 impl Cause {

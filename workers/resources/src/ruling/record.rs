@@ -1,6 +1,7 @@
 //! The record of a rule, which outlives the agent.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crankcase_workers::{FileError, Folder};
@@ -24,7 +25,7 @@ const LARGEST_DEAD: usize = 64 * 1024;
 const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The record of one rule.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Record {
     /// The value that was handled last. None before the first; an empty list if there was no value.
@@ -44,6 +45,17 @@ pub(super) struct Record {
     pub(super) dead: VecDeque<Dead>,
     /// Whether the last cause was given up.
     pub(super) is_dead: bool,
+}
+
+/// Shows no value of a fact, which may be a secret.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { pending, lost, attempts, tried, fired, dead, is_dead, .. } = self;
+        let mut shown = f.debug_struct("Record");
+        shown.field("pending", pending).field("lost", lost).field("attempts", attempts);
+        shown.field("tried", tried).field("fired", fired).field("dead", dead);
+        shown.field("is_dead", is_dead).finish_non_exhaustive()
+    }
 }
 
 /// A cause that was given up.

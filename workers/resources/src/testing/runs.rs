@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use serde_json::json;
 
 use crate::account::{Account, Outcome};
 use crate::action::Action;
@@ -113,7 +114,7 @@ async fn walk(
         act(trial, unit, context, &action).await?;
         let found = look_twice(trial, unit, context).await?;
         if !matches!(found, Found::Valid(_)) {
-            return Err(format!("after a refresh it is not as declared: {found:?}"));
+            return Err(format!("after a refresh it is not as declared: {}", whole(&found)));
         }
     }
     unit.close(context).await;
@@ -128,8 +129,20 @@ async fn look_twice(
     let look = async || unit.check(context).await.map_err(|err| format!("looking at it: {err}"));
     let first = trial.sample.lasting(look().await?);
     let second = trial.sample.lasting(look().await?);
-    let (one, other) = (format!("{first:?}"), format!("{second:?}"));
+    let (one, other) = (whole(&first), whole(&second));
     if one == other { Ok(first) } else { Err(format!("two checks differ: {one}, then {other}")) }
+}
+
+/// Returns what a look has found, with all values: a sample has no real secrets.
+fn whole(found: &Found) -> String {
+    match found {
+        Found::Valid(state) => format!("valid, with the state {state}"),
+        Found::Stale(Amiss { current, differences, actions, shutdown, after }) => {
+            let after = after.as_deref();
+            format!("stale: {}", json!([current, differences, actions, shutdown, after]))
+        }
+        Found::Unknown(aliases) => format!("unknown because of {aliases:?}"),
+    }
 }
 
 /// Runs an action as it is after it was written and read.

@@ -5,6 +5,7 @@ mod claims;
 mod conformance;
 mod context;
 mod deadlines;
+mod debug_texts;
 mod graph;
 mod notify;
 mod order;

@@ -118,6 +118,28 @@ fn parts_come_before_their_owner_and_are_known_when_it_is() -> Result<(), Box<dy
 }
 
 #[test]
+fn no_debug_text_of_a_part_shows_the_config_of_its_owner() -> Result<(), Box<dyn std::error::Error>>
+{
+    fn parts(known: &KnownConfig<'_>) -> Vec<Part> {
+        let key = known.config.get("key").cloned().unwrap_or_default();
+        vec![Part::new("a", "leaf").with("key", key)]
+    }
+    let kinds = Kinds::default().with(Made("leaf", leaf)).with(Made("made", parts));
+    let config = serde_json::Map::from_iter([("key".to_owned(), json!("hunter2"))]);
+    let mut owner = Literal::new(config.clone()).declare(Path::new("/"), "web", "made");
+    let known = KnownConfig { config: &config, unknown: &BTreeSet::new() };
+    let declared = kinds.declare(&mut owner, &known);
+
+    // The owner of the part remembers what was rendered.
+    let rendered = declared.parts[0].0.config.render(&Inputs::default())?;
+
+    for text in [format!("{rendered:?}"), format!("{declared:?}"), format!("{owner:?}")] {
+        assert!(text.contains("key") && !text.contains("hunter2"), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error::Error>> {
     fn parts(_: &KnownConfig<'_>) -> Vec<Part> {
         vec![Part::new("a", "leaf")]
