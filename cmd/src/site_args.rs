@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ use crate::secrets::secrets;
 const MOST: u64 = 16 * 1024 * 1024;
 
 /// Manifests and variables.
-#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
+#[derive(Clone, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SiteArgs {
     /// Manifests, read as one: files, folders (their *.yaml, *.yml and *.json), pipes, or - for standard
@@ -50,6 +51,15 @@ pub(crate) struct SiteArgs {
     #[command(flatten)]
     #[serde(default)]
     pub(crate) external: ExternalArgs,
+}
+
+/// Shows the names of the variables that are set, and no values.
+impl fmt::Debug for SiteArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vars: Vec<_> = self.vars.iter().map(|(name, _)| name).collect();
+        let mut shown = f.debug_struct("SiteArgs");
+        shown.field("paths", &self.paths).field("vars", &vars).finish_non_exhaustive()
+    }
 }
 
 impl SiteArgs {

@@ -1,5 +1,7 @@
 //! Lists whose items change one by one.
 
+use std::fmt;
+
 use serde_json::Value;
 
 /// The usual number of items of a chunk. A chunk with twice as many is split.
@@ -39,8 +41,15 @@ impl Items for Vec<Value> {
 }
 
 /// A long list in chunks: a change moves the items of one chunk, and not all that follow.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Chunks(Vec<Vec<Value>>);
+
+/// Shows how many chunks there are, and no values.
+impl fmt::Debug for Chunks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Chunks").field(&self.0.len()).finish()
+    }
+}
 
 impl Chunks {
     pub(crate) fn new(items: Vec<Value>) -> Self {

@@ -1,6 +1,7 @@
 //! The treatment of resources that are wrong because of facts.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use crankcase_resources::{Claimed, Declaration, Dependency, is_part_alias};
@@ -37,10 +38,16 @@ impl<'a> IfFactsAreWrong<'a> {
 }
 
 /// The resources of the site before.
-#[derive(Debug)]
 pub(crate) struct SiteBefore<'a> {
     resources: HashMap<&'a str, (&'a Declaration, &'a Placed)>,
     states: &'a HashMap<String, minijinja::Value>,
+}
+
+/// Shows no states.
+impl fmt::Debug for SiteBefore<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SiteBefore").finish_non_exhaustive()
+    }
 }
 
 impl<'a> SiteBefore<'a> {

@@ -1,8 +1,9 @@
 //! Files that hold values without expressions, with the place of each value.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::Secrets;
+use crankcase_resources::{Secrets, Shape};
 use crankcase_workers::{pointer_segment, read_pointer_segment};
 use serde_json::Value;
 
@@ -30,10 +31,17 @@ use crate::manifest::yaml;
 /// assert!(error.to_string().contains("facts.yaml:2:3: there is no such rack"));
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct DataFiles {
     documents: Vec<(Source, Node)>,
     value: Value,
+}
+
+/// Shows the names of the value, and no other part of it.
+impl fmt::Debug for DataFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("DataFiles");
+        shown.field("value", &Shape::of(&self.value)).finish_non_exhaustive()
+    }
 }
 
 /// A problem with a value that was read from files.

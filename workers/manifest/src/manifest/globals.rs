@@ -3,6 +3,7 @@
 //! Some of them may be secrets, so the types that hold them are not `Debug`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use minijinja::Value;
@@ -27,6 +28,14 @@ pub(crate) struct Globals {
     pub(crate) wrong: Arc<BTreeMap<String, String>>,
     /// Whether there are no more facts than are used.
     is_part: bool,
+}
+
+/// Shows the names of the variables, and no values.
+impl fmt::Debug for Globals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vars: Vec<_> = self.vars.keys().collect();
+        f.debug_struct("Globals").field("vars", &vars).finish_non_exhaustive()
+    }
 }
 
 impl Globals {
@@ -86,6 +95,12 @@ pub(crate) struct AllGlobals {
     facts: Arc<serde_json::Value>,
     /// The fingerprints of the facts that were asked for.
     fingerprints: Mutex<HashMap<Vec<String>, Option<Fingerprint>>>,
+}
+
+impl fmt::Debug for AllGlobals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AllGlobals").field("seen", &self.seen).finish_non_exhaustive()
+    }
 }
 
 impl AllGlobals {

@@ -1,6 +1,7 @@
 //! The facts that resources keep, and how expressions see them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use crankcase_workers::read_pointer_segment;
@@ -17,7 +18,6 @@ pub(crate) const VALUE: &str = "value";
 pub(crate) type Path = Vec<String>;
 
 /// A fact that a resource keeps.
-#[derive(Debug)]
 pub(crate) struct KeptFact {
     /// The resource, by its position among the drafts.
     pub(crate) keeper: usize,
@@ -31,6 +31,13 @@ pub(crate) struct KeptFact {
 
 /// Maps that layers set at the path of a fact, the one with the highest priority last. Its users share them.
 type Over = Arc<Vec<serde_json::Value>>;
+
+/// Shows no values of layers.
+impl fmt::Debug for KeptFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptFact").field("pointer", &self.pointer).finish_non_exhaustive()
+    }
+}
 
 impl KeptFact {
     /// Returns whether expressions may see the value that the resource writes.
@@ -100,7 +107,7 @@ impl KeptFacts {
 }
 
 /// A fact that expressions use and that another resource keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UsedFact {
     pub(crate) path: Path,
     /// The alias of the resource that keeps it.
@@ -109,6 +116,14 @@ pub(crate) struct UsedFact {
     pub(crate) over: Over,
     /// Whether its value is a secret.
     pub(crate) is_secret: bool,
+}
+
+/// Shows no values of layers.
+impl fmt::Debug for UsedFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("UsedFact");
+        shown.field("path", &self.path).field("alias", &self.alias).finish_non_exhaustive()
+    }
 }
 
 impl UsedFact {

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf, absolute};
 
@@ -8,11 +9,17 @@ use crankcase_workers::is_unprintable;
 const MAX_SHOWN: usize = 160;
 
 /// The text of one file, and where its lines begin.
-#[derive(Debug)]
 pub(crate) struct Source {
     path: PathBuf,
     text: String,
     lines: Vec<usize>,
+}
+
+/// Shows the path, and not the text.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl Source {

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::ops::Range;
 
 use indexmap::IndexMap;
@@ -12,7 +13,7 @@ pub(crate) struct Node {
 }
 
 /// What a node holds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Data {
     Null,
     Bool(bool),
@@ -20,6 +21,20 @@ pub(crate) enum Data {
     String(String),
     List(Vec<Node>),
     Map(Map),
+}
+
+/// Shows the names of maps, and no values.
+impl fmt::Debug for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(_) => f.write_str("a boolean"),
+            Self::Number(_) => f.write_str("a number"),
+            Self::String(_) => f.write_str("a text"),
+            Self::List(items) => write!(f, "a list of {}", items.len()),
+            Self::Map(map) => f.debug_set().entries(map.keys()).finish(),
+        }
+    }
 }
 
 /// A map in the order in which it was written.

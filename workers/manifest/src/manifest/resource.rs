@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, KindSource, Meta, OnChange, Place};
+use crankcase_resources::{Dependency, KindSource, Meta, OnChange, Place, Shape};
 
 use crate::manifest::bounds::size_of;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};
@@ -147,12 +148,20 @@ pub(crate) struct MetaOfFacts {
 }
 
 /// The item of a resource of a `for_each`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Item {
     /// The key of the item: a text of a list, or a key of a map.
     pub(crate) key: String,
     /// The value that expressions see.
     pub(crate) value: serde_json::Value,
+}
+
+/// Shows the shape of the value.
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Item");
+        shown.field("key", &self.key).field("value", &Shape::of(&self.value)).finish()
+    }
 }
 
 /// The types that resources may have, and other knowledge of all resources before one is decoded.

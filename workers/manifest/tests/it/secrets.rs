@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fs;
 
 use crankcase_kinds::builtin;
-use crankcase_manifest::SiteFiles;
+use crankcase_manifest::{DataFiles, SiteFiles};
 use crankcase_resources::{Inputs, Rendered, Site as Loaded};
 use serde_json::{Value, json};
 
@@ -214,5 +214,19 @@ fn what_stands_beside_a_secret_in_a_list_is_shown() -> TestResult {
 
     assert_eq!(hidden(&loaded, "it")?, ["message"]);
     assert_eq!(loaded.secrets().redact("alice: of-alice"), "alice: (sensitive)");
+    Ok(())
+}
+
+#[test]
+fn no_debug_text_of_what_a_site_is_made_of_shows_a_value() -> TestResult {
+    let site = Site::new("vars: {key: hunter2}\nresources: {}\n")?;
+    let data = site.folder().join("facts.yaml");
+    fs::write(&data, "key: hunter2\n")?;
+    let mut files = files(&site);
+    files.overrides.vars.push(("key".to_owned(), "hunter2".to_owned()));
+
+    for debug in [format!("{:?}", DataFiles::read(&[data])?), format!("{files:?}")] {
+        assert!(debug.contains("key") && !debug.contains("hunter2"), "{debug}");
+    }
     Ok(())
 }

@@ -2,6 +2,7 @@ mod lookup;
 mod taint;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use minijinja::machinery::ast::{BinOp, BinOpKind, CallArg, Expr, ForLoop, Stmt, UnaryOpKind};
@@ -20,7 +21,7 @@ use crate::manifest::sensitive::Sensitive;
 const MAX_DEPTH: usize = 100;
 
 /// The values of free names.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Names {
     /// The variables.
     pub(crate) vars: Arc<BTreeMap<String, Value>>,
@@ -43,6 +44,15 @@ pub(crate) struct Names {
     pub(crate) sensitive: Arc<Sensitive>,
     /// The variables that are wrong, each with the message about it.
     pub(crate) wrong: Arc<BTreeMap<String, String>>,
+}
+
+/// Shows the names of the variables and the dependencies, and no values.
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let vars: Vec<_> = self.vars.keys().collect();
+        let deps: Vec<_> = self.deps.keys().collect();
+        f.debug_struct("Names").field("vars", &vars).field("deps", &deps).finish_non_exhaustive()
+    }
 }
 
 /// Why an evaluation has no result.

@@ -1,6 +1,7 @@
 //! States of which a plan knows a part.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,10 +23,16 @@ impl Missed {
 }
 
 /// A state with the attributes that are known of it.
-#[derive(Debug)]
 pub(crate) struct Partial {
     pub(super) known: BTreeMap<String, Value>,
     missed: Missed,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for Partial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.known.keys()).finish()
+    }
 }
 
 impl Partial {

@@ -3,6 +3,8 @@
 //! Each source replaces the variables of the sources before it: the manifest, the files of variables in their order,
 //! the values that are set, and the built-in ones.
 
+use std::fmt;
+
 use indexmap::IndexMap;
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -21,6 +23,16 @@ pub(super) enum Var {
     Written(Written),
     /// A value from outside.
     Set(Value),
+}
+
+/// Shows no values.
+impl fmt::Debug for Var {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Written(written) => f.debug_tuple("Written").field(written).finish(),
+            Self::Set(_) => f.write_str("Set"),
+        }
+    }
 }
 
 pub(super) fn collect(
