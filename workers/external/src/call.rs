@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -39,7 +40,6 @@ const LOOK_TOLD: usize = 64 * 1024;
 const ACTION_TOLD: usize = 16 * 1024 * 1024;
 
 /// A call of a program.
-#[derive(Debug)]
 pub(crate) struct Call<'a> {
     /// The resource that the call is for.
     pub(crate) resource: &'a str,
@@ -56,6 +56,14 @@ pub(crate) struct Call<'a> {
     pub(crate) mounts: &'a [Mount],
     pub(crate) has_network: bool,
     pub(crate) timeout: Duration,
+}
+
+/// Shows the resource and the phase, and not the input.
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Call");
+        shown.field("resource", &self.resource).field("phase", &self.phase).finish_non_exhaustive()
+    }
 }
 
 /// Why a call has failed.

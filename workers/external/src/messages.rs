@@ -1,9 +1,10 @@
 //! The messages that both protocols share.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use crankcase_resources::{Difference, add_secret};
+use crankcase_resources::{Difference, Shape, add_secret};
 use crankcase_workers::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -115,10 +116,20 @@ pub(crate) struct Answer {
 }
 
 /// Whether a resource is as declared.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum State {
     Valid(Map<String, Value>),
     Stale(Stale),
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Valid(state) => f.debug_tuple("Valid").field(&Shape::of_map(state)).finish(),
+            Self::Stale(stale) => f.debug_tuple("Stale").field(stale).finish(),
+        }
+    }
 }
 
 impl State {
@@ -140,7 +151,7 @@ fn hide(values: &Map<String, Value>, pointers: &[String], secrets: &Secrets) {
 }
 
 /// A resource that is not as declared.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub(crate) struct Stale {
     /// Its state; none if it does not exist.
     pub(crate) now: Option<Map<String, Value>>,
@@ -150,6 +161,15 @@ pub(crate) struct Stale {
     /// Whether the resource must be deleted before its actions.
     pub(crate) is_replaced: bool,
     pub(crate) actions: Vec<ActionSpec>,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Stale");
+        shown.field("now", &self.now.as_ref().map(Shape::of_map));
+        shown.field("planned", &self.planned.as_ref().map(Shape::of_map)).finish_non_exhaustive()
+    }
 }
 
 /// The status of an answer, and what it has beside that.

@@ -1,5 +1,6 @@
 //! Calls of a resource that are ready to be made.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,6 @@ impl Prepared {
 }
 
 /// A watch that is followed.
-#[derive(Debug)]
 pub(crate) struct Watched {
     pub(crate) resource: String,
     pub(crate) input: Value,
@@ -70,6 +70,13 @@ pub(crate) struct Watched {
     pub(crate) stop: Stop,
     pub(crate) secrets: Secrets,
     pub(crate) prepared: Prepared,
+}
+
+/// Shows the resource, and not the input.
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("resource", &self.resource).finish_non_exhaustive()
+    }
 }
 
 impl Watched {

@@ -1,14 +1,15 @@
 //! One resource of a type.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_resources::{
-    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Unfinished, Unit,
-    Watch, blocking, is_fact_alias,
+    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Shape,
+    Unfinished, Unit, Watch, blocking, is_fact_alias,
 };
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
@@ -26,10 +27,17 @@ use crate::waking::Memory;
 const CALL: [&str; 3] = ["image", "entrypoint", "args"];
 
 /// One resource.
-#[derive(Debug)]
 pub(crate) struct External {
     kind: Arc<ExternalType>,
     config: Config,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for External {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("External");
+        shown.field("kind", &self.kind).field("config", &Shape::of_map(&self.config)).finish()
+    }
 }
 
 /// The attribute that declares that a resource is not there. No person writes it: it comes of a reversal.

@@ -1,5 +1,6 @@
 //! What a resource remembers, and what has it looked at again.
 
+use std::fmt;
 use std::time::Duration;
 
 use crankcase_resources::{Action, BoxError};
@@ -9,7 +10,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
 /// What a resource remembers from one call to the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Memory {
     /// Its state when it was found stale last, as its actions are told.
     pub(crate) stale: Mutex<Map<String, Value>>,
@@ -29,6 +30,13 @@ struct Waking {
     later: JoinSet<()>,
     /// What follows a watch. Dropped, it ends.
     watch: JoinSet<()>,
+}
+
+/// Shows no state.
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Memory").field("waking", &self.waking).finish_non_exhaustive()
+    }
 }
 
 impl Memory {

@@ -1,6 +1,8 @@
+use std::fmt;
+
 use crankcase_resources::{
-    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Stale, Type,
-    Unfinished, Watch, Wrong,
+    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Shape, Stale,
+    Type, Unfinished, Watch, Wrong,
 };
 use crankcase_workers::read_pointer_segment;
 use serde_json::Value;
@@ -9,7 +11,7 @@ use serde_json::Value;
 ///
 /// It writes over no fact of a user, and a user overwrites it only deliberately. It writes no secret where everybody
 /// would be shown it. Its state is its config.
-#[derive(Debug, Clone, PartialEq, Params)]
+#[derive(Clone, PartialEq, Params)]
 pub struct Fact {
     /// where it is: a JSON pointer, such as /seen/web
     #[param(declared)]
@@ -17,6 +19,14 @@ pub struct Fact {
     /// the value
     #[param(declared)]
     pub value: Value,
+}
+
+/// Shows the shape of the value.
+impl fmt::Debug for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Fact");
+        shown.field("path", &self.path).field("value", &Shape::of(&self.value)).finish()
+    }
 }
 
 /// Where a fact is: a JSON pointer (RFC 6901) to something below the root.

@@ -1,9 +1,10 @@
+use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::{
     Action, ActionType, AttributeError, BoxError, Claimed, Config, Context, Found, Judged, Kind,
-    KnownConfig, Unfinished, Unit,
+    KnownConfig, Shape, Unfinished, Unit,
 };
 use serde_json::Value;
 
@@ -38,9 +39,15 @@ impl Kind for Noop {
     }
 }
 
-#[derive(Debug)]
 struct Nothing {
     config: Config,
+}
+
+/// Shows the names of the attributes, and no values.
+impl fmt::Debug for Nothing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Nothing").field(&Shape::of_map(&self.config)).finish()
+    }
 }
 
 #[async_trait]
