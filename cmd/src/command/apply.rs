@@ -357,6 +357,7 @@ impl Passes<'_> {
             }
             passes += 1;
             if passes == PASSES {
+                self.leave(&mut applied.account, &round.site, Halt::NotLoadedAgain);
                 applied.error = Some(ExitError::new(exit::FAILED, MOVES_ON).into());
                 return Ok(Some(applied));
             }
@@ -368,6 +369,7 @@ impl Passes<'_> {
                 }
                 Err(error) => {
                     // It is no error of input any more: something was done.
+                    self.leave(&mut applied.account, &round.site, Halt::NotLoadedAgain);
                     applied.error = Some(error.context(ExitError::new(exit::FAILED, NOT_AGAIN)));
                     return Ok(Some(applied));
                 }

@@ -416,19 +416,27 @@ async fn the_failure_of_a_resource_that_is_gone_in_the_next_round_is_not_forgott
 
 #[tokio::test]
 async fn a_kept_fact_that_makes_the_manifest_wrong_fails_the_apply() -> TestResult {
-    let machine = Machine::new(
-        r#"resources:
+    let site = r#"resources:
   page: {type: print, meta: {poll: "{{ facts.poll | default('1h') }}"}, config: {message: hello}}
   keep: {type: fact, config: {path: /poll, value: never}}
-"#,
-    )?;
+  home: {type: print, for_each: "{{ facts.seen.users }}", config: {message: "{{ item }}"}}
+  users: {type: fact, config: {path: /seen/users, value: [ada]}}
+"#;
+    let machine = Machine::new(site)?;
 
     let applied = apply(&machine).await?;
+    let json = apply_with(&Machine::new(site)?, &["--output", "json"]).await?;
 
     // The output names the changed resource. The code is not 65, because the apply has changed something.
     assert_eq!(applied.code, Some(1), "{applied:?}");
     assert!(applied.stdout.contains("~ keep (fact) changed"), "{applied:?}");
     assert!(applied.stderr.contains("site.yaml:2:"), "{applied:?}");
+    let left = "- home (print) was not attempted: the site was not loaded again\n";
+    assert_eq!(applied.stdout.matches(left).count(), 1, "{applied:?}");
+    // What is wrong with the manifest follows the lines of data.
+    let mut lines = json.stdout.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
+    let is_left = |line: Value| line["name"] == "home" && line["by"] == "not_loaded_again";
+    assert!(lines.any(is_left), "{json:?}");
     let runs = machine.run(&["history", "--output", "json"]).await?;
     let runs: Value = serde_json::from_str(&runs.stdout)?;
     assert_eq!(runs["runs"][0]["outcome"], "failed", "{runs}");

@@ -51,7 +51,7 @@ impl Account {
         self.count(|accounted| accounted.outcome == Outcome::Noop)
     }
 
-    /// Returns how many resources were left undone because apply was stopped.
+    /// Returns how many resources were left undone because apply was stopped, or went no further.
     pub fn halted(&self) -> usize {
         self.count(|accounted| {
             matches!(accounted.outcome, Outcome::Halted { .. } | Outcome::NotAttempted { .. })
@@ -198,6 +198,8 @@ pub enum Halt {
     Stop,
     /// A resource failed, and `fail_fast` is set.
     FailFast,
+    /// The site was applied, and not loaded again. Only another load makes the resource known.
+    NotLoadedAgain,
 }
 
 /// An action that was run.

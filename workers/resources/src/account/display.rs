@@ -116,6 +116,7 @@ impl fmt::Display for Halt {
         f.write_str(match self {
             Self::Stop => "apply was told to stop",
             Self::FailFast => "another resource failed",
+            Self::NotLoadedAgain => "the site was not loaded again",
         })
     }
 }
