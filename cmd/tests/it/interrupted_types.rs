@@ -72,6 +72,32 @@ async fn a_command_that_is_told_to_end_while_it_loads_leaves_no_type() -> TestRe
 }
 
 #[tokio::test]
+async fn an_apply_that_is_told_to_end_while_it_loads_again_accounts_for_all() -> TestResult {
+    // The first load knows no item, so it asks no type. The load after the first apply does.
+    let machine = Machine::new(
+        r#"resources:
+  home: {type: print, for_each: "{{ facts.users }}", config: {message: "{{ item }}"}}
+  late: {type: "program:./it", for_each: "{{ facts.users | default([]) }}"}
+  users: {type: fact, config: {path: /users, value: [ada]}}
+"#,
+    )?;
+    program(&machine, "it", HANGS)?;
+
+    let child = machine.begin(&["apply", "site.yaml"])?;
+    let pid = up(&machine).await?;
+    signal(&child.id().ok_or("it has ended")?.to_string(), Signal::INT)?;
+    let ended = machine.ended(child).await?;
+
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    for said in
+        ["~ users (fact) changed\n", "- home (print) was not attempted: apply was told to stop\n"]
+    {
+        assert_eq!(ended.stdout.matches(said).count(), 1, "{said}: {ended:?}");
+    }
+    gone(&pid).await
+}
+
+#[tokio::test]
 async fn a_second_signal_kills_a_type_that_does_not_end() -> TestResult {
     let machine = start(&HANGS.replace("echo", "trap '' TERM\necho"))?;
     let mut child = machine.begin(&["check", "site.yaml"])?;
