@@ -88,6 +88,11 @@ pub(crate) fn line<T: Serialize>(
     print(|out| out.write_all(written.as_bytes()))
 }
 
+/// Prints the last one of many values as data.
+pub(crate) fn last_line<T: Serialize>(format: Format, value: &T) -> anyhow::Result<()> {
+    unless_read_enough(line(format, value, |_, _| Ok(())))
+}
+
 /// Writes one value of many.
 fn written<T: Serialize>(format: Format, value: &Versioned<'_, T>) -> anyhow::Result<String> {
     Ok(match format {

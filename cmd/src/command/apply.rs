@@ -84,9 +84,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     let Some(error) = error else {
         return Ok(if shown?.is_some() { code } else { exit::INTERRUPTED });
     };
-    if let Err(unshown) = shown
-        && !print::is_broken_pipe(&unshown)
-    {
+    if let Err(unshown) = shown {
         let error: &dyn std::error::Error = &*unshown;
         tracing::warn!(error, "the account cannot be shown");
     }
@@ -192,7 +190,7 @@ async fn show(
             return print::data(output, &account, print::marked);
         }
         observing.end_lines();
-        print::line(output, &End::of(&account), |_, _| Ok(()))
+        print::last_line(output, &End::of(&account))
     };
     let shown = match was_interrupted {
         true => interrupts.unless_later(show).await,

@@ -244,8 +244,7 @@ fn show(global: &Global, report: Report) -> anyhow::Result<u8> {
     let report = EngineReport::from(report);
     match global.output {
         Format::Human | Format::Svg => print::data(global.output, &report, print::engine)?,
-        // The last of the lines.
-        format => print::line(format, &Line::Report(&report), |_, _| Ok(()))?,
+        format => print::last_line(format, &Line::Report(&report))?,
     }
     Ok(if report.has_trouble() { exit::FAILED } else { exit::DONE })
 }

@@ -139,6 +139,7 @@ async fn a_reader_that_has_had_enough_changes_no_exit_code() -> TestResult {
     )?;
     for (arguments, code) in [
         (&["apply", "site.yaml"][..], 1),
+        (&["apply", "site.yaml", "--output", "json"], 1),
         (&["plan", "site.yaml", "--detailed-exitcode"], 2),
         (&["plan", "site.yaml", "-o", "plan"], 0),
     ] {
@@ -150,6 +151,21 @@ async fn a_reader_that_has_had_enough_changes_no_exit_code() -> TestResult {
         assert_eq!((ran.code, &*ran.stderr), (Some(code), ""), "{arguments:?}");
     }
     assert!(machine.path("ran").exists() && machine.path("plan").exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reader_of_a_run_that_has_had_enough_changes_no_exit_code() -> TestResult {
+    let machine = Machine::new("resources: {bad: {type: exec, config: {command: ['false']}}}\n")?;
+    for output in ["human", "json"] {
+        let run = ["run", "site.yaml", "--until-settled", "--output", output];
+        let mut child = machine.begin(&run)?;
+        drop(child.stdout.take());
+
+        let ran = machine.ended(child).await?;
+
+        assert_eq!(ran.code, Some(1), "{output}: {ran:?}");
+    }
     Ok(())
 }
 
