@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use crankcase_external::Calls;
+use crankcase_workers::name_first;
 
 /// The most calls that one line names.
 const SHOWN: usize = 3;
@@ -17,11 +18,5 @@ pub(crate) fn calls() -> Calls {
 /// Says which calls are under way; nothing if none is.
 pub(crate) fn under_way() -> Option<String> {
     let open = CALLS.open();
-    let more = open.len().saturating_sub(SHOWN);
-    let shown = open[..open.len() - more].join(", ");
-    match (open.is_empty(), more) {
-        (true, _) => None,
-        (false, 0) => Some(shown),
-        (false, more) => Some(format!("{shown} and {more} more")),
-    }
+    (!open.is_empty()).then(|| name_first(SHOWN, open.iter()))
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use crankcase_facts::Facts;
 use crankcase_resources::{Plan, Salt, Selection, Site};
-use crankcase_workers::{FileError, read_file, replace_file};
+use crankcase_workers::{FileError, name_first, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{CONFLICT, ExitError, INVALID};
@@ -59,10 +59,8 @@ fn require(moved: &[String]) -> Result<(), ExitError> {
     if moved.is_empty() {
         return Ok(());
     }
-    let rest = moved.len().saturating_sub(NAMED);
-    let first = moved[..moved.len() - rest].join(", ");
-    let more = if rest == 0 { String::new() } else { format!(" and {rest} more") };
-    let text = format!("the plan is out of date: {first}{more}; plan again");
+    let moved = name_first(NAMED, moved.iter());
+    let text = format!("the plan is out of date: {moved}; plan again");
     Err(ExitError::new(CONFLICT, text))
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crankcase_workers::name_first;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -273,20 +274,11 @@ impl From<StoreError> for FactsError {
 }
 
 fn whose(owned: &[Owned]) -> String {
-    let list = first_of(owned, |Owned { path, owner }| format!("{path} is of {owner}"));
-    format!("facts of others would be overwritten: {list}")
+    let all = owned.iter().map(|Owned { path, owner }| format!("{path} is of {owner}"));
+    format!("facts of others would be overwritten: {}", name_first(MOST_NAMED, all))
 }
 
 fn conflicting(conflicts: &[Conflict]) -> String {
-    let list = first_of(conflicts, |conflict| conflict.path.to_string());
+    let list = name_first(MOST_NAMED, conflicts.iter().map(|conflict| &conflict.path));
     format!("the document and the stored facts have both changed {list}")
-}
-
-/// Returns the texts of the first 20 of some things, and how many more there are.
-fn first_of<T>(all: &[T], text: impl Fn(&T) -> String) -> String {
-    let first = all.iter().take(MOST_NAMED).map(text).collect::<Vec<_>>().join(", ");
-    match all.len().saturating_sub(MOST_NAMED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crankcase_workers::name_first;
 use parking_lot::Mutex;
 
 /// How many names of what is at work are shown.
@@ -49,13 +50,9 @@ impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.0.lock();
         write!(f, "{} of {} done", counts.done, counts.total)?;
-        let named = counts.at_work.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
-        if !named.is_empty() {
-            write!(f, ", at work on {}", named.join(", "))?;
-        }
-        match counts.at_work.len() - named.len() {
-            0 => Ok(()),
-            more => write!(f, " and {more} more"),
+        match counts.at_work.is_empty() {
+            true => Ok(()),
+            false => write!(f, ", at work on {}", name_first(NAMED, counts.at_work.iter())),
         }
     }
 }

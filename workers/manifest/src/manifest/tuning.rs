@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 
 use crankcase_resources::{Declaration, Tunings};
+use crankcase_workers::name_first;
 
 use crate::facts::SeenFacts;
 use crate::manifest::problem::quoted;
@@ -27,18 +28,12 @@ pub(crate) fn tune(
         Ok(tunings) => {
             let names = declarations.iter().map(|it| &it.name).chain(written).map(String::as_str);
             let unknown = tunings.unknown(&names.collect());
-            let names: Vec<_> = unknown.iter().take(TOLD).map(|name| quoted(name)).collect();
-            let warnings = match unknown.len() {
-                0 => Vec::new(),
-                count => {
-                    let more = count - names.len();
-                    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                    let names = names.join(", ");
-                    vec![format!("the facts at /{at}/by_name: there is no resource {names}{more}")]
-                }
-            };
+            let warning = (!unknown.is_empty()).then(|| {
+                let names = name_first(TOLD, unknown.iter().map(|name| quoted(name)));
+                format!("the facts at /{at}/by_name: there is no resource {names}")
+            });
             declarations.iter_mut().for_each(|it| tunings.tune(it));
-            warnings
+            warning.into_iter().collect()
         }
         Err(error) => {
             let effect = "resources are kept as the manifest says";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crankcase_workers::one_line;
+use crankcase_workers::{name_first, one_line};
 use unicode_width::UnicodeWidthStr;
 
 use super::graph::{Edge, Look, Node, Picture, Stroke, shortened};
@@ -316,12 +316,8 @@ fn title(node: &Node) -> String {
     let mut title =
         if caption.is_empty() { node.path.clone() } else { format!("{}: {caption}", node.path) };
     if !node.folded.is_empty() {
-        let named: Vec<_> = node.folded.iter().take(NAMED).map(String::as_str).collect();
-        let more = node.folded.len().saturating_sub(NAMED);
-        title = format!("{} equal ones: {}", node.folded.len(), named.join(", "));
-        if more > 0 {
-            title = format!("{title} and {more} more");
-        }
+        let named = name_first(NAMED, node.folded.iter());
+        title = format!("{} equal ones: {named}", node.folded.len());
     }
     title
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crankcase_workers::name_first;
 use serde::{Deserialize, Serialize};
 
 /// What can be done to a worker.
@@ -51,17 +52,12 @@ pub struct Preview {
 }
 
 impl Preview {
-    /// Returns it in words, such as `bounces also a, b and 3 more`. What it does in other engines is not in it. Of each list at most so many names are said, as
-    /// `name` writes them.
+    /// Returns it in words, such as `bounces also a, b and 3 more`. What it does in other engines
+    /// is not in it. Of each list at most so many names are said, as `name` writes them.
     pub fn in_words(&self, most: usize, name: fn(&str) -> String) -> String {
         let part = |(verb, paths): (&str, &[String])| {
-            let last = |path: &String| name(path.rsplit('/').next().unwrap_or(path));
-            let names: Vec<_> = paths.iter().take(most).map(last).collect();
-            let more = match paths.len() - names.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            (!paths.is_empty()).then(|| format!("{verb} also {}{more}", names.join(", ")))
+            let names = paths.iter().map(|path| name(path.rsplit('/').next().unwrap_or(path)));
+            (!paths.is_empty()).then(|| format!("{verb} also {}", name_first(most, names)))
         };
         let parts = [("bounces", &*self.bounced), ("stops", &*self.stopped)].map(part);
         let mut parts: Vec<_> = parts.into_iter().flatten().collect();
