@@ -43,8 +43,10 @@ pub struct Logging {
     ///
     /// Whatever is logged says which worker it comes from.
     pub filter: String,
-    /// The secrets that are hidden in the lines for people, and in panics. In JSON and in the journal they are not
-    /// hidden: the code that logs there hides them before. Default none.
+    /// The secrets that are hidden in the messages of panics, in every form of the log, and in all
+    /// other lines for people. In other lines of JSON and of the journal they are not hidden: the
+    /// code that logs hides them before. While no errors are logged, a panic goes to stderr as it
+    /// is. Default none.
     pub secrets: Secrets,
 }
 
