@@ -35,7 +35,8 @@ pub fn manifold(config: Config) -> Manifold {
             };
             let page = Page::listen(address, page).await?;
             replace_file(&url, format!("{}\n", page.url()).as_bytes(), 0o600)?;
-            tracing::info!(file = %url.display(), "the status page is served; its address is in a file");
+            let file = url.display();
+            tracing::info!(%file, "the status page is served; its address is in a file");
             Ok(page)
         })
         .build()
