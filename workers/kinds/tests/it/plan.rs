@@ -1,3 +1,5 @@
+//! Plans of the built-in kinds.
+
 use std::os::unix::fs::PermissionsExt;
 
 use crankcase_kinds::builtin;

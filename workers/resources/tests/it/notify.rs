@@ -1,3 +1,5 @@
+//! Notifications in apply, and in the plan before it.
+
 use crankcase_resources::{ApplyOptions, OnChange, Outcome, PlanOptions, Verdict, plan};
 
 use crate::probe::{Event, probe, probes};
