@@ -81,9 +81,11 @@ fn all_in(folder: &Path) -> Result<Seen, Error> {
     Ok((folder.metadata()?.mode(), files.collect::<io::Result<_>>()?))
 }
 
-/// The commands that write to the state folder.
+/// A command that writes facts to the state folder.
 const FACTS: &[&str] = &["facts", "set", "/a", "1"];
+/// A command that holds the state folder, and notes there what it does.
 const APPLY: &[&str] = &["apply", "site.yaml"];
+/// An agent, with its socket and its page in the state folder.
 const RUN: &[&str] = &["run", "site.yaml", "--until-settled", "--page", "127.0.0.1:0"];
 
 /// A folder outside of the state folder, with a file that no command may change.
