@@ -121,6 +121,12 @@ async fn run_in_fresh_state(
     Ok(ran)
 }
 
+/// Returns whether a command has done its work, or names the file that prevented it.
+fn is_done_or_names(ran: &Ran, file: &str) -> bool {
+    let file = format!("state/{file}");
+    ran.code == Some(0) || ran.stdout.contains(&file) || ran.stderr.contains(&file)
+}
+
 #[tokio::test]
 async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> TestResult {
     let machine = Machine::new(
@@ -158,6 +164,7 @@ async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> Tes
         let ran = run_in_fresh_state(&machine, link, command).await?;
 
         assert_eq!(all_in(&precious.folder)?, precious.content, "{case}: {ran:?}");
+        assert!(is_done_or_names(&ran, name), "{case}: {ran:?}");
     }
     Ok(())
 }
@@ -185,6 +192,7 @@ async fn no_file_that_has_a_hard_link_in_the_state_folder_is_changed() -> TestRe
         let ran = run_in_fresh_state(&machine, link, command).await?;
 
         assert_eq!(all_in(&precious.folder)?, precious.content, "{case}: {ran:?}");
+        assert!(is_done_or_names(&ran, name), "{case}: {ran:?}");
         if ["lock", "facts.db"].contains(name) {
             assert_ne!(ran.code, Some(0), "{case}: {ran:?}");
             assert!(ran.stderr.contains("has 2 hard links"), "{case}: {ran:?}");
