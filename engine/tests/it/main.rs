@@ -33,6 +33,7 @@ mod panics;
 mod polls;
 mod previews;
 mod refusals;
+mod reporter_callers;
 mod reporters;
 mod reports;
 mod runtimes;
