@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Engine, EventKind, Manifold, Name, Notice};
+use crankcase_facts::{Degraded, Facts, Snapshot, Sqlite};
+use crankcase_manifolds::facts::answering;
 use crankcase_status::ControlConfig;
 use tokio::sync::Notify;
 
@@ -101,6 +103,24 @@ async fn an_unknown_path_is_1() -> TestResult {
         assert_eq!(like.code, Some(1));
         assert!(like.stderr.ends_with("did you mean \"/agent/site/well\"?\n"), "{like:?}");
     }
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_change_that_an_agent_has_made_is_told_as_made_if_it_cannot_be_shown() -> TestResult {
+    let engine = Engine::builder().name(Name::new("agent")).seed(0).build()?;
+    // The facts of this agent are in no file.
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    let judge = Arc::new(|_: &Snapshot, _: &Snapshot| Vec::<Degraded>::new());
+    let config = ControlConfig::default().extensions(vec![answering(facts.clone(), judge)]);
+    let world = World::start_as(engine, config)?;
+
+    let ran = world.run(&["facts", "set", "/a", "1"]).await?;
+
+    let expected =
+        "crankcase: the agent has made the change, and it cannot be shown: the facts are gone\n";
+    assert_eq!((ran.code, &*ran.stderr), (Some(1), expected), "{ran:?}");
+    assert_eq!(facts.current().version(), 1);
     world.clean_kill().await
 }
 

@@ -2,6 +2,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
 use crankcase_facts::{
     Change, Degraded, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update,
@@ -262,12 +263,13 @@ async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<
         Err(refusal) => return Ok(Err(refusal)),
     };
     let Committed { revision, overwritten, degraded, .. } = committed;
-    let Some(facts) = store::find(global)? else { anyhow::bail!("the facts are gone") };
-    let Some(entry) = facts.entry(revision)? else {
-        anyhow::bail!("the change is not in the history any more")
+    let shown = || {
+        let facts = store::find(global)?.context("the facts are gone")?;
+        let entry = facts.entry(revision)?.context("it is not in the history any more")?;
+        let of = (entry.version, revision, &entry.differences[..]);
+        anyhow::Ok(Done::new(false, of, (overwritten, degraded), &facts.current()))
     };
-    let of = (entry.version, revision, &entry.differences[..]);
-    Ok(Ok(Done::new(false, of, (overwritten, degraded), &facts.current())))
+    shown().map(Ok).context("the agent has made the change, and it cannot be shown")
 }
 
 fn done(dry_run: bool, outcome: &Outcome, degraded: Vec<Degraded>, current: &Snapshot) -> Done {
