@@ -109,7 +109,7 @@ pub use params::{
     AbsPath, Field, Half, Mode, Parameter, Params, Reader, Secret, Table, Type, Writer,
 };
 pub use part::Part;
-pub use parts::{Declared, is_part_alias};
+pub use parts::{Declared, DeclaredPart, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{

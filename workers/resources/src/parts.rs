@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::{Map, Value};
 
 use crate::declaration::{
     Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered, Scope,
@@ -32,8 +33,19 @@ const MAX_DEPTH: usize = 8;
 pub struct Declared {
     /// What is wrong with the config or with a part, and what the resource itself claims.
     pub judged: Judged,
-    /// The parts, and the parts of parts, each with what it claims.
-    pub parts: Vec<(Declaration, Claimed)>,
+    /// The parts, and the parts of parts.
+    pub parts: Vec<DeclaredPart>,
+}
+
+/// A resource that another one is made of, as it was declared.
+#[derive(Debug, Clone)]
+pub struct DeclaredPart {
+    /// The declaration, with the name `OWNER["PART"]`.
+    pub declaration: Declaration,
+    /// What the part claims.
+    pub claimed: Claimed,
+    /// The attributes of its state that are known whatever a check finds; see [`Judged::declared`].
+    pub state: Map<String, Value>,
 }
 
 impl Kinds {
@@ -90,7 +102,7 @@ fn alias(part: &str) -> String {
 
 struct Declaring<'a> {
     kinds: &'a Kinds,
-    declared: Vec<(Declaration, Claimed)>,
+    declared: Vec<DeclaredPart>,
     errors: Vec<AttributeError>,
 }
 
@@ -169,7 +181,8 @@ impl Declaring<'_> {
             });
         }
         self.parts_of(&mut declaration, judged.parts, depth + 1);
-        self.declared.push((declaration, judged.claimed));
+        let (claimed, state) = (judged.claimed, judged.declared);
+        self.declared.push(DeclaredPart { declaration, claimed, state });
     }
 
     fn refuse(&mut self, message: String) {

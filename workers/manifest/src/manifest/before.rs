@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, Dependency, is_part_alias};
+use crankcase_resources::{Declaration, DeclaredPart, Dependency, is_part_alias};
+use serde_json::Map;
 
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::FactProblems;
@@ -91,10 +92,7 @@ impl<'a> SiteBefore<'a> {
     }
 
     /// Has a resource depend on the parts that it had, and returns them; none if there was no such resource.
-    pub(crate) fn parts(
-        &self,
-        declaration: &mut Declaration,
-    ) -> Option<Vec<(Declaration, Claimed)>> {
+    pub(crate) fn parts(&self, declaration: &mut Declaration) -> Option<Vec<DeclaredPart>> {
         let (kept, _) = self.resource(&declaration.name, &declaration.kind)?;
         declaration.dependencies.retain(|used| !is_part_alias(&used.alias));
         declaration.dependencies.extend(on_parts(kept).cloned());
@@ -103,7 +101,8 @@ impl<'a> SiteBefore<'a> {
         while let Some(owner) = open.pop() {
             for used in on_parts(owner).filter(|used| names.insert(used.resource.as_str())) {
                 if let Some((part, placed)) = self.resources.get(used.resource.as_str()) {
-                    parts.push(((*part).clone(), placed.claimed.clone()));
+                    let (declaration, claimed) = ((*part).clone(), placed.claimed.clone());
+                    parts.push(DeclaredPart { declaration, claimed, state: Map::new() });
                     open.push(*part);
                 }
             }

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::{
-    AttributeError, Claimed, Declaration, Declared, KnownConfig, Order, Place, Secrets,
+    AttributeError, Claimed, Declaration, Declared, DeclaredPart, KnownConfig, Order, Place,
+    Secrets,
 };
 use serde_json::Value;
 
@@ -114,7 +115,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         &self,
         (declaration, placed): (&mut Declaration, &mut Placed),
         states: &mut HashMap<String, minijinja::Value>,
-    ) -> Option<Vec<(Declaration, Claimed)>> {
+    ) -> Option<Vec<DeclaredPart>> {
         let before = self.if_wrong.before()?;
         before.keep(declaration, placed);
         let state = before.state(&declaration.name);
@@ -157,7 +158,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
             let problems = if is_deferred { found.deferred() } else { found.told() };
             template.blame(draft.offset, error, problems);
         }
-        let parts = declared.parts.iter().map(|(_, claimed)| claimed);
+        let parts = declared.parts.iter().map(|part| &part.claimed);
         let renders_any = parts.chain([&declared.judged.claimed]).any(|it| it.renders_any);
         template.keep(globals, renders_any);
         (declared, found.into_deferred())
@@ -182,14 +183,16 @@ fn errors_without(
 /// Puts before each resource those that it is made of.
 fn with_parts(
     resources: impl Iterator<Item = (Declaration, Placed)>,
-    mut parts: HashMap<usize, Vec<(Declaration, Claimed)>>,
+    mut parts: HashMap<usize, Vec<DeclaredPart>>,
 ) -> (Vec<Declaration>, Vec<Placed>) {
     let mut whole = (Vec::new(), Vec::new());
     for (node, (owner, placed)) in resources.enumerate() {
-        for (part, claimed) in parts.remove(&node).unwrap_or_default() {
-            let (template, offset) = (Arc::clone(&placed.template), placed.offset);
-            let wrong = Vec::new();
-            whole.extend([(part, Placed { template, offset, claimed, is_part: true, wrong })]);
+        for part in parts.remove(&node).unwrap_or_default() {
+            let DeclaredPart { declaration, claimed, .. } = part;
+            let (template, offset, wrong) =
+                (Arc::clone(&placed.template), placed.offset, Vec::new());
+            let placed = Placed { template, offset, claimed, is_part: true, wrong };
+            whole.extend([(declaration, placed)]);
         }
         whole.extend([(owner, placed)]);
     }

@@ -64,7 +64,7 @@ impl Graph {
                 NodeError::Attribute { name, place, error }
             }));
             states.insert(name, all.judged.declared);
-            let parts = all.parts.into_iter().map(|(part, _)| part);
+            let parts = all.parts.into_iter().map(|part| part.declaration);
             declared.insert(*index, [declaration].into_iter().chain(parts).collect::<Vec<_>>());
         }
         let mut declarations: Vec<_> = declared.into_values().flatten().collect();

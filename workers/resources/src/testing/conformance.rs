@@ -276,7 +276,7 @@ pub(super) fn whole(
     known: &KnownConfig<'_>,
 ) -> Vec<Declaration> {
     let parts = kinds.declare(&mut owner, known).parts;
-    let mut declarations: Vec<_> = parts.into_iter().map(|(part, _)| part).collect();
+    let mut declarations: Vec<_> = parts.into_iter().map(|part| part.declaration).collect();
     declarations.push(owner);
     connect(&mut declarations);
     declarations

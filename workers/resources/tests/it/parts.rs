@@ -106,7 +106,8 @@ fn parts_come_before_their_owner_and_are_known_when_it_is() -> Result<(), Box<dy
     assert_eq!(judged.errors, []);
     let needs: Vec<_> = owner.needs().map(|(name, _)| name).collect();
     assert_eq!(needs, ["web[\"b\"]", "web[\"a\"]"]);
-    let [(b, _), (a, claimed)] = &parts[..] else { panic!("{parts:?}") };
+    let [b, a] = &parts[..] else { panic!("{parts:?}") };
+    let (b, a, claimed) = (&b.declaration, &a.declaration, &a.claimed);
     assert_eq!(b.needs().collect::<Vec<_>>(), [("web[\"a\"]", OnChange::Notify)]);
     assert_eq!((&a.claims, &a.tags), (&claimed.claims, &owner.tags));
     assert_eq!(a.claims, [Claim::keeps(PATH, "/x")]);
@@ -151,7 +152,7 @@ fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error:
 
     let declared = kinds.declare(&mut owner, &known);
 
-    let (part, _) = &declared.parts[0];
+    let part = &declared.parts[0].declaration;
     assert_eq!(part.needs().map(|(name, _)| name).collect::<Vec<_>>(), ["other"]);
     let unknown = crankcase_resources::DependencyState::Unknown;
     let inputs = Inputs::new([("other".to_owned(), unknown)].into());
