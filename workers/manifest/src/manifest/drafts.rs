@@ -45,25 +45,30 @@ pub(crate) fn decode(
 /// Checks the expressions of what says whether a resource is there, and for which items.
 fn check_guards(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
     let has_item = draft.for_each.is_some();
-    let guards =
-        [(&mut draft.for_each, "\"for_each\"", false), (&mut draft.when, "\"when\"", has_item)];
-    for (guard, place, has_item) in guards {
-        let Some(Guard { source, node, used, is_wrong }) = guard.as_mut().and_then(Arc::get_mut)
-        else {
-            continue;
-        };
-        let before = problems.count();
-        *used = check::check(source, node, &vars.usable(has_item, place), problems);
-        if let Some(secret) = used.secrets.first().filter(|_| place == "\"for_each\"") {
-            let message =
-                format!("\"for_each\" uses a secret, {secret}, and names of resources are shown");
-            let help = "list the names in a variable without secrets, and take those by name: \
-                        {{ vars.passwords[item] }}";
-            let hint = Hint::of(secret).or(help);
-            problems.with_hint(source, node.span.start, message, hint);
-        }
-        *is_wrong = problems.count() > before;
+    if let Some(for_each) = draft.for_each.as_mut().and_then(Arc::get_mut) {
+        check_guard(for_each, &vars.usable(false, "\"for_each\""), problems);
+        refuse_secret(for_each, problems);
     }
+    if let Some(when) = draft.when.as_mut().and_then(Arc::get_mut) {
+        check_guard(when, &vars.usable(has_item, "\"when\""), problems);
+    }
+}
+
+fn check_guard(guard: &mut Guard, usable: &Usable<'_>, problems: &mut Problems) {
+    let before = problems.count();
+    guard.used = check::check(&guard.source, &guard.node, usable, problems);
+    guard.is_wrong = problems.count() > before;
+}
+
+/// Refuses a secret in a `for_each`.
+fn refuse_secret(for_each: &mut Guard, problems: &mut Problems) {
+    let Some(secret) = for_each.used.secrets.first() else { return };
+    let message = format!("\"for_each\" uses a secret, {secret}, and names of resources are shown");
+    let help = "list the names in a variable without secrets, and take those by name: \
+                {{ vars.passwords[item] }}";
+    let (hint, place) = (Hint::of(secret).or(help), for_each.node.span.start);
+    problems.with_hint(&for_each.source, place, message, hint);
+    for_each.is_wrong = true;
 }
 
 /// What is known of a manifest when the config of a resource is checked.
