@@ -55,8 +55,10 @@ impl KeptFact {
 #[derive(Debug, Default)]
 pub(crate) struct KeptFacts {
     facts: BTreeMap<Path, Vec<KeptFact>>,
-    /// The layers in which resources keep facts, and whether each is one of the host.
-    layers: BTreeMap<Path, bool>,
+    /// The layers of the host in which resources keep facts.
+    seen_layers: BTreeSet<Path>,
+    /// The layers of other hosts and roles in which resources keep facts.
+    other_layers: BTreeSet<Path>,
 }
 
 impl KeptFacts {
@@ -66,11 +68,11 @@ impl KeptFacts {
         let (layer, path) = layer_and_path(pointer);
         let is_in_layer = !layer.is_empty();
         if is_in_layer {
-            let is_seen = has_layer(layers, &layer);
-            self.layers.insert(layer, is_seen);
-            if !is_seen {
+            if !has_layer(layers, &layer) {
+                self.other_layers.insert(layer);
                 return;
             }
+            self.seen_layers.insert(layer);
         }
         let (pointer, over) = (pointer.to_owned(), over(layers, &path));
         let keepers = self.facts.entry(path).or_default();
@@ -96,9 +98,8 @@ impl KeptFacts {
 
     /// Returns whether the host sees the same of the facts below these layers.
     pub(crate) fn is_alike(&self, layers: &[SeenLayer]) -> bool {
-        let mut of_layers = self.layers.iter();
-        let has_same = of_layers.all(|(layer, is_seen)| has_layer(layers, layer) == *is_seen);
-        has_same
+        self.seen_layers.iter().all(|layer| has_layer(layers, layer))
+            && !self.other_layers.iter().any(|layer| has_layer(layers, layer))
             && self.facts.iter().all(|(path, keepers)| {
                 let over = over(layers, path);
                 keepers.iter().all(|kept| kept.over == over)
@@ -303,13 +304,12 @@ mod tests {
             kept.add(&format!("/layers/role/{role}/a"), 0, std::slice::from_ref(&web));
         }
 
-        for (layers, is_alike) in [
-            (vec![web.clone()], true),
-            (vec![web.clone(), layer("/layers/role/other", json!({}))], true),
-            (vec![web, layer("/layers/role/db~1sql", json!({}))], false),
-            (Vec::new(), false),
-        ] {
-            assert_eq!(kept.is_alike(&layers), is_alike, "{layers:?}");
+        let more = |pointer| vec![web.clone(), layer(pointer, json!({}))];
+        for layers in [vec![web.clone()], more("/layers/role/other")] {
+            assert!(kept.is_alike(&layers), "{layers:?}");
+        }
+        for layers in [more("/layers/role/db~1sql"), Vec::new()] {
+            assert!(!kept.is_alike(&layers), "{layers:?}");
         }
         assert_eq!(kept.touched(&path("/a")).count(), 1);
     }
