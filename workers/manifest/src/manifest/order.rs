@@ -30,15 +30,17 @@ pub(crate) fn in_order(
         }
         // What these keep from before may be what another one claims now.
         for (node, why) in wrong {
-            make_unsure((&mut declarations[node], &mut placed[node]), why, if_wrong);
+            make_unsure(&mut declarations[node], &mut placed[node], why, if_wrong);
         }
     }
     if connects {
         connect_automatically(declarations);
     }
     Order::new(declarations).unwrap_or_else(|error| {
-        if let OrderError::Duplicate { name } = error {
-            twice(&name, (declarations, placed), problems);
+        if let OrderError::Duplicate { name } = error
+            && let Some(second) = declarations.iter().rposition(|it| it.name == name)
+        {
+            tell_twice(&name, &placed[second], problems);
         }
         // What else is wrong with the declared edges was told.
         Order::default()
@@ -47,7 +49,8 @@ pub(crate) fn in_order(
 
 /// Has a resource keep what it did in the site before, as it is not known what it is to keep.
 fn make_unsure(
-    (declaration, placed): (&mut Declaration, &mut Placed),
+    declaration: &mut Declaration,
+    placed: &mut Placed,
     why: Unsure,
     if_wrong: IfFactsAreWrong<'_>,
 ) {
@@ -55,17 +58,15 @@ fn make_unsure(
     declaration.config = Arc::clone(&placed.template) as _;
     declaration.claims.clear();
     // What it has kept is not released, and not put back.
-    (declaration.is_unsure, declaration.is_claimed) = (true, false);
+    declaration.is_unsure = true;
+    declaration.is_claimed = false;
     if let Some(before) = if_wrong.before() {
         before.keep(declaration, placed);
     }
 }
 
 /// Says that a part has the name of another resource.
-fn twice(name: &str, (declarations, placed): (&[Declaration], &[Placed]), problems: &mut Problems) {
-    let second = declarations.iter().rposition(|declaration| declaration.name == name);
-    if let Some(Placed { template, offset, .. }) = second.map(|second| &placed[second]) {
-        let message = format!("{} is also the name of a part of a resource", quoted(name));
-        problems.with_hint(&template.source, *offset, message, Hint::of(name));
-    }
+fn tell_twice(name: &str, second: &Placed, problems: &mut Problems) {
+    let message = format!("{} is also the name of a part of a resource", quoted(name));
+    problems.with_hint(&second.template.source, second.offset, message, Hint::of(name));
 }
