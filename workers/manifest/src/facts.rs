@@ -1,3 +1,5 @@
+//! The facts that expressions see, and their source.
+
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The check of expressions before any is evaluated: whether each name may be used there.
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! The config of a resource with its expressions, and its rendering.
+
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

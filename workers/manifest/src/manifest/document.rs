@@ -1,3 +1,5 @@
+//! The files of a manifest as one document, and the maps in it.
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The text of a file, and the places in it.
+
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf, absolute};

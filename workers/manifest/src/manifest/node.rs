@@ -1,3 +1,5 @@
+//! The values of a manifest as they were written, with their places.
+
 use std::fmt;
 use std::ops::Range;
 

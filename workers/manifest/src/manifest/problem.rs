@@ -1,3 +1,5 @@
+//! The problems of a manifest, and the error that lists them.
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,3 +1,5 @@
+//! The drafts of resources: what is written of each, before references are looked up.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;

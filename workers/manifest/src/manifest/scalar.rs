@@ -1,3 +1,5 @@
+//! The values of plain scalars, by the core schema of YAML 1.2.
+
 use minijinja::value::{Serde, Value};
 use serde_json::Number;
 

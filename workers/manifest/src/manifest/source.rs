@@ -1,3 +1,5 @@
+//! The files of a manifest: their lists, their texts, and the rule for names in them.
+
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;

@@ -1,3 +1,5 @@
+//! The evaluation of the texts in a value, and of the text of a file.
+
 use std::collections::BTreeSet;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! The budget of an evaluation: the work that it may take, and the size of what it makes.
+
 use minijinja::value::{Value, ValueKind};
 
 use crate::manifest::bounds::{Exceeded, TOO_LARGE, size_of};

@@ -1,3 +1,5 @@
+//! The evaluator of expressions and statements.
+
 mod lookup;
 mod taint;
 

@@ -1,3 +1,5 @@
+//! The filters, tests and functions that expressions may use.
+
 mod arguments;
 mod cost;
 

@@ -1,3 +1,5 @@
+//! The operators of expressions, and the texts of values.
+
 use std::borrow::Cow;
 use std::cmp::Ordering;
 

@@ -1,3 +1,5 @@
+//! The parsed texts with expressions, and the bounds of what is parsed.
+
 use minijinja::machinery::ast::Stmt;
 use minijinja::machinery::{Token, parse, tokenize};
 use minijinja::syntax::SyntaxConfig;

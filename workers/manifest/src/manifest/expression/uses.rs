@@ -1,3 +1,5 @@
+//! The names, filters, tests and functions that a text uses.
+
 use minijinja::machinery::ast::{CallArg, Expr, Stmt};
 use minijinja::value::Value;
 

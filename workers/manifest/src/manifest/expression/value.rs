@@ -1,3 +1,5 @@
+//! The values of expressions, made of JSON and turned back into it.
+
 use std::collections::BTreeMap;
 
 use crankcase_resources::UNUSABLE;

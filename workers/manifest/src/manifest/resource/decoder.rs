@@ -1,3 +1,5 @@
+//! The decoder of values that have to have a type, such as a text or a list of names.
+
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! The settings in the `meta` of a resource.
+
 use std::time::Duration;
 
 use crankcase_resources::Meta;

@@ -1,3 +1,5 @@
+//! The ends of a parse, with their places and reasons.
+
 use granit_parser::{ErrorKind, ScanError, Span};
 
 use crate::manifest::problem::Hint;

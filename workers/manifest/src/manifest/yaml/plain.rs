@@ -1,3 +1,5 @@
+//! The values of scalars without quotes, and the message about a key that is there twice.
+
 use std::ops::Range;
 
 use crate::manifest::lines::Source;

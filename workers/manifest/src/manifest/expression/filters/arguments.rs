@@ -1,3 +1,5 @@
+//! The arguments of filters: their order, and those that become texts.
+
 use std::borrow::Cow;
 
 use minijinja::value::{Kwargs, Value};
