@@ -111,6 +111,28 @@ fn a_wrong_fact_takes_no_part_away() -> TestResult {
 }
 
 #[test]
+fn a_part_that_is_kept_and_misses_what_it_uses_is_told() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let files = website(&folder, json!("hello"))?;
+    let path = folder.path().join("site.yaml");
+    let alone = std::fs::read_to_string(&path)?;
+    let web = alone.replace("config", "dependencies: [other], config");
+    std::fs::write(&path, format!("{web}  other: {{type: noop}}\n"))?;
+    let judge = SiteJudge::default();
+    judge.load(&files)?;
+    std::fs::write(&path, alone)?;
+
+    let value = Arc::new(json!({"text": ["no", "text"]}));
+    let after = SeenFacts { value, ..files.facts.current() };
+    let wrong = judge.wrong_after(|| files.facts.current(), &after);
+
+    let [wrong] = &wrong[..] else { return Err(format!("{wrong:?}").into()) };
+    let said = "uses \"other\", which is not declared";
+    assert!(wrong.problem.contains("site.yaml:2:3") && wrong.problem.contains(said), "{wrong:?}");
+    Ok(())
+}
+
+#[test]
 fn a_wrong_fact_is_told_for_what_is_made_of_parts() -> TestResult {
     let folder = tempfile::tempdir()?;
     let files = website(&folder, json!("hello"))?;

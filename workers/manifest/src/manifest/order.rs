@@ -37,14 +37,33 @@ pub(crate) fn in_order(
         connect_automatically(declarations);
     }
     Order::new(declarations).unwrap_or_else(|error| {
-        if let OrderError::Duplicate { name } = error
-            && let Some(second) = declarations.iter().rposition(|it| it.name == name)
-        {
-            tell_twice(&name, &placed[second], problems);
-        }
-        // What else is wrong with the declared edges was told.
+        tell(&error, declarations, placed, problems);
         Order::default()
     })
+}
+
+/// Says why there is no order, unless that was said when the resources were linked.
+fn tell(
+    error: &OrderError,
+    declarations: &[Declaration],
+    placed: &[Placed],
+    problems: &mut Problems,
+) {
+    let last = |name: &String| declarations.iter().rposition(|it| it.name == *name);
+    match error {
+        OrderError::Duplicate { name } => {
+            if let Some(second) = last(name) {
+                tell_twice(name, &placed[second], problems);
+            }
+        }
+        // What is written was looked up, but a part may be kept as it was in the site before.
+        OrderError::Unknown { name, .. } if problems.count() == 0 => {
+            if let Some(Placed { template, offset, .. }) = last(name).map(|user| &placed[user]) {
+                problems.with_hint(&template.source, *offset, error, Hint::of(name));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Has a resource keep what it did in the site before, as it is not known what it is to keep.
