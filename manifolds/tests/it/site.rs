@@ -4,6 +4,7 @@ mod double;
 mod drift;
 mod held_back;
 mod host;
+mod kept_facts;
 mod keys;
 mod machine;
 mod parts;

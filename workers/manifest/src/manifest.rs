@@ -15,6 +15,7 @@ mod document;
 mod drafts;
 mod expand;
 mod expression;
+mod fact_circle;
 mod globals;
 mod hidden;
 mod judging;
@@ -279,7 +280,8 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
     }
 }
 
-/// Finds which facts resources keep, and links the resources. `uses` has what each variable uses.
+/// Finds which facts resources and their parts keep, and links the resources. `uses` has what each
+/// variable uses.
 fn linked(
     expanded: &Expanded,
     (mut outlook, layers): (Outlook<'_, impl Judging>, &[SeenLayer]),
@@ -289,7 +291,7 @@ fn linked(
 ) -> (KeptFacts, Order, Vec<Links>) {
     let kept_facts = outlook.kept_facts(&expanded.drafts, layers);
     let readers = expanded.drafts.iter().filter(|_| !kept_facts.is_empty());
-    let files: Vec<Used> = readers.map(|draft| outlook.used_by_files(draft, vars)).collect();
+    let files: Vec<_> = readers.map(|draft| outlook.used_by_files(draft, vars)).collect();
     let (order, links) = connect(expanded, (&kept_facts, uses, &files), bounds, problems);
     (kept_facts, order, links)
 }

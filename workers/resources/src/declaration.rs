@@ -261,6 +261,11 @@ impl Dependency {
     pub fn on_fact(path: &str, resource: String) -> Self {
         Self { alias: format!("{OF_FACT}{path}"), resource, on_change: OnChange::Check }
     }
+
+    /// Returns the path of the fact, if it is the dependency of one that uses a fact.
+    pub fn fact(&self) -> Option<&str> {
+        self.alias.strip_prefix(OF_FACT)
+    }
 }
 
 /// Returns whether an alias is that of a resource that keeps a fact.

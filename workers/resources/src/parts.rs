@@ -67,6 +67,29 @@ impl Kinds {
         Declared { judged, parts: declaring.declared }
     }
 
+    /// Returns whether resources of a kind have parts that keep facts, or parts of such parts.
+    ///
+    /// The names of parts do not depend on what is known of the config, so the kind is asked about
+    /// one of which nothing is known.
+    pub fn parts_keep_facts(&self, kind: &str) -> bool {
+        let Ok(asked) = self.get(kind) else { return false };
+        let unknown: BTreeSet<String> = asked.table().names().map(str::to_owned).collect();
+        let config = unknown.iter().map(|name| (name.clone(), Value::Null)).collect();
+        let known = KnownConfig { config: &config, unknown: &unknown };
+        self.any_keeps_facts(&self.judge(kind, &known).parts, 1)
+    }
+
+    fn any_keeps_facts(&self, parts: &[Part], depth: usize) -> bool {
+        parts.iter().any(|part| {
+            let of_parts = || {
+                let parts = self.judge(&part.kind, &part.known()).parts;
+                self.any_keeps_facts(&parts, depth + 1)
+            };
+            let is_keeper = self.get(&part.kind).is_ok_and(|kind| kind.keeps_facts());
+            is_keeper || depth < MAX_DEPTH && of_parts()
+        })
+    }
+
     /// Returns why a resource cannot be put back as it was, if it is to be.
     fn cannot_reverse(&self, declaration: &Declaration, has_parts: bool) -> Option<String> {
         let Declaration { name, kind, reverse: true, .. } = declaration else { return None };

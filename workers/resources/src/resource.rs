@@ -132,8 +132,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// When the resource is declared, by a manifest or by [`Kinds::declare`](crate::Kinds::declare), they
     /// are too, each under the name `OWNER["PART"]`; they are planned, applied and kept like others. The
     /// resource itself comes after them, so its check finds them made, and what depends on it comes
-    /// after all. What of the config is not known yet is passed on as such; the names of the parts must
-    /// not depend on it.
+    /// after all. Only what uses a fact that a part keeps depends on that part. What of the config is
+    /// not known yet is passed on as such; the names of the parts must not depend on it.
     fn parts(half: &Self::Half) -> Vec<Part> {
         let _ = half;
         Vec::new()

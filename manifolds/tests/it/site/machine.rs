@@ -81,6 +81,24 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Begins in a folder that may hold something already, in the world of these facts.
+    pub(crate) async fn in_world(
+        folder: tempfile::TempDir,
+        manifest: &str,
+        (kinds, facts): (Kinds, Facts),
+    ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::watched(folder, kinds).await?;
+        let path = machine.path("site.yaml");
+        fs::write(&path, machine.text(manifest))?;
+        let mut files = SiteFiles::new(vec![path], machine.kinds.clone());
+        files.facts = manifolds::facts::seen(facts.clone(), None);
+        machine.provide(Arc::new(files.load()?)).await?;
+        let world = manifolds::facts::world(None, move || Ok(facts.clone()));
+        let config = machine.config().backoff(quick()).world(world);
+        machine.engine.install(RESOURCES, site::manifold(config)).await?;
+        Ok(machine)
+    }
+
     /// Prepares a machine whose resources have their files watched.
     async fn watched(folder: tempfile::TempDir, kinds: Kinds) -> Result<Self, Box<dyn Error>> {
         let machine = Self::prepare(folder, kinds)?;

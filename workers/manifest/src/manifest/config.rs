@@ -233,6 +233,7 @@ impl Template {
             deps: deps.collect(),
             declared: self.foreseen(inputs),
             item: self.item.as_ref().map(|item| from_json(&item.value)),
+            late_keepers: all.as_ref().and_then(|all| all.late_keepers()),
             sensitive: sensitive.with_facts(secrets),
             ..globals.names()
         };

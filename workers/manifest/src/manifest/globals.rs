@@ -1,10 +1,10 @@
 //! The values that all expressions of a manifest see, and the part of them that one config keeps.
 //!
-//! Some of them may be secrets, so the types that hold them are not `Debug`.
+//! Some of them may be secrets, so no debug text shows them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use minijinja::Value;
 use minijinja::value::ValueKind;
@@ -16,6 +16,9 @@ use crate::manifest::expression::{Names, from_json};
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::{Evaluated, RenewedVars, Vars, VarsOfFacts};
+
+/// How many resources are named that keep facts at paths which are known only after apply.
+const MAX_LATE: usize = 5;
 
 /// The variables, the host and the facts, as expressions see them.
 #[derive(Clone)]
@@ -95,6 +98,9 @@ pub(crate) struct AllGlobals {
     facts: Arc<serde_json::Value>,
     /// The fingerprints of the facts that were asked for.
     fingerprints: Mutex<HashMap<Vec<String>, Option<Fingerprint>>>,
+    /// The names of the resources that keep facts at paths which are known only after apply, if
+    /// there are any.
+    late_keepers: OnceLock<Arc<str>>,
 }
 
 impl fmt::Debug for AllGlobals {
@@ -118,7 +124,21 @@ impl AllGlobals {
         let (host_seen, facts_seen, is_part) = (from_json(host), from_json(&facts), false);
         let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, wrong, is_part };
         let (host, fingerprints) = (fingerprint(host), Mutex::default());
-        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints }
+        let late_keepers = OnceLock::new();
+        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints, late_keepers }
+    }
+
+    /// Notes the resources that keep facts at paths which are known only after apply.
+    pub(crate) fn note_late_keepers(&self, names: &[String]) {
+        if !names.is_empty() {
+            let named = names[..names.len().min(MAX_LATE)].join(", ");
+            self.late_keepers.set(named.into()).expect("they are noted once");
+        }
+    }
+
+    /// Returns the names of these resources, if there are any.
+    pub(crate) fn late_keepers(&self) -> Option<Arc<str>> {
+        self.late_keepers.get().cloned()
     }
 
     /// Returns the same with other facts, whose secrets are at the same places, and the names of the variables that
@@ -147,6 +167,7 @@ impl AllGlobals {
             vars_of_facts: Arc::clone(&self.vars_of_facts),
             facts: Arc::clone(&facts.value),
             fingerprints: Mutex::default(),
+            late_keepers: self.late_keepers.clone(),
         };
         Some((all, others))
     }

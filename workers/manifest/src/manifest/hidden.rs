@@ -11,6 +11,7 @@ use crankcase_resources::{Kind, Order};
 
 use crate::manifest::alias::secrets_of;
 use crate::manifest::judging::Judging;
+use crate::manifest::kept_facts::VALUE;
 use crate::manifest::links::Links;
 use crate::manifest::node::Node;
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -42,7 +43,22 @@ pub(crate) fn hide(
         if !secrets.is_empty() {
             secrets_of.insert(draft.name.clone(), secrets.into());
         }
+        if holds_secrets(draft, kind) {
+            // Only its kind knows into which part a secret goes.
+            let of_part: Arc<[Vec<String>]> = [vec![VALUE.to_owned()]].into();
+            let parts = links.parts.keys();
+            secrets_of.extend(parts.map(|part| (part.clone(), Arc::clone(&of_part))));
+            links.note_secrets(&secrets_of);
+        }
     }
+}
+
+/// Returns whether a config has secrets.
+fn holds_secrets(draft: &Draft, kind: Option<&dyn Kind>) -> bool {
+    let is_sensitive = |attribute: &String| {
+        kind.and_then(|kind| kind.table().get(attribute)).is_some_and(|it| it.is_sensitive)
+    };
+    !draft.hidden.is_empty() || draft.config.keys().any(is_sensitive)
 }
 
 /// Returns the attributes of a config that come of secrets, and says which of these must not.

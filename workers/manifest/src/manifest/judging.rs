@@ -18,6 +18,9 @@ pub(crate) trait Judging {
     /// Returns a kind, for the attributes that configs and states have.
     fn kind(&self, name: &str) -> Option<&dyn Kind>;
 
+    /// Returns whether resources of a kind have parts that keep facts, or parts of such parts.
+    fn parts_keep_facts(&self, kind: &str) -> bool;
+
     /// Adds the secret values of a config to the secrets.
     fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets);
 
@@ -40,6 +43,10 @@ impl Judging for Kinds {
 
     fn kind(&self, name: &str) -> Option<&dyn Kind> {
         self.get(name).ok().map(|kind| &**kind)
+    }
+
+    fn parts_keep_facts(&self, kind: &str) -> bool {
+        self.parts_keep_facts(kind)
     }
 
     fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets) {
@@ -71,6 +78,10 @@ impl Judging for KnownKinds {
         self.0.get(name).ok().map(|kind| &**kind)
     }
 
+    fn parts_keep_facts(&self, kind: &str) -> bool {
+        self.0.parts_keep_facts(kind)
+    }
+
     fn hide(&self, declaration: &Declaration, config: &Config, secrets: &Secrets) {
         Judging::hide(&self.0, declaration, config, secrets);
     }
@@ -96,6 +107,10 @@ impl Judging for &[&str] {
 
     fn kind(&self, _: &str) -> Option<&dyn Kind> {
         None
+    }
+
+    fn parts_keep_facts(&self, _: &str) -> bool {
+        false
     }
 
     fn hide(&self, _: &Declaration, _: &Config, _: &Secrets) {}

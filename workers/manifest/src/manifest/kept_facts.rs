@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use crankcase_resources::Declaration;
 use crankcase_workers::read_pointer_segment;
 use minijinja::Value;
 use minijinja::value::{Serde, ValueKind};
 
 use crate::facts::SeenLayer;
-use crate::manifest::used::is_on_the_way;
+use crate::manifest::used::{Used, is_on_the_way};
 
 /// The attribute of a resource's state that has the fact which the resource keeps.
 pub(crate) const VALUE: &str = "value";
@@ -17,10 +18,18 @@ pub(crate) const VALUE: &str = "value";
 /// The names that lead to a fact.
 pub(crate) type Path = Vec<String>;
 
+/// The resource that keeps a fact.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Keeper {
+    /// The resource, or the one that it is a part of, by its position among the drafts.
+    pub(crate) node: usize,
+    /// The name of the part, if it is one.
+    pub(crate) part: Option<String>,
+}
+
 /// A fact that a resource keeps.
 pub(crate) struct KeptFact {
-    /// The resource, by its position among the drafts.
-    pub(crate) keeper: usize,
+    pub(crate) keeper: Keeper,
     /// The JSON pointer to the fact.
     pub(crate) pointer: String,
     /// Whether the resource keeps a fact of a layer.
@@ -59,12 +68,34 @@ pub(crate) struct KeptFacts {
     seen_layers: BTreeSet<Path>,
     /// The layers of other hosts and roles in which resources keep facts.
     other_layers: BTreeSet<Path>,
+    /// The names of the resources that keep facts at paths which are known only after apply.
+    late: Vec<String>,
 }
 
 impl KeptFacts {
+    /// Adds the facts that a resource keeps, as far as their paths are known.
+    pub(crate) fn add_all(
+        &mut self,
+        (declaration, keeper): (&Declaration, &Keeper),
+        layers: &[SeenLayer],
+    ) {
+        let claims = declaration.claims.iter();
+        let mut kept = claims.filter(|claim| claim.space == "fact" && claim.is_made()).peekable();
+        if kept.peek().is_none() && !declaration.is_claimed && !declaration.noop {
+            self.late.push(declaration.name.clone());
+        }
+        kept.for_each(|claim| self.add(&claim.name, keeper.clone(), layers));
+    }
+
+    /// Returns the names of the resources that keep facts at paths which are known only after
+    /// apply.
+    pub(crate) fn late(&self) -> &[String] {
+        &self.late
+    }
+
     /// Adds the fact at a JSON pointer, which a resource keeps below the layers of the host, or in one. A fact in a layer
     /// of another host or role is left out.
-    pub(crate) fn add(&mut self, pointer: &str, keeper: usize, layers: &[SeenLayer]) {
+    fn add(&mut self, pointer: &str, keeper: Keeper, layers: &[SeenLayer]) {
         let (layer, path) = layer_and_path(pointer);
         let is_in_layer = !layer.is_empty();
         if is_in_layer {
@@ -89,11 +120,28 @@ impl KeptFacts {
     }
 
     /// Returns the facts that are at a path, in it or around it, each as often as resources keep it.
-    pub(crate) fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
+    fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
         let within = self.facts.range(path.to_vec()..);
         let within = within.take_while(move |(at, _)| at.starts_with(path));
         let above = (0..path.len()).filter_map(move |end| self.facts.get_key_value(&path[..end]));
         above.chain(within).flat_map(|(path, keepers)| keepers.iter().map(move |kept| (path, kept)))
+    }
+
+    /// Returns all facts, each as often as resources keep it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeptFact> {
+        self.facts.values().flatten()
+    }
+
+    /// Returns the facts that are used, directly or by way of variables, each as often as resources
+    /// keep it. `vars` has what each variable uses.
+    pub(crate) fn used(
+        &self,
+        used: &Used,
+        vars: &BTreeMap<String, Used>,
+    ) -> BTreeMap<(&Path, &Keeper), &KeptFact> {
+        let used = used.facts_in_turn(vars);
+        let kept = used.iter().flat_map(|path| self.touched(path));
+        kept.map(|(path, fact)| ((path, &fact.keeper), fact)).collect()
     }
 
     /// Returns whether the host sees the same of the facts below these layers.
@@ -111,7 +159,8 @@ impl KeptFacts {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct UsedFact {
     pub(crate) path: Path,
-    /// The alias of the resource that keeps it.
+    /// The name of the resource that keeps it, and its alias.
+    pub(crate) keeper: String,
     pub(crate) alias: String,
     /// The maps that layers set over the fact.
     pub(crate) over: Over,
@@ -248,8 +297,10 @@ mod tests {
     use minijinja::value::Serde;
     use serde_json::json;
 
-    use super::{KeptFacts, UsedFact, over, path, with_fact};
+    use super::{Keeper, KeptFacts, UsedFact, over, path, with_fact};
     use crate::facts::SeenLayer;
+
+    const KEEPER: Keeper = Keeper { node: 0, part: None };
 
     fn layer(pointer: &str, facts: serde_json::Value) -> SeenLayer {
         SeenLayer { pointer: pointer.to_owned(), facts: Arc::new(facts) }
@@ -259,7 +310,7 @@ mod tests {
     fn a_fact_touches_what_is_in_it_and_around_it() {
         let mut kept = KeptFacts::default();
         for pointer in ["/a/b", "/a/bc", "/d"] {
-            kept.add(pointer, 0, &[]);
+            kept.add(pointer, KEEPER, &[]);
         }
 
         for (used, touched) in [
@@ -288,7 +339,7 @@ mod tests {
         ] {
             let mut kept = KeptFacts::default();
             let layers = [layer("/layers/role/web", facts)];
-            kept.add(pointer, 0, &layers);
+            kept.add(pointer, KEEPER, &layers);
 
             let found = kept.touched(&path("/a")).all(|(_, kept)| kept.seen_under().is_some());
 
@@ -301,7 +352,7 @@ mod tests {
     fn a_site_depends_on_which_layers_with_kept_facts_the_host_has() {
         let (mut kept, web) = (KeptFacts::default(), layer("/layers/role/web", json!({})));
         for role in ["web", "db~1sql"] {
-            kept.add(&format!("/layers/role/{role}/a"), 0, std::slice::from_ref(&web));
+            kept.add(&format!("/layers/role/{role}/a"), KEEPER, std::slice::from_ref(&web));
         }
 
         let more = |pointer| vec![web.clone(), layer(pointer, json!({}))];
@@ -325,9 +376,9 @@ mod tests {
                 layer("/layers/role/web", json!({"other": 1})),
                 layer("/layers/host/one/facts", json!({"a": {"b": over_it}})),
             ];
-            let (path, alias) = (path("/a/b"), "keep".to_owned());
+            let (path, alias, keeper) = (path("/a/b"), "keep".to_owned(), "keep".to_owned());
             let over = over(&layers, &path).unwrap_or_default();
-            let fact = UsedFact { path, alias, over, is_secret: false };
+            let fact = UsedFact { path, keeper, alias, over, is_secret: false };
 
             let seen = fact.seen(Value::from(Serde(&kept)));
 

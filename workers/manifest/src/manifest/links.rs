@@ -8,10 +8,11 @@ use crankcase_resources::{Dependency, Edges, OnChange, Order, circle, item_name}
 use crate::manifest::alias::Alias;
 use crate::manifest::bounds::{Bounds, size_of};
 use crate::manifest::expand::Expanded;
-use crate::manifest::kept_facts::{KeptFact, KeptFacts, Path, UsedFact, VALUE};
+use crate::manifest::fact_circle::FactCircle;
+use crate::manifest::kept_facts::{Keeper, KeptFact, KeptFacts, Path, UsedFact, VALUE};
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Draft;
-use crate::manifest::used::Used;
+use crate::manifest::used::{Used, UsedByFiles};
 
 /// How many edges the resources of a manifest may have, of which the depending of all resources of
 /// one `for_each` on all of another has many.
@@ -23,15 +24,36 @@ pub(crate) struct Links {
     pub(crate) aliases: Vec<Alias>,
     pub(crate) dependencies: Vec<Dependency>,
     pub(crate) notify: Vec<String>,
-    /// The facts that it uses and that some of the dependencies keep.
+    /// The facts that it or its parts use and that other resources keep.
     pub(crate) kept_facts: Vec<UsedFact>,
     /// The names that it uses, with those that its variables use, if variables use such facts.
     pub(crate) in_turn: Option<Used>,
     /// Whether it keeps a fact that says which resources there are.
     pub(crate) declares_others: bool,
+    /// Those of its parts that keep facts, or use facts that its parts keep, by their names.
+    pub(crate) parts: BTreeMap<String, PartLinks>,
+}
+
+/// The links of a part of a resource that come of facts. All others are those of the resource.
+#[derive(Debug, Default)]
+pub(crate) struct PartLinks {
+    /// The parts of the same resource that keep facts which it uses.
+    pub(crate) dependencies: Vec<Dependency>,
+    /// Whether it keeps a fact that says which resources there are.
+    pub(crate) declares_others: bool,
 }
 
 impl Links {
+    /// Has expressions see a fact that a resource keeps under an alias. A fact that a layer hides
+    /// or sets is seen as it was when the manifest was loaded.
+    fn see(&mut self, (path, fact): (&Path, &KeptFact), keeper: &str, alias: &str) {
+        if let Some(over) = fact.seen_under() {
+            let (path, over) = (path.clone(), over.clone());
+            let (keeper, alias) = (keeper.to_owned(), alias.to_owned());
+            self.kept_facts.push(UsedFact { path, keeper, alias, over, is_secret: false });
+        }
+    }
+
     /// Notes where the secrets are in the states of dependencies, and which of their facts are secrets. Those of all
     /// items are at the same places.
     pub(crate) fn note_secrets(&mut self, secrets_of: &HashMap<String, Arc<[Vec<String>]>>) {
@@ -44,8 +66,7 @@ impl Links {
             alias.secrets = used.and_then(|name| secrets_of.get(name)).cloned().unwrap_or_default();
         }
         for fact in &mut self.kept_facts {
-            let keeper = self.dependencies.iter().find(|it| it.alias == fact.alias);
-            let secrets = keeper.and_then(|it| secrets_of.get(&it.resource));
+            let secrets = secrets_of.get(&fact.keeper);
             let mut secrets = secrets.into_iter().flat_map(|secrets| secrets.iter());
             fact.is_secret = secrets.any(|keys| keys.first().is_none_or(|key| key == VALUE));
         }
@@ -61,12 +82,12 @@ impl Links {
     }
 }
 
-/// Looks up what resources refer to, and orders them. Returns the links of each. A resource comes after those that keep
-/// facts which it uses; `vars` has what each variable uses, and `files` what the template files of each resource use, if
-/// any resource keeps a fact.
+/// Looks up what resources refer to, and orders them. Returns the links of each. A resource comes
+/// after those that keep facts which it or its parts use; `vars` has what each variable uses, and
+/// `files` what the template files of each resource use, if any resource keeps a fact.
 pub(crate) fn connect(
     expanded: &Expanded,
-    (kept_facts, vars, files): (&KeptFacts, &BTreeMap<String, Used>, &[Used]),
+    (kept_facts, vars, files): (&KeptFacts, &BTreeMap<String, Used>, &[UsedByFiles]),
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> (Order, Vec<Links>) {
@@ -88,9 +109,7 @@ pub(crate) fn connect(
     };
     let mut links: Vec<Links> =
         drafts.iter().enumerate().map(|(node, draft)| connecting.link(node, draft)).collect();
-    for keeper in declaring(expanded, kept_facts, vars) {
-        links[keeper].declares_others = true;
-    }
+    note_keepers(&mut links, (expanded, kept_facts, vars));
     let Connecting { edges, of_facts, problems, .. } = connecting;
     let order = Order::from_edges(edges).unwrap_or_else(|cycles| {
         cycles.iter().for_each(|cycle| tell_cycle(cycle, (drafts, &of_facts), problems));
@@ -99,21 +118,36 @@ pub(crate) fn connect(
     (order, links)
 }
 
-/// Returns the resources that keep facts which say what resources there are, by their positions. `vars` has what each
-/// variable uses.
-fn declaring(
-    expanded: &Expanded,
-    kept_facts: &KeptFacts,
-    vars: &BTreeMap<String, Used>,
-) -> BTreeSet<usize> {
-    let used = expanded.used.facts_in_turn(vars);
-    let kept = used.iter().flat_map(|path| kept_facts.touched(path));
-    kept.filter(|(_, kept)| kept.is_seen()).map(|(_, kept)| kept.keeper).collect()
+/// Notes which parts keep facts, and who keeps one that says what resources there are. `vars` has
+/// what each variable uses.
+fn note_keepers(
+    links: &mut [Links],
+    (expanded, kept_facts, vars): (&Expanded, &KeptFacts, &BTreeMap<String, Used>),
+) {
+    for Keeper { node, part } in kept_facts.iter().map(|fact| &fact.keeper) {
+        if let Some(part) = part {
+            links[*node].parts.entry(part.clone()).or_default();
+        }
+    }
+    let used = kept_facts.used(&expanded.used, vars);
+    for Keeper { node, part } in used.values().filter(|it| it.is_seen()).map(|it| &it.keeper) {
+        match part {
+            Some(part) => {
+                links[*node].parts.entry(part.clone()).or_default().declares_others = true;
+            }
+            None => links[*node].declares_others = true,
+        }
+    }
 }
 
-/// The JSON pointers to the facts for which resources come after others: by the resource that uses the fact and the one
-/// that keeps it.
-type OfFacts<'a> = HashMap<(usize, usize), &'a str>;
+/// The facts for which resources come after others: by the resource that uses the fact, and the one
+/// that keeps it or whose part does.
+type OfFacts<'a> = HashMap<(usize, usize), &'a KeptFact>;
+
+/// Returns the name of the resource that keeps a fact.
+fn name_of<'a>(keeper: &'a Keeper, drafts: &'a [Draft]) -> &'a str {
+    keeper.part.as_ref().unwrap_or(&drafts[keeper.node].name)
+}
 
 /// Reports resources that depend on each other, or a fact that depends on itself by way of them.
 fn tell_cycle(
@@ -121,23 +155,27 @@ fn tell_cycle(
     (drafts, of_facts): (&[Draft], &OfFacts<'_>),
     problems: &mut Problems,
 ) {
-    let path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
-    let path = circle(&path);
-    let fact = cycle.windows(2).find_map(|pair| {
-        let pointer = of_facts.get(&(pair[0], pair[1]))?;
-        Some((&drafts[pair[0]], &drafts[pair[1]], *pointer))
+    let mut path: Vec<&str> = cycle.iter().map(|index| drafts[*index].name.as_str()).collect();
+    let by_fact = cycle.windows(2).enumerate().find_map(|(at, pair)| {
+        let fact = of_facts.get(&(pair[0], pair[1]))?;
+        Some((at, *fact))
     });
-    let Some((user, keeper, pointer)) = fact else {
+    let Some((at, fact)) = by_fact else {
         let first = &drafts[cycle[0]];
-        let message = format!("circular dependency: {path}");
+        let message = format!("circular dependency: {}", circle(&path));
         return problems.with_hint(&first.source, first.offset, message, Hint::of(&first.name));
     };
-    let message = format!("this fact depends on itself, and may change for ever: {path}");
-    let (name, place) = (quoted(&user.name), user.source.place(user.offset));
-    let help =
-        format!("{name}, at {place}, uses it; keep it at a path on which it does not depend");
-    let offset = keeper.config.get("path").map_or(keeper.offset, |entry| entry.key.start);
-    problems.with_hint(&keeper.source, offset, message, Hint::of(pointer).or(help));
+    let (user, keeper) = (&drafts[cycle[at]], &drafts[cycle[at + 1]]);
+    let mut offset = keeper.config.get("path").map_or(keeper.offset, |entry| entry.key.start);
+    if let Some(part) = &fact.keeper.part {
+        // Its config is nowhere written. It needs the resource that it is a part of.
+        path[at + 1] = part;
+        path.insert(at + 2, &keeper.name);
+        offset = keeper.offset;
+    }
+    let used_at = user.source.place(user.offset);
+    let (pointer, user, source) = (&fact.pointer, &user.name, &keeper.source);
+    FactCircle { path, pointer, user, used_at, source, offset }.tell(problems);
 }
 
 /// The meaning of a name of a resource.
@@ -156,7 +194,7 @@ struct Connecting<'a> {
     expanded: &'a Expanded,
     kept_facts: &'a KeptFacts,
     vars: &'a BTreeMap<String, Used>,
-    files: &'a [Used],
+    files: &'a [UsedByFiles],
     positions: HashMap<&'a str, usize>,
     bounds: &'a mut Bounds,
     problems: &'a mut Problems,
@@ -226,55 +264,73 @@ impl<'a> Connecting<'a> {
         links
     }
 
-    /// Has a resource come after those that keep facts which it uses.
+    /// Has a resource come after those that keep facts which it or its parts use. Of a fact that a
+    /// part of its own keeps, the part that uses the fact comes after that one.
     fn link_facts(&mut self, node: usize, draft: &Draft, links: &mut Links) {
-        let facts = self.kept_facts;
+        let (facts, vars) = (self.kept_facts, self.vars);
         if facts.is_empty() {
             return;
         }
-        let by_files = self.files.get(node).cloned().unwrap_or_default();
+        let UsedByFiles { own, of_parts } = self.files.get(node).cloned().unwrap_or_default();
         let of_guard = draft.unsure.iter().find_map(|it| it.late.as_ref());
         let of_guard = of_guard.map(|late| late.used.clone()).unwrap_or_default();
-        let all = by_files.and(of_guard).and((*draft.used).clone());
-        let used = all.facts_in_turn(self.vars);
-        let kept = used.iter().flat_map(|path| facts.touched(path));
-        let kept: BTreeMap<(&Path, usize), &KeptFact> =
-            kept.map(|(path, kept)| ((path, kept.keeper), kept)).collect();
-        if kept.is_empty() {
-            return;
-        }
+        let own = own.and(of_guard).and((*draft.used).clone());
+        let all = of_parts.values().cloned().fold(own.clone(), Used::and);
         let declared = links.dependencies.iter();
         let declared: HashMap<String, String> =
             declared.map(|it| (it.resource.clone(), it.alias.clone())).collect();
-        for ((path, _), kept) in kept {
-            let (keeper, resource) = (kept.keeper, &self.expanded.drafts[kept.keeper].name);
-            let mut alias = declared.get(resource).cloned();
-            if alias.is_none() {
-                let used = Dependency::on_fact(&kept.pointer, resource.clone());
-                let names = used.alias.len() + resource.len();
-                let at = (draft, draft.offset);
-                if keeper != node && !self.may_add(at, (node, keeper), Some(names)) {
-                    continue;
-                }
-                self.edges.depends(node, keeper, OnChange::Check);
-                self.of_facts.insert((node, keeper), &kept.pointer);
-                if keeper == node {
-                    continue;
-                }
-                alias = Some(used.alias.clone());
-                links.dependencies.push(used);
+        for ((path, keeper), fact) in facts.used(&all, vars) {
+            if keeper.node != node {
+                self.link_fact(node, (path, fact), &declared, links);
             }
-            // A fact that a layer hides or sets is seen as it was when the manifest was loaded.
-            if let (Some(alias), Some(over)) = (alias, kept.seen_under()) {
-                let (path, over) = (path.clone(), over.clone());
-                links.kept_facts.push(UsedFact { path, alias, over, is_secret: false });
+        }
+        for ((_, keeper), fact) in facts.used(&own, vars) {
+            if keeper.node == node {
+                self.edges.depends(node, node, OnChange::Check);
+                self.of_facts.insert((node, node), fact);
+            }
+        }
+        for (part, used) in of_parts {
+            for ((path, keeper), fact) in facts.used(&used, vars) {
+                if keeper.node == node {
+                    let keeper = name_of(keeper, &self.expanded.drafts);
+                    let used = Dependency::on_fact(&fact.pointer, keeper.to_owned());
+                    if links.kept_facts.iter().all(|seen| seen.alias != used.alias) {
+                        links.see((path, fact), keeper, &used.alias);
+                    }
+                    links.parts.entry(part.clone()).or_default().dependencies.push(used);
+                }
             }
         }
         let paths: BTreeSet<Path> = links.kept_facts.iter().map(|fact| fact.path.clone()).collect();
-        let names = all.vars_in_turn(self.vars);
-        let mut vars = names.into_iter().filter_map(|name| self.vars.get(name));
-        if vars.any(|used| used.uses_facts(&paths)) {
-            links.in_turn = Some(all.in_turn(self.vars));
+        let names = all.vars_in_turn(vars);
+        let mut used = names.into_iter().filter_map(|name| vars.get(name));
+        if used.any(|used| used.uses_facts(&paths)) {
+            links.in_turn = Some(all.in_turn(vars));
+        }
+    }
+
+    /// Has a resource come after another one, or a part of that, which keeps a fact. `declared` has
+    /// the aliases of the declared dependencies, by their names.
+    fn link_fact(
+        &mut self,
+        node: usize,
+        (path, fact): (&Path, &'a KeptFact),
+        declared: &HashMap<String, String>,
+        links: &mut Links,
+    ) {
+        let drafts = &self.expanded.drafts;
+        let (draft, keeper) = (&drafts[node], name_of(&fact.keeper, drafts));
+        if let Some(alias) = declared.get(keeper) {
+            return links.see((path, fact), keeper, alias);
+        }
+        let used = Dependency::on_fact(&fact.pointer, keeper.to_owned());
+        let (names, nodes) = (used.alias.len() + keeper.len(), (node, fact.keeper.node));
+        if self.may_add((draft, draft.offset), nodes, Some(names)) {
+            self.edges.depends(node, fact.keeper.node, OnChange::Check);
+            self.of_facts.insert(nodes, fact);
+            links.see((path, fact), keeper, &used.alias);
+            links.dependencies.push(used);
         }
     }
 

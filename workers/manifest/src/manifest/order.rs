@@ -4,13 +4,15 @@
 //! goes back to what it claimed in the site before. That may be in conflict too, so all are looked at again. It comes
 //! to an end, because no resource goes back twice.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_resources::connect as connect_automatically;
-use crankcase_resources::{Declaration, Order, OrderError};
+use crankcase_resources::{Declaration, Dependency, Order, OrderError, circle};
 
 use crate::manifest::before::IfFactsAreWrong;
+use crate::manifest::fact_circle::FactCircle;
 use crate::manifest::kept;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems, quoted};
@@ -62,7 +64,39 @@ fn tell(
                 problems.with_hint(&template.source, *offset, error, Hint::of(name));
             }
         }
+        OrderError::Cycle { path } => {
+            let nodes: Vec<usize> = path.iter().filter_map(last).collect();
+            let templates = nodes.iter().map(|node| Arc::as_ptr(&placed[*node].template));
+            // A circle of several resources was found when they were linked.
+            if templates.collect::<HashSet<_>>().len() == 1 || problems.count() == 0 {
+                tell_circle(&nodes, declarations, placed, problems);
+            }
+        }
         _ => {}
+    }
+}
+
+/// Reports a circle of parts of one resource, which come after each other by way of a fact.
+fn tell_circle(
+    nodes: &[usize],
+    declarations: &[Declaration],
+    placed: &[Placed],
+    problems: &mut Problems,
+) {
+    let by_fact = nodes.windows(2).find_map(|pair| {
+        let (user, keeper) = (&declarations[pair[0]], &declarations[pair[1]].name);
+        let mut used = user.dependencies.iter().filter(|used| used.resource == *keeper);
+        Some((user, used.find_map(Dependency::fact)?))
+    });
+    let path: Vec<&str> = nodes.iter().map(|node| declarations[*node].name.as_str()).collect();
+    let Placed { template, offset, .. } = &placed[nodes[0]];
+    let (source, offset) = (&template.source, *offset);
+    match by_fact {
+        Some((Declaration { name: user, place, .. }, pointer)) => {
+            let used_at = place.clone();
+            FactCircle { path, pointer, user, used_at, source, offset }.tell(problems);
+        }
+        None => problems.at(source, offset, format!("circular dependency: {}", circle(&path))),
     }
 }
 

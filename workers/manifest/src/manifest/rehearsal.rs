@@ -1,6 +1,6 @@
 //! The problems and the claims of configs, as far as they are known while a manifest is loaded.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use crankcase_resources::{
@@ -15,7 +15,7 @@ use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, from_json};
 use crate::manifest::globals::AllGlobals;
 use crate::manifest::judging::Judging;
-use crate::manifest::links::Links;
+use crate::manifest::links::{Links, PartLinks};
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Found, Problem, Problems};
 use crate::manifest::resource::Draft;
@@ -52,10 +52,12 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
     pub(crate) fn run(
         &mut self,
         drafts: Vec<Draft>,
-        (links, order): (Vec<Links>, &Order),
+        (mut links, order): (Vec<Links>, &Order),
         globals: &Arc<AllGlobals>,
     ) -> (Vec<Declaration>, Vec<Placed>, HashMap<String, minijinja::Value>) {
         let room = Arc::default();
+        let of_parts = links.iter_mut().map(|links| std::mem::take(&mut links.parts));
+        let of_parts: Vec<BTreeMap<String, PartLinks>> = of_parts.collect();
         let declare = |(draft, links)| declare(draft, links, globals, &room);
         let (mut declarations, mut placed): (Vec<_>, Vec<_>) =
             drafts.iter().zip(links).map(declare).unzip();
@@ -83,8 +85,9 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
                 continue;
             }
             let before = self.problems.count();
-            let (Declared { judged, parts: made_of, .. }, deferred) =
+            let (Declared { judged, parts: mut made_of, .. }, deferred) =
                 self.rehearse(draft, declaration, (&template, globals), &states);
+            link_parts(&mut made_of, &of_parts[*node]);
             if self.problems.count() > before {
                 wrong.insert(written);
             }
@@ -96,6 +99,9 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
                 declarations[*node].is_unsure |= kept.is_none();
                 parts.insert(*node, kept.unwrap_or(made_of));
                 continue;
+            }
+            if has_order {
+                states.extend(states_of_keepers(&made_of, &of_parts[*node]));
             }
             if !made_of.is_empty() {
                 parts.insert(*node, made_of);
@@ -118,9 +124,12 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
     ) -> Option<Vec<DeclaredPart>> {
         let before = self.if_wrong.before()?;
         before.keep(declaration, placed);
-        let state = before.state(&declaration.name);
-        states.extend(state.map(|state| (declaration.name.clone(), state.clone())));
-        before.parts(declaration)
+        let parts = before.parts(declaration);
+        let of_parts = parts.iter().flatten().map(|part| &part.declaration.name);
+        for name in of_parts.chain([&declaration.name]) {
+            states.extend(before.state(name).map(|state| (name.clone(), state.clone())));
+        }
+        parts
     }
 
     fn rehearse(
@@ -178,6 +187,26 @@ fn errors_without(
     }
     let known = KnownConfig { config: &config, unknown: &unknown };
     kinds.declare(&mut declaration.clone(), &known).judged.errors
+}
+
+/// Adds to the parts of a resource what comes of the facts that they keep.
+fn link_parts(parts: &mut [DeclaredPart], links: &BTreeMap<String, PartLinks>) {
+    for DeclaredPart { declaration, .. } in parts {
+        let of_facts = links.get(&declaration.name);
+        let dependencies = of_facts.iter().flat_map(|links| &links.dependencies);
+        declaration.dependencies.extend(dependencies.cloned());
+        declaration.declares_others = of_facts.is_some_and(|links| links.declares_others);
+    }
+}
+
+/// Returns what is known of the states of parts that keep facts, by the names of these.
+fn states_of_keepers(
+    parts: &[DeclaredPart],
+    links: &BTreeMap<String, PartLinks>,
+) -> impl Iterator<Item = (String, minijinja::Value)> {
+    let known = parts.iter().filter(|part| !part.state.is_empty());
+    let keepers = known.filter(move |part| links.contains_key(&part.declaration.name));
+    keepers.map(|part| (part.declaration.name.clone(), from_json(&part.state.clone().into())))
 }
 
 /// Puts before each resource those that it is made of.

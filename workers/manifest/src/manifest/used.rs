@@ -116,6 +116,15 @@ impl Used {
     }
 }
 
+/// The names that the template files of a resource and of its parts use.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UsedByFiles {
+    /// The names that the files of the resource itself use.
+    pub(crate) own: Used,
+    /// The names that the files of each part use, by the name of the part.
+    pub(crate) of_parts: BTreeMap<String, Used>,
+}
+
 /// Returns whether another way leads to one of these, or one of these to it. There may be many of these.
 fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
     let from_other = (Bound::Included(other), Bound::Unbounded);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{SeenFacts, SeenLayer, SiteFacts, SiteFiles};
-use crankcase_resources::Site as Loaded;
+use crankcase_resources::{Kinds, Site as Loaded};
 use serde_json::{Value, json};
 
 use crate::site::Site;
@@ -39,8 +39,16 @@ fn load(
     (facts, layer): (Value, Value),
 ) -> Result<Loaded, Box<dyn Error>> {
     let text = format!("resources:\n  user: {{type: file, config: {{{user}}}}}\n{others}");
-    let site = Site::new(&text)?;
-    let mut files = SiteFiles::new(vec![site.folder().to_owned()], with_facts());
+    load_site(&Site::new(&text)?, with_facts(), (facts, layer))
+}
+
+/// Loads a site of some kinds.
+pub(crate) fn load_site(
+    site: &Site,
+    kinds: Kinds,
+    (facts, layer): (Value, Value),
+) -> Result<Loaded, Box<dyn Error>> {
+    let mut files = SiteFiles::new(vec![site.folder().to_owned()], kinds);
     files.facts = Arc::new(Said(facts, layer));
     Ok(files.load()?)
 }

@@ -5,6 +5,7 @@ mod claims;
 mod hidden;
 mod json;
 mod kept_facts;
+mod kept_facts_of_parts;
 mod keys;
 mod loading;
 mod manifest_order;

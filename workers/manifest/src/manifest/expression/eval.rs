@@ -40,6 +40,9 @@ pub(crate) struct Names {
     pub(crate) unknown_facts: UnknownFacts,
     /// The variables that follow from such facts, each with the aliases of the resources that keep these.
     pub(crate) unknown_vars: BTreeMap<String, BTreeSet<String>>,
+    /// The names of the resources that keep facts at paths which are known only after apply, if
+    /// there are any.
+    pub(crate) late_keepers: Option<Arc<str>>,
     /// The item that the resource is for, if it is for one.
     pub(crate) item: Option<Value>,
     /// The secrets among these values.

@@ -228,6 +228,13 @@ impl<'a> Eval<'_, '_, 'a> {
                 failure.hint.help = Some(help.to_owned());
             }
         }
+        if is_of_facts && let Some(keepers) = &self.names.late_keepers {
+            let help = format!(
+                "{keepers} may write it, at a path that is known after apply; default(...) stands \
+                 for it until then"
+            );
+            failure.hint.help = Some(help);
+        }
         Stop::Failed(failure)
     }
 }
