@@ -161,7 +161,8 @@ impl Machine {
     }
 
     /// Returns whether a look that has failed is no failure yet: a visit of something before the
-    /// resource comes first, and then the resource is visited again.
+    /// resource comes first, and then the resource is visited again. A resource that has failed
+    /// already is not excused, so each time that it is tried again it wakes nobody.
     pub(super) fn excuse(&mut self, id: Id) -> bool {
         if self.policy.is_one_pass {
             return false;
@@ -173,7 +174,8 @@ impl Machine {
         }
         let mut asked = self.graph.needs(id).to_vec();
         asked.retain(|used| self.nodes[*used].has_worker);
-        if node.is_excused || asked.is_empty() {
+        let has_failed = node.condition == Condition::Failed;
+        if node.is_excused || has_failed || asked.is_empty() {
             return false;
         }
         (self.nodes[id].is_excused, self.nodes[id].request) = (true, Some(Reason::Change));

@@ -170,6 +170,21 @@ fn a_failed_resource_that_is_tried_again_wakes_nobody() {
 }
 
 #[test]
+fn a_failed_resource_that_still_cannot_be_looked_at_wakes_nobody() {
+    let mut machine = kept(chain(3));
+    let cannot_look =
+        |id: usize| Does::End(if id == 1 { ending(Outcome::CannotLook) } else { GOOD });
+    machine.request(Id(1), Reason::Change);
+    let first = settle(&mut machine, cannot_look);
+
+    machine.request(Id(1), Reason::Change);
+    let then = settle(&mut machine, cannot_look);
+
+    assert_eq!((first, then), (vec![1, 0, 1], vec![1]), "I5: who is visited");
+    assert_eq!(machine.standing(Id(1)), Some(Standing::Failed), "I5: it has failed");
+}
+
+#[test]
 fn a_repair_wakes_failed_resources_at_any_distance() {
     let mut machine = kept(chain(4));
     machine.request(Id(3), Reason::Change);

@@ -288,7 +288,9 @@ impl Model {
                     fact.request = Some(Reason::Change);
                 }
             }
-            (Outcome::CannotLook, _) if !fact.is_excused && !workers.is_empty() => {
+            (Outcome::CannotLook, _)
+                if !fact.is_excused && !fact.has_failed && !workers.is_empty() =>
+            {
                 (fact.is_excused, fact.request) = (true, Some(Reason::Change));
                 self.excused += 1;
                 workers.into_iter().for_each(|used| self.request(used, Reason::Change));
