@@ -25,10 +25,10 @@ impl Machine {
     }
 
     /// Whether nothing is to be done before the next event. Asked after all commands were taken; in
-    /// one pass it is over then.
+    /// one pass it is over then. After a halt nothing begins, whatever is requested.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let may_begin = !self.ready.is_empty() && self.halted.is_none();
-        self.visited == 0 && self.at_work == 0 && !may_begin
+        let is_idle = self.at_work == 0 && self.ready.is_empty();
+        self.visited == 0 && (is_idle || self.halted.is_some())
     }
 
     /// Returns why nothing begins any more.

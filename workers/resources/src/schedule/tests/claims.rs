@@ -322,6 +322,20 @@ fn nothing_begins_after_a_halt() {
 }
 
 #[test]
+fn a_halted_schedule_is_at_rest_when_no_visit_is_under_way() {
+    let mut machine = kept(graph(2, &[], &[]));
+    let [ticket] = begin(&mut machine, &[0]);
+
+    machine.halt(Halt::Stop);
+    machine.request(Id(1), Reason::Change);
+    let during = (commands(&mut machine), machine.is_at_rest());
+    machine.report(ticket, GOOD);
+    let after = (commands(&mut machine), machine.is_at_rest());
+
+    assert_eq!((during, after), ((vec![], false), (vec![], true)), "I5: at rest");
+}
+
+#[test]
 fn the_first_failure_of_a_pass_that_fails_fast_is_a_halt() {
     let policy = Policy { is_fail_fast: true, ..Policy::pass(1) };
     let mut machine = Machine::new(policy, graph(2, &[], &[]), []);

@@ -337,7 +337,8 @@ impl Model {
     /// Whether nothing is to be done before the next event.
     pub(super) fn is_at_rest(&self) -> bool {
         let mut facts = self.facts.values();
-        facts.all(|fact| fact.visit.is_none() && !fact.is_at_work()) && self.forgotten().is_empty()
+        let is_idle = |fact: &Fact| fact.visit.is_none() && (self.is_halted || !fact.is_at_work());
+        facts.all(is_idle) && self.forgotten().is_empty()
     }
 
     /// The notifications, as target and source, that were sent and can be delivered, although no
