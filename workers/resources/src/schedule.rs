@@ -12,8 +12,9 @@
 //!   changed, or *routine*, if it is only time to look.
 //! - A resource is *unsettled* while it, or something before it, has a visit because of a change
 //!   to come or under way. A resource that has failed is not: its next visits hold up nobody.
-//! - A resource is *good* after a good visit, until a visit fails or is given up, or until it has
-//!   no worker while a visit is requested because of a change.
+//! - A resource is *good* after a good visit, until a visit fails, or until it has no worker while
+//!   a visit is requested because of a change. A visit that is given up is requested again with its
+//!   reason. The reason of a visit that has asked is a change.
 //! - A resource is *failing itself* if its last visit has failed, or if it has no worker and is not
 //!   good. It is *failing* if it, or something that it needs, is failing itself.
 //! - *Before* a resource is what it needs, and what notifies it, at any distance.

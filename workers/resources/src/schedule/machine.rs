@@ -118,10 +118,12 @@ impl Machine {
         }
         let node = &mut self.nodes[id];
         (node.has_worker, node.is_holding, node.is_held_back) = (false, false, false);
-        if node.request == Some(Reason::Change) {
+        let targets = self.give_up_visit(id);
+        // A routine visit has not asked, so it has not acted.
+        if self.nodes[id].request == Some(Reason::Change) {
             self.doubt(id);
         }
-        for target in self.give_up_visit(id) {
+        for target in targets {
             self.send(target, id);
         }
         self.refresh(id);

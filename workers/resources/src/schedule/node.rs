@@ -32,8 +32,8 @@ pub(super) struct Node {
 /// What the last visit has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Condition {
-    /// There was no visit yet; the last one was given up; or the resource has no worker, and there
-    /// is a request because of a change.
+    /// There was no good visit yet; or the resource had no worker, and there was a request because
+    /// of a change.
     #[default]
     Unknown,
     Good,

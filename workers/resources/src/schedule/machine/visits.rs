@@ -122,12 +122,12 @@ impl Machine {
         Some(visit)
     }
 
-    /// Ends a visit that will not report. Returns the targets of its notifications: it may have
-    /// acted.
+    /// Ends a visit that will not report, and requests it again. Returns the targets of its
+    /// notifications: it may have acted.
     pub(super) fn give_up_visit(&mut self, id: Id) -> Vec<Id> {
         let Some(visit) = self.take_visit(id) else { return Vec::new() };
-        self.nodes[id].request = Some(Reason::Change);
-        self.doubt(id);
+        let request = &mut self.nodes[id].request;
+        *request = (*request).max(Some(visit.reason));
         visit.targets
     }
 

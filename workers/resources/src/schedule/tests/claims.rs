@@ -279,6 +279,28 @@ fn a_good_resource_without_a_worker_holds_back_nobody() {
 }
 
 #[test]
+fn a_lost_worker_holds_back_nobody_if_its_visit_was_a_routine_look() {
+    let lose = |has_asked: bool| {
+        let mut machine = kept(chain(2));
+        machine.request(Id(0), Reason::Routine);
+        let [lost] = begin(&mut machine, &[]);
+        if has_asked {
+            machine.ask(lost, None);
+            commands(&mut machine);
+        }
+        machine.detach(Id(0));
+        machine.request(Id(1), Reason::Change);
+        settle(&mut machine, |_| Does::Act(CHANGED));
+        machine.standing(Id(1))
+    };
+
+    let [looked, acted] = [false, true].map(lose);
+
+    assert_eq!(looked, Some(Standing::Good), "I11: it has not acted");
+    assert_eq!(acted, Some(Standing::HeldBack(Id(0))), "I11: it may have acted");
+}
+
+#[test]
 fn a_request_during_a_pass_is_no_reason_for_a_second_visit() {
     let mut machine = Machine::new(Policy::pass(1), graph(1, &[], &[]), []);
     let [ticket] = begin(&mut machine, &[]);

@@ -181,8 +181,9 @@ impl Model {
     pub(super) fn detach(&mut self, id: Id) -> Vec<Id> {
         let fact = self.fact(id);
         (fact.has_worker, fact.is_held_back, fact.is_holding) = (false, false, false);
-        fact.is_good &= fact.request != Some(Reason::Change);
         let targets = self.give_up(id);
+        let fact = self.fact(id);
+        fact.is_good &= fact.request != Some(Reason::Change);
         targets.iter().for_each(|target| self.send(*target, id));
         targets
     }
@@ -191,10 +192,8 @@ impl Model {
     pub(super) fn give_up(&mut self, id: Id) -> Vec<Id> {
         self.asked.retain(|asked| asked.ticket.id != id);
         let fact = self.fact(id);
-        if fact.visit.take().is_none() {
-            return Vec::new();
-        }
-        (fact.request, fact.is_good) = (Some(Reason::Change), false);
+        let Some(visit) = fact.visit.take() else { return Vec::new() };
+        fact.request = fact.request.max(Some(visit.reason));
         self.expected_from(id)
     }
 
