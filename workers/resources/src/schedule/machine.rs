@@ -174,7 +174,6 @@ impl Machine {
         let before = self.nodes[id].condition;
         let node = &mut self.nodes[id];
         (node.is_holding, node.is_held_back) = (ending.is_holding, false);
-        node.is_done = self.policy.is_one_pass;
         let is_good = matches!(ending.outcome, Outcome::Good | Outcome::LeftAlone);
         match (ending.outcome, visit.answer) {
             (Outcome::Good, _) => {
@@ -200,6 +199,9 @@ impl Machine {
         }
         if is_good && (ending.has_acted || before == Condition::Failed) {
             self.wake_failed_after(id);
+        }
+        if self.policy.is_one_pass {
+            self.nodes[id].finish();
         }
         // Only now: those after it would come to rest, and be unsettled again.
         self.refresh(id);

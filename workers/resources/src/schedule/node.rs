@@ -17,7 +17,7 @@ pub(super) struct Node {
     pub(super) is_excused: bool,
     /// It holds up the end of the run.
     pub(super) is_holding: bool,
-    /// One pass: it was visited or skipped.
+    /// One pass: it was visited or skipped, so no visit is requested any more.
     pub(super) is_done: bool,
     /// One pass: its group waits for it.
     pub(super) is_awaited: bool,
@@ -77,9 +77,14 @@ impl Node {
         Shown {
             is_unsettled: self.is_unsettled_itself() || self.unsettled_before > 0,
             is_failing: self.is_failing_itself() || self.failing_needs > 0,
-            is_at_work: !self.is_done && (self.is_holding || self.has_worker && self.has_change()),
+            is_at_work: self.is_holding || self.has_worker && self.has_change(),
             is_ready: self.is_due() && self.unsettled_before == 0,
         }
+    }
+
+    /// One pass: notes that no visit of the resource is to come any more.
+    pub(super) fn finish(&mut self) {
+        (self.is_done, self.is_holding, self.request) = (true, false, None);
     }
 
     /// Whether its last visit has failed, or it has no worker and no good visit behind it.
@@ -90,14 +95,13 @@ impl Node {
 
     /// Whether a visit is to begin as soon as nothing before the resource is unsettled.
     fn is_due(&self) -> bool {
-        self.has_worker && self.request.is_some() && self.visit.is_none() && !self.is_done
+        self.has_worker && self.request.is_some() && self.visit.is_none()
     }
 
     /// Whether those after it wait for its visit. They do not wait for one that has failed: nobody
     /// knows how often it has to be tried again.
     fn is_unsettled_itself(&self) -> bool {
-        let is_waited_for = self.has_worker && self.condition != Condition::Failed && !self.is_done;
-        is_waited_for && self.has_change()
+        self.has_worker && self.condition != Condition::Failed && self.has_change()
     }
 
     /// Whether there is a visit because of a change, to come or under way.

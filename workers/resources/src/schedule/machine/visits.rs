@@ -23,7 +23,8 @@ impl Machine {
     fn skip(&mut self, id: Id) {
         let held_back_by = self.held_back_by(id).filter(|_| self.halted.is_none());
         let node = &mut self.nodes[id];
-        (node.request, node.is_done, node.is_held_back) = (None, true, held_back_by.is_some());
+        node.finish();
+        node.is_held_back = held_back_by.is_some();
         self.commands.push_back(Command::Skip { id, held_back_by });
         self.refresh(id);
         self.leave_class(id);
