@@ -16,6 +16,8 @@ pub(super) struct Model {
     pub(super) notifications: BTreeMap<(Id, Id), (Option<u64>, bool)>,
     /// The visits that wait for their answers, in the order of their questions.
     pub(super) asked: Vec<Asked>,
+    /// The groups that a question may join.
+    pub(super) open: BTreeMap<Shared, Opened>,
     pub(super) is_halted: bool,
     pub(super) now: u64,
     /// How many looks that failed were excused.
@@ -50,9 +52,21 @@ pub(super) struct Visited {
 /// A visit that has asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
-    pub(super) ticket: Ticket,
-    /// Kind, depth and key of its group.
-    pub(super) group: Option<(u32, usize, u64)>,
+    ticket: Ticket,
+    group: Option<Shared>,
+    /// When the first question of its group has come.
+    since: u64,
+}
+
+/// Kind, depth and key of a group.
+type Shared = (u32, usize, u64);
+
+/// A group that has had no turn yet. Groups have their turns in the order of their first questions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened {
+    since: u64,
+    /// How many visits have asked, also those that have ended.
+    count: usize,
 }
 
 impl Fact {
@@ -117,12 +131,30 @@ impl Model {
         }
     }
 
+    /// A visit asks.
+    pub(super) fn ask(&mut self, ticket: Ticket, group: Option<Shared>) {
+        self.now += 1;
+        let mut alone = Opened { since: self.now, count: 0 };
+        let opened = match group {
+            Some(group) => self.open.entry(group).or_insert(alone),
+            None => &mut alone,
+        };
+        opened.count += 1;
+        self.asked.push(Asked { ticket, group, since: opened.since });
+        let visit = self.visit(ticket.id);
+        (visit.reason, visit.is_led) = (Reason::Change, false);
+    }
+
     /// Takes those from the visits that wait whose answer comes now, together with that of a
     /// ticket.
     pub(super) fn take_answered(&mut self, first: Ticket) -> (Vec<Ticket>, Answer) {
         let place = self.asked.iter().position(|asked| asked.ticket == first);
         let place = place.expect("I4: the answer is for a visit that waits");
-        let (group, answer) = (self.asked[place].group, self.expected_answer(first.id));
+        let Asked { group, since, .. } = self.asked[place];
+        let answer = self.expected_answer(first.id);
+        let opened = group.and_then(|group| self.open.get(&group));
+        // Nobody of its group could act, so all of them wait alone, behind all others.
+        let is_last = answer != Answer::Act && opened.is_some_and(|opened| opened.count > 1);
         let mut tickets = Vec::new();
         for asked in std::mem::take(&mut self.asked) {
             let is_shared = group.is_some() && asked.group == group && answer == Answer::Act;
@@ -133,11 +165,24 @@ impl Model {
                 self.asked.push(asked);
             }
         }
+        self.split(if is_last { u64::MAX } else { since });
         tickets.sort_by_key(|ticket| ticket.id);
         for led in &tickets[1..] {
             self.visit(led.id).is_led = true;
         }
         (tickets, answer)
+    }
+
+    /// Splits the groups up to one, whose turns have come. Those of them that still wait could not
+    /// act then, and each is answered alone, when there is a slot.
+    fn split(&mut self, last: u64) {
+        self.now += 1;
+        self.open.retain(|_, opened| opened.since > last);
+        for asked in &mut self.asked {
+            if asked.group.is_some_and(|group| !self.open.contains_key(&group)) {
+                (asked.group, asked.since) = (None, self.now);
+            }
+        }
     }
 
     /// Requests a visit.
@@ -205,7 +250,7 @@ impl Model {
 
     /// Takes over another site. Returns what visits that are gone have sent, as target and source.
     pub(super) fn swap(&mut self, new: Site, replaced: &[Id], redeclared: &[Id]) -> Vec<(Id, Id)> {
-        self.asked.iter_mut().for_each(|asked| asked.group = None);
+        self.split(u64::MAX);
         let mut sent = Vec::new();
         for id in self.site.ids.clone() {
             if !new.has(id) || replaced.contains(&id) {

@@ -7,7 +7,7 @@ mod commands;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::model::{Asked, Fact, Model};
+use super::model::{Fact, Model};
 use super::random::Random;
 use super::sites::Site;
 use crate::schedule::{Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Ticket};
@@ -293,6 +293,7 @@ impl World {
             facts,
             notifications: sent,
             asked: Vec::new(),
+            open: BTreeMap::new(),
             is_halted: false,
             ..std::mem::take(&mut self.model)
         };
@@ -352,9 +353,7 @@ impl World {
     fn ask(&mut self, ticket: Ticket, key: Option<u64>) {
         let shared = key.zip(Site::kind(ticket.id));
         let group = shared.map(|(key, kind)| (kind, self.site().depth(ticket.id), key));
-        self.model.asked.push(Asked { ticket, group });
-        let visit = self.model.visit(ticket.id);
-        (visit.reason, visit.is_led) = (Reason::Change, false);
+        self.model.ask(ticket, group);
         self.machine.ask(ticket, key);
         self.end_event();
     }

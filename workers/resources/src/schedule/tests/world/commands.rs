@@ -20,6 +20,7 @@ impl World {
         assert_eq!(self.machine.miscount(), None, "I1: miscounted");
         if self.model.working() < self.policy.slots {
             assert_eq!(self.model.asked, [], "I9: a question is left open");
+            self.model.open.clear();
             assert_eq!(self.model.forgotten(), BTreeSet::new(), "I5: not visited");
         }
         for id in self.site().ids.iter().copied() {
@@ -38,6 +39,9 @@ impl World {
         self.model.now += 1;
         assert!(!self.model.is_halted, "I8: {id:?} is visited after the halt");
         assert!(self.model.working() < self.policy.slots, "I10: {id:?} has no slot");
+        // Questions come first.
+        assert_eq!(self.model.asked, [], "I9: a question is left open");
+        self.model.open.clear();
         assert!(!self.model.is_unsettled_before(id), "I2: {id:?} is visited too early");
         assert_eq!(delivered, self.model.to_deliver(id), "I7: delivered to {id:?}");
         for source in &delivered {
