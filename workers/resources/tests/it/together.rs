@@ -2,169 +2,20 @@
 
 use std::error::Error;
 use std::fs;
-use std::io;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use crankcase_engine::Stop;
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
-    AbsPath, Account, Actions, ApplyOptions, BoxError, Check, Claim, Claimed, Context, Declaration,
-    Grouping, Halt, Kinds, Member, Outcome, PATH, Params, PlanOptions, Resource, Stale, Unfinished,
-    Verdict, apply, kind, plan,
+    Account, ApplyOptions, Declaration, Halt, Outcome, PlanOptions, Verdict, apply, plan,
 };
 use serde_json::json;
-use tempfile::{TempDir, tempdir};
-use tokio::sync::Notify;
 
+use self::package::{MOST_AT_ONCE, SLOW, World, kinds};
 use crate::support::{TestResult, apply_with, declare, failure, uses};
 
-/// How many packages are installed alone at this moment, and the most that were.
-static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-static MOST_AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-/// Wakes a test when packages that never end are installed together.
-static SLOW: Notify = Notify::const_new();
-
-/// keeps a package installed
-#[derive(Debug, Clone, PartialEq, Params)]
-struct Package {
-    /// the file that it consists of
-    path: AbsPath,
-    /// the packages that it is installed together with; alone if not given
-    set: Option<String>,
-    /// what is wrong with it
-    #[param(default = "nothing")]
-    fault: String,
-}
-
-/// The state of a package.
-#[derive(Debug, Clone, PartialEq, Params)]
-struct PackageState {
-    /// whether it is installed
-    installed: bool,
-}
-
-#[derive(Debug, Actions)]
-enum Do {
-    /// installs it
-    Install,
-}
-
-impl Package {
-    fn path(&self) -> &Path {
-        self.path.as_ref()
-    }
-
-    fn name(&self) -> String {
-        self.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
-    }
-
-    /// Adds a line to the journal beside the packages, if there is one: what was installed at once.
-    fn install(packages: &[&Self]) -> Result<(), BoxError> {
-        if let Some(wrong) = packages.iter().find(|package| package.fault == "unknown") {
-            return Err(format!("there is no package {}", wrong.name()).into());
-        }
-        let journal = packages[0].path().with_file_name("journal");
-        let mut names: Vec<_> = packages.iter().map(|package| package.name()).collect();
-        names.sort();
-        if let Ok(before) = fs::read_to_string(&journal) {
-            fs::write(&journal, format!("{before}{}\n", names.join(" ")))?;
-        }
-        packages.iter().try_for_each(|package| fs::write(package.path(), ""))?;
-        Ok(())
-    }
-}
-
-impl Resource for Package {
-    const NAME: &'static str = "package";
-    type State = PackageState;
-    type Action = Do;
-
-    fn claims(half: &PackageHalf) -> Claimed {
-        let path = half.path.as_given().map(|path| path.as_ref().display().to_string());
-        let mut claimed = Claimed::of(path.into_iter().map(|it| Claim::keeps(PATH, it)).collect());
-        (claimed.is_open, claimed.may_make_any) = (half.path.is_unknown(), true);
-        claimed
-    }
-
-    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
-        if self.fault == "hidden" {
-            return Err("nobody can see it".into());
-        }
-        if self.path().exists() {
-            return Ok(Check::valid(PackageState { installed: true }));
-        }
-        Ok(Stale::absent().differs("installed", false, true).act(Do::Install).into())
-    }
-
-    async fn act(&self, Do::Install: &Do, context: &Context) -> Result<(), Unfinished> {
-        context.log("alone");
-        let at_once = AT_ONCE.fetch_add(1, Ordering::Relaxed) + 1;
-        MOST_AT_ONCE.fetch_max(at_once, Ordering::Relaxed);
-        // Others that may act at the same time begin meanwhile.
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        AT_ONCE.fetch_sub(1, Ordering::Relaxed);
-        Ok(Self::install(&[self])?)
-    }
-}
-
-impl Grouping for Package {
-    fn group(&self) -> Option<String> {
-        self.set.clone()
-    }
-
-    async fn act_together(members: &[Member<'_, Self>]) -> Result<(), Unfinished> {
-        let packages: Vec<_> = members.iter().map(|member| member.config).collect();
-        if packages.iter().any(|package| package.fault == "slow") {
-            SLOW.notify_one();
-            members[0].context.stop().wait().await;
-            return Err(Unfinished::Interrupted);
-        }
-        assert!(packages.iter().all(|package| package.fault != "panics"), "bang");
-        Self::install(&packages)?;
-        members.iter().for_each(|member| member.context.log("together"));
-        Ok(())
-    }
-}
-
-fn kinds() -> Kinds {
-    Kinds::default().with(kind::<Package>().grouping())
-}
-
-/// A folder with a journal of what was installed at once.
-struct World(TempDir);
-
-impl World {
-    fn new() -> io::Result<Self> {
-        let world = Self(tempdir()?);
-        fs::write(world.path("journal"), "")?;
-        Ok(world)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn package(&self, name: &str, set: Option<&str>, fault: &str) -> Declaration {
-        let config = json!({"path": self.path(name), "set": set, "fault": fault});
-        declare(name, "package", config)
-    }
-
-    fn packages<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<Declaration> {
-        names.into_iter().map(|name| self.package(name, Some("apt"), "nothing")).collect()
-    }
-
-    /// Returns what was installed at once, in order of the names.
-    fn installed(&self) -> Vec<String> {
-        let journal = fs::read_to_string(self.path("journal")).unwrap_or_default();
-        let mut lines: Vec<_> = journal.lines().map(str::to_owned).collect();
-        lines.sort();
-        lines
-    }
-}
+mod package;
 
 async fn apply_packages(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &kinds(), &ApplyOptions::default()).await
