@@ -12,7 +12,7 @@ use crankcase_resources::{
 };
 use serde_json::json;
 
-use self::package::{MOST_AT_ONCE, SLOW, World, kinds};
+use self::package::{World, kinds};
 use crate::support::{TestResult, apply_with, declare, failure, uses};
 
 mod package;
@@ -126,7 +126,7 @@ async fn no_more_work_at_a_time_than_are_to_when_a_group_has_failed() -> TestRes
     let account = apply_with(&declarations, &kinds(), &options).await?;
 
     assert_eq!((account.changes(), account.failures()), (30, 1), "{account}");
-    assert_eq!(MOST_AT_ONCE.load(Ordering::Relaxed), 3);
+    assert_eq!(world.watched().most_at_once.load(Ordering::Relaxed), 3);
     Ok(())
 }
 
@@ -157,7 +157,7 @@ async fn a_stop_interrupts_all_of_them() -> TestResult {
     let (kinds, options) = (kinds(), ApplyOptions::default());
 
     let (account, ()) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
-        SLOW.notified().await;
+        world.watched().slow.notified().await;
         stopper.stop();
     });
     let account = account?;

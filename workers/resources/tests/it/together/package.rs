@@ -1,25 +1,39 @@
 //! Packages, which are installed together, and what happens to those of one folder.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crankcase_resources::{
     AbsPath, Actions, BoxError, Check, Claim, Claimed, Context, Declaration, Grouping, Kinds,
     Member, PATH, Params, Resource, Stale, Unfinished, kind,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 use tokio::sync::Notify;
 
 use crate::support::declare;
 
-/// How many packages are installed alone at this moment, and the most that were.
-static AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-pub(super) static MOST_AT_ONCE: AtomicUsize = AtomicUsize::new(0);
-/// Wakes a test when packages that never end are installed together.
-pub(super) static SLOW: Notify = Notify::const_new();
+/// What happens to the packages of each folder: each test has its own.
+static WATCHED: Mutex<BTreeMap<PathBuf, Arc<Watched>>> = Mutex::new(BTreeMap::new());
+
+/// What happens to the packages of one folder.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// How many are installed alone at this moment, and the most that were.
+    at_once: AtomicUsize,
+    pub(super) most_at_once: AtomicUsize,
+    /// Wakes the test when packages that never end are installed together.
+    pub(super) slow: Notify,
+}
+
+fn watched(folder: &Path) -> Arc<Watched> {
+    Arc::clone(WATCHED.lock().entry(folder.to_owned()).or_default())
+}
 
 /// keeps a package installed
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -49,6 +63,10 @@ enum Do {
 impl Package {
     fn path(&self) -> &Path {
         self.path.as_ref()
+    }
+
+    fn watched(&self) -> Arc<Watched> {
+        watched(self.path().parent().expect("the path of a file"))
     }
 
     fn name(&self) -> String {
@@ -95,13 +113,14 @@ impl Resource for Package {
 
     async fn act(&self, Do::Install: &Do, context: &Context) -> Result<(), Unfinished> {
         context.log("alone");
-        let at_once = AT_ONCE.fetch_add(1, Ordering::Relaxed) + 1;
-        MOST_AT_ONCE.fetch_max(at_once, Ordering::Relaxed);
+        let watched = self.watched();
+        let at_once = watched.at_once.fetch_add(1, Ordering::Relaxed) + 1;
+        watched.most_at_once.fetch_max(at_once, Ordering::Relaxed);
         // Others that may act at the same time begin meanwhile.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }
-        AT_ONCE.fetch_sub(1, Ordering::Relaxed);
+        watched.at_once.fetch_sub(1, Ordering::Relaxed);
         Ok(Self::install(&[self])?)
     }
 }
@@ -114,7 +133,7 @@ impl Grouping for Package {
     async fn act_together(members: &[Member<'_, Self>]) -> Result<(), Unfinished> {
         let packages: Vec<_> = members.iter().map(|member| member.config).collect();
         if packages.iter().any(|package| package.fault == "slow") {
-            SLOW.notify_one();
+            packages[0].watched().slow.notify_one();
             members[0].context.stop().wait().await;
             return Err(Unfinished::Interrupted);
         }
@@ -137,6 +156,10 @@ impl World {
         let world = Self(tempdir()?);
         fs::write(world.path("journal"), "")?;
         Ok(world)
+    }
+
+    pub(super) fn watched(&self) -> Arc<Watched> {
+        watched(self.0.path())
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
