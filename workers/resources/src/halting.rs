@@ -170,7 +170,8 @@ async fn run_one(
             too_late(opened.timeout(), &format!("interrupted{}", last_line(&done.log)))
         }
         Ok(Err(Unfinished::Interrupted)) => {
-            return Err(Outcome::Halted { at: Some(done), by: Halt::Stop });
+            let by = halting.halt().unwrap_or(Halt::Stop);
+            return Err(Outcome::Halted { at: Some(done), by });
         }
         Ok(Err(Unfinished::Failed(err))) if is_late => too_late(opened.timeout(), &chain(&*err)),
         Ok(Err(Unfinished::Failed(err))) => chain(&*err),

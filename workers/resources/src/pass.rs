@@ -146,6 +146,8 @@ pub(crate) enum Part {
     Done,
     /// It acts for itself: acting together has failed, for this reason.
     Alone(String),
+    /// Acting together has failed, for this reason, and it may not act for itself.
+    Failed(String),
     /// Acting together was interrupted.
     Interrupted,
 }
@@ -168,8 +170,11 @@ impl Turn {
         let part = self.answer(key, member.clone()).await?;
         // One that was acted for has no slot.
         let may_act = matches!(part, Part::Lead(_)) || self.answer(None, member).await.is_some();
-        // What was done is done, also if the visit may not act any more.
-        (may_act || !matches!(part, Part::Alone(_))).then_some(part)
+        Some(match part {
+            Part::Alone(why) if !may_act => Part::Failed(why),
+            // What was done is done, also if the visit may not act any more.
+            part => part,
+        })
     }
 
     /// Asks, and waits for the answer. Returns none if the visit or its leader may not act: the

@@ -23,7 +23,8 @@ impl Opened {
     }
 
     /// Runs an action: together with those of others, if the resource is in a group. Returns none
-    /// if the schedule, or `may_start` after the wait for others, keeps it from starting.
+    /// if the schedule, or `may_start` after the wait for others, keeps it from starting. An action
+    /// that has failed together with others and may not start alone is interrupted.
     pub(crate) async fn act(
         &self,
         action: &Action,
@@ -49,9 +50,10 @@ impl Opened {
             Part::Done => return Some(Acted::of(Ok(()), &call)),
             Part::Interrupted => return Some(Acted::of(Err(Unfinished::Interrupted), &call)),
             Part::Alone(why) => Some(why),
+            Part::Failed(why) => return Some(Acted::failed_together(&why, &call)),
         };
         if !may_start() {
-            return None;
+            return why.map(|why| Acted::failed_together(&why, &call));
         }
         // One that is wrong does not fail the others.
         if let Some(why) = why {
@@ -108,5 +110,11 @@ impl Opened {
 impl Acted {
     fn of(ended: Result<(), Unfinished>, call: &Context) -> Self {
         Self { ended: Ok(ended), is_late: false, log: call.lines() }
+    }
+
+    /// Returns how an action has ended that was begun together with others, and not done alone.
+    fn failed_together(why: &str, call: &Context) -> Self {
+        call.log(&format!("it is not done alone, although together with others it failed: {why}"));
+        Self::of(Err(Unfinished::Interrupted), call)
     }
 }

@@ -148,11 +148,10 @@ async fn a_group_does_not_begin_after_a_failure_that_ends_all() -> TestResult {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_stop_interrupts_all_of_them() -> TestResult {
-    let world = World::new()?;
+/// Applies `a`, `b` and a package with a fault as one group, and stops while that acts.
+async fn stop_during(world: &World, fault: &str) -> Result<Account, Box<dyn Error>> {
     let mut declarations = world.packages(["a", "b"]);
-    declarations.push(world.package("slow", Some("apt"), "slow"));
+    declarations.push(world.package("c", Some("apt"), fault));
     let (stopper, stop) = Stop::pair();
     let (kinds, options) = (kinds(), ApplyOptions::default());
 
@@ -160,14 +159,62 @@ async fn a_stop_interrupts_all_of_them() -> TestResult {
         world.watched().slow.notified().await;
         stopper.stop();
     });
-    let account = account?;
+    Ok(account?)
+}
 
-    for name in ["a", "b", "slow"] {
-        let outcome = &account.get(name).unwrap().outcome;
-        let is_interrupted = matches!(outcome, Outcome::Halted { at: Some(_), by: Halt::Stop });
-        assert!(is_interrupted, "{account}");
+/// Returns the log of an action that was begun and not finished.
+fn interrupted(account: &Account, name: &str, by: Halt) -> String {
+    let accounted = account.get(name).expect("it was declared");
+    assert_eq!(accounted.remaining, [], "{account}");
+    match &accounted.outcome {
+        Outcome::Halted { at: Some(at), by: halt } if *halt == by => at.log.concat(),
+        _ => panic!("{name} was not interrupted: {account}"),
+    }
+}
+
+#[tokio::test]
+async fn a_stop_interrupts_all_of_them() -> TestResult {
+    let world = World::new()?;
+
+    let account = stop_during(&world, "slow").await?;
+
+    for name in ["a", "b", "c"] {
+        assert_eq!(interrupted(&account, name, Halt::Stop), "");
     }
     assert_eq!(world.installed(), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn those_that_fail_together_after_a_stop_were_begun() -> TestResult {
+    let world = World::new()?;
+
+    let account = stop_during(&world, "locked").await?;
+
+    for name in ["a", "b", "c"] {
+        let log = interrupted(&account, name, Halt::Stop);
+        assert!(log.contains("it failed: it is locked"), "{log}");
+    }
+    assert_eq!(world.installed(), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn those_that_failed_together_were_begun_when_one_of_them_ends_all() -> TestResult {
+    let world = World::new()?;
+    let mut declarations = vec![world.package("wrong", Some("apt"), "unknown")];
+    declarations.extend(world.packages(["a", "b"]));
+    // The first has the only slot, so it fails alone before others are done alone.
+    let (parallel, fail_fast) = (NonZeroUsize::MIN, true);
+    let options = ApplyOptions { parallel, fail_fast, ..ApplyOptions::default() };
+
+    let account = apply_with(&declarations, &kinds(), &options).await?;
+
+    for name in ["a", "b"] {
+        let log = interrupted(&account, name, Halt::FailFast);
+        assert!(log.contains("it failed: there is no package wrong"), "{log}");
+    }
+    assert_eq!(account.failures(), 1, "{account}");
     Ok(())
 }
 

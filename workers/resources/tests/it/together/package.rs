@@ -27,7 +27,7 @@ pub(super) struct Watched {
     /// How many are installed alone at this moment, and the most that were.
     at_once: AtomicUsize,
     pub(super) most_at_once: AtomicUsize,
-    /// Wakes the test when packages that never end are installed together.
+    /// Wakes the test when packages are installed together that end only when they are to stop.
     pub(super) slow: Notify,
 }
 
@@ -132,10 +132,12 @@ impl Grouping for Package {
 
     async fn act_together(members: &[Member<'_, Self>]) -> Result<(), Unfinished> {
         let packages: Vec<_> = members.iter().map(|member| member.config).collect();
-        if packages.iter().any(|package| package.fault == "slow") {
-            packages[0].watched().slow.notify_one();
+        let fault = packages.iter().find(|it| ["slow", "locked"].contains(&it.fault.as_str()));
+        if let Some(package) = fault {
+            package.watched().slow.notify_one();
             members[0].context.stop().wait().await;
-            return Err(Unfinished::Interrupted);
+            let is_slow = package.fault == "slow";
+            return Err(if is_slow { Unfinished::Interrupted } else { "it is locked".into() });
         }
         assert!(packages.iter().all(|package| package.fault != "panics"), "bang");
         Self::install(&packages)?;
