@@ -60,6 +60,19 @@ async fn each_set_is_an_action_and_so_is_each_without_one() -> TestResult {
 }
 
 #[tokio::test]
+async fn each_kind_is_an_action_although_the_set_has_one_name() -> TestResult {
+    let world = World::new()?;
+    let mut declarations = world.packages(["a", "b"]);
+    declarations.extend(["c", "d"].map(|name| world.snap(name)));
+
+    let account = apply_packages(&declarations).await?;
+
+    assert_eq!(account.changes(), 4, "{account}");
+    assert_eq!(world.installed(), ["a b", "c d"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn those_that_come_later_are_another_action() -> TestResult {
     let world = World::new()?;
     let mut declarations = world.packages(["a", "b", "c", "d"]);

@@ -60,6 +60,14 @@ enum Do {
     Install,
 }
 
+/// Returns what a package, or a snap, is at this moment.
+fn look<R: Resource<State = PackageState, Action = Do>>(path: &Path) -> Check<R> {
+    if path.exists() {
+        return Check::valid(PackageState { installed: true });
+    }
+    Stale::<R>::absent().differs("installed", false, true).act(Do::Install).into()
+}
+
 impl Package {
     fn path(&self) -> &Path {
         self.path.as_ref()
@@ -105,10 +113,7 @@ impl Resource for Package {
         if self.fault == "hidden" {
             return Err("nobody can see it".into());
         }
-        if self.path().exists() {
-            return Ok(Check::valid(PackageState { installed: true }));
-        }
-        Ok(Stale::absent().differs("installed", false, true).act(Do::Install).into())
+        Ok(look(self.path()))
     }
 
     async fn act(&self, Do::Install: &Do, context: &Context) -> Result<(), Unfinished> {
@@ -146,8 +151,48 @@ impl Grouping for Package {
     }
 }
 
+/// keeps a snap installed, as others do packages of the set apt
+#[derive(Debug, Clone, PartialEq, Params)]
+struct Snap {
+    /// the file that it consists of
+    path: AbsPath,
+}
+
+impl Snap {
+    fn package(&self) -> Package {
+        let (set, fault) = (Some("apt".to_owned()), "nothing".to_owned());
+        Package { path: self.path.clone(), set, fault }
+    }
+}
+
+impl Resource for Snap {
+    const NAME: &'static str = "snap";
+    type State = PackageState;
+    type Action = Do;
+
+    async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
+        Ok(look(self.path.as_ref()))
+    }
+
+    async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        self.package().act(action, context).await
+    }
+}
+
+impl Grouping for Snap {
+    fn group(&self) -> Option<String> {
+        self.package().group()
+    }
+
+    async fn act_together(members: &[Member<'_, Self>]) -> Result<(), Unfinished> {
+        let packages: Vec<_> = members.iter().map(|member| member.config.package()).collect();
+        Ok(Package::install(&packages.iter().collect::<Vec<_>>())?)
+    }
+}
+
+/// Returns two kinds that group.
 pub(super) fn kinds() -> Kinds {
-    Kinds::default().with(kind::<Package>().grouping())
+    Kinds::default().with(kind::<Package>().grouping()).with(kind::<Snap>().grouping())
 }
 
 /// A folder with a journal of what was installed at once.
@@ -171,6 +216,10 @@ impl World {
     pub(super) fn package(&self, name: &str, set: Option<&str>, fault: &str) -> Declaration {
         let config = json!({"path": self.path(name), "set": set, "fault": fault});
         declare(name, "package", config)
+    }
+
+    pub(super) fn snap(&self, name: &str) -> Declaration {
+        declare(name, "snap", json!({"path": self.path(name)}))
     }
 
     pub(super) fn packages<'a>(
