@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_resources::testing::{Conformance, Sample, Violations};
@@ -11,6 +12,7 @@ use crankcase_resources::{
     Account, ApplyOptions, Declaration, Halt, Outcome, PlanOptions, Verdict, apply, plan,
 };
 use serde_json::json;
+use tokio::time::timeout;
 
 use self::package::{World, kinds};
 use crate::support::{TestResult, apply_with, declare, failure, uses};
@@ -228,6 +230,26 @@ async fn those_that_failed_together_were_begun_when_one_of_them_ends_all() -> Te
         assert!(log.contains("it failed: there is no package wrong"), "{log}");
     }
     assert_eq!(account.failures(), 1, "{account}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_that_is_dropped_while_a_group_waits_drops_its_visits() -> TestResult {
+    let world = World::new()?;
+    let mut declarations = world.packages(["a", "b"]);
+    declarations.push(world.package("endless", Some("apt"), "endless"));
+    let (kinds, options, watched) = (kinds(), ApplyOptions::default(), world.watched());
+    let (_stopper, stop) = Stop::pair();
+
+    tokio::select! {
+        biased;
+        account = apply(&declarations, &kinds, &options, stop) => panic!("it ends: {account:?}"),
+        () = watched.wait_for(3) => {}
+    }
+
+    let dropped = timeout(Duration::from_secs(60), watched.dropped.notified()).await;
+    assert!(dropped.is_ok(), "a visit goes on");
+    assert_eq!(world.installed(), Vec::<String>::new());
     Ok(())
 }
 

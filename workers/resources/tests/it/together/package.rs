@@ -29,6 +29,34 @@ pub(super) struct Watched {
     pub(super) most_at_once: AtomicUsize,
     /// Wakes the test when packages are installed together that end only when they are to stop.
     pub(super) slow: Notify,
+    /// How many have asked to be installed together, or are looked at without an end.
+    waiting: AtomicUsize,
+    waits: Notify,
+    /// Wakes the test when a look without an end was dropped.
+    pub(super) dropped: Notify,
+}
+
+impl Watched {
+    /// Waits until so many wait.
+    pub(super) async fn wait_for(&self, count: usize) {
+        while self.waiting.load(Ordering::Relaxed) < count {
+            self.waits.notified().await;
+        }
+    }
+
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.waits.notify_one();
+    }
+}
+
+/// A look without an end.
+struct EndlessLook(Arc<Watched>);
+
+impl Drop for EndlessLook {
+    fn drop(&mut self) {
+        self.0.dropped.notify_one();
+    }
 }
 
 fn watched(folder: &Path) -> Arc<Watched> {
@@ -113,6 +141,11 @@ impl Resource for Package {
         if self.fault == "hidden" {
             return Err("nobody can see it".into());
         }
+        if self.fault == "endless" {
+            let look = EndlessLook(self.watched());
+            look.0.wait();
+            std::future::pending::<()>().await;
+        }
         Ok(look(self.path()))
     }
 
@@ -132,6 +165,7 @@ impl Resource for Package {
 
 impl Grouping for Package {
     fn group(&self) -> Option<String> {
+        self.watched().wait();
         self.set.clone()
     }
 
