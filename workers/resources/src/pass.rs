@@ -3,6 +3,11 @@
 //! The schedule decides which resource is visited when, and which visits act together. The pass
 //! carries that out.
 //!
+//! The notifications of the schedule mean nothing in a pass. It begins with none, the pass drops
+//! their records, and no visit reports that it has acted. A plan writes nothing. An apply keeps its
+//! notifications itself: a visit finds in the results so far who has changed, and in the `Notices`
+//! what an earlier run has left. Its `Promise` is on disk before it acts.
+//!
 //! Invariants:
 //! 1. The results of everything before a resource are there when its visit begins.
 //! 2. A visit that waits for an answer, or for another one that acts for it, has no slot. So more
