@@ -104,6 +104,9 @@ pub struct Accounted {
     /// The actions that were done, whatever came after them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub done: Vec<Done>,
+    /// The actions that an earlier apply of the same command has begun and not finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<Done>,
     /// The actions that were wanted and not begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaining: Vec<Action>,
@@ -121,21 +124,24 @@ impl Accounted {
             outcome: Outcome::NotAttempted { by },
             differences: Vec::new(),
             done: Vec::new(),
+            begun: Vec::new(),
             remaining: Vec::new(),
             missed: Vec::new(),
         }
     }
 
-    /// Returns what was done in all by an apply and by a later one.
+    /// Returns what was done in all by an apply and by a later one. It ended as the later one did.
     pub(crate) fn and(self, later: Self) -> Self {
         let differences = [self.differences, later.differences].concat();
         let done = [self.done, later.done].concat();
+        let unfinished = self.outcome.unfinished().cloned().into_iter();
+        let begun: Vec<_> = self.begun.into_iter().chain(unfinished).chain(later.begun).collect();
         let outcome = match later.outcome {
-            // It may have failed after an action that was enough.
-            Outcome::Unchanged if !done.is_empty() => Outcome::Changed,
+            // It may have failed in, or after, an action that was enough.
+            Outcome::Unchanged if !done.is_empty() || !begun.is_empty() => Outcome::Changed,
             outcome => outcome,
         };
-        Self { outcome, differences, done, ..later }
+        Self { outcome, differences, done, begun, ..later }
     }
 }
 
@@ -188,6 +194,14 @@ impl Outcome {
     pub(crate) fn is_good(&self) -> bool {
         matches!(self, Self::Unchanged | Self::Changed | Self::Noop | Self::RunOnly)
     }
+
+    /// Returns the action that was begun and not finished.
+    fn unfinished(&self) -> Option<&Done> {
+        match self {
+            Self::Failed { at, .. } | Self::Halted { at, .. } => at.as_ref(),
+            _ => None,
+        }
+    }
 }
 
 /// Why apply starts no new action.
@@ -226,6 +240,7 @@ mod tests {
             outcome,
             differences: Vec::new(),
             done: done.collect(),
+            begun: Vec::new(),
             remaining: Vec::new(),
             missed: Vec::new(),
         }
@@ -245,6 +260,22 @@ mod tests {
             let all = first.clone().and(accounted(later.clone(), &[]));
 
             assert_eq!((all.outcome, all.done), (expected, first.done), "{later:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_apply_has_begun_is_told_however_later_ones_end() {
+        let begun = Done { action: Action::new("write"), log: vec!["half".to_owned()] };
+        let failed = Outcome::Failed { at: Some(begun.clone()), error: "x".to_owned() };
+        for (later, expected) in
+            [(Outcome::Unchanged, Outcome::Changed), (Outcome::Noop, Outcome::Noop)]
+        {
+            let later = accounted(later, &[]);
+            let all = accounted(failed.clone(), &[]).and(later.clone()).and(later);
+
+            let text = all.to_string();
+            assert_eq!((all.outcome, all.begun), (expected, vec![begun.clone()]));
+            assert!(text.contains("    begun: write\n      | half\n"), "{text}");
         }
     }
 }

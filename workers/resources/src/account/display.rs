@@ -80,6 +80,9 @@ impl Accounted {
         for done in &self.done {
             write_done(f, "done", done)?;
         }
+        for begun in &self.begun {
+            write_done(f, "begun", begun)?;
+        }
         match &self.outcome {
             Outcome::Failed { at: Some(at), .. } => write_done(f, "failed", at)?,
             Outcome::Halted { at: Some(at), .. } => write_done(f, "interrupted", at)?,
@@ -136,6 +139,7 @@ mod tests {
             outcome: Outcome::Changed,
             differences: Vec::new(),
             done: vec![Done { action: Action::new("run"), log }],
+            begun: Vec::new(),
             remaining: Vec::new(),
             missed: Vec::new(),
         };

@@ -108,7 +108,8 @@ impl Passed {
         let others = passes.applied.iter().filter(|(name, _)| !names.contains(name.as_str()));
         let others = others.map(|(_, (_, applied))| &applied.accounted);
         let is_told = |accounted: &&Accounted| {
-            !accounted.done.is_empty() || matches!(accounted.outcome, Outcome::Failed { .. })
+            let has_acted = !accounted.done.is_empty() || !accounted.begun.is_empty();
+            has_acted || matches!(accounted.outcome, Outcome::Failed { .. })
         };
         others.filter(is_told).cloned().collect()
     }

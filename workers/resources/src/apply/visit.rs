@@ -149,8 +149,17 @@ impl Visit {
         // Only a plan asks for it.
         let (changing_before, making) = (None, None);
         let seen = Seen { state, blocked_by, changes, changing_before, making, differing, actions };
-        let accounted =
-            Accounted { name, kind, is_put_back, outcome, differences, done, remaining, missed };
+        let accounted = Accounted {
+            name,
+            kind,
+            is_put_back,
+            outcome,
+            differences,
+            done,
+            begun: Vec::new(),
+            remaining,
+            missed,
+        };
         Applied { accounted, seen, is_passed: false }
     }
 }
