@@ -54,6 +54,7 @@ pub(crate) async fn shut_down(
     };
     let graph = graph(order, declarations, &setting.kinds);
     let mut looks = pass(graph, options.parallel, look, Look::ending).await;
+    // Backwards and one at a time needs no schedule, whose visits have to own all that they use.
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in order.nodes().iter().rev() {
         let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());

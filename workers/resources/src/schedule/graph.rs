@@ -152,19 +152,6 @@ impl Graph {
         self.places.get(id).map_or(&[], |place| &place.notifies)
     }
 
-    /// Returns the same resources, dependents first, without notifications and groups: for actions
-    /// that come before all others and stop something.
-    pub(crate) fn reversed(&self) -> Self {
-        let mut builder = GraphBuilder::default();
-        for id in self.order.iter().rev().copied() {
-            builder.resource(id, None);
-            for after in self.after(id) {
-                builder.needs(id, *after);
-            }
-        }
-        builder.build().expect("a graph without cycles has none backwards")
-    }
-
     /// Returns the resources that need a resource directly.
     pub(super) fn needed_by(&self, id: Id) -> &[Id] {
         self.places.get(id).map_or(&[], |place| &place.needed_by)

@@ -372,27 +372,6 @@ fn the_first_failure_of_a_pass_that_fails_fast_is_a_halt() {
 }
 
 #[test]
-fn a_resource_is_shut_down_first_after_its_dependents_and_not_if_one_of_them_fails() {
-    let site = graph(4, &[(1, 0), (2, 1)], &[(0, 3)]);
-    let mut machine = Machine::new(Policy::pass(1), site.reversed(), []);
-
-    let (mut visited, mut skipped) = (Vec::new(), Vec::new());
-    while let Some(command) = machine.next() {
-        match command {
-            Command::Visit { ticket, .. } => {
-                visited.push(ticket.id.0);
-                machine.report(ticket, if ticket.id == Id(1) { FAILED } else { GOOD });
-            }
-            Command::Skip { id, held_back_by } => skipped.push((id, held_back_by)),
-            command => panic!("{command:?}"),
-        }
-    }
-
-    assert_eq!(visited, [3, 2, 1], "I2: dependents first");
-    assert_eq!(skipped, [(Id(0), Some(Id(1)))], "I11: what is used is not stopped");
-}
-
-#[test]
 fn resources_without_an_order_between_them_are_visited_as_they_were_added() {
     let mut builder = GraphBuilder::default();
     for id in [2, 0, 3, 1] {
