@@ -1,8 +1,11 @@
 //! Calls of a resource that are ready to be made.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
@@ -89,17 +92,23 @@ impl Watched {
         };
         let (limit, flooded) = (Mutex::new(LineLimit::new(Instant::now())), Notify::new());
         let event = |_: &str| {
-            if !limit.lock().admit(Instant::now()) {
+            if !limit.lock().admit() {
                 flooded.notify_one();
             }
             // If there is no room, a signal is there already.
             drop(signals.try_send(Ok(())));
         };
+        // One poll reads the lines that wait in the pipe.
+        let before_each_read = poll_fn(|_| {
+            limit.lock().set_now(Instant::now());
+            Poll::<Infallible>::Pending
+        });
         let caller = self.shared.caller(self.ledger.as_ref(), &self.stop);
         let caller = Caller { told: Some(&say), ..caller };
         let call = self.prepared.call(resource, ("watch", &self.input), FOR_EVER);
         let ended: BoxError = tokio::select! {
             biased;
+            never = before_each_read => match never {},
             () = signals.closed() => return,
             () = flooded.notified() => {
                 let most = format!("{AT_ONCE} at once and then {A_SECOND} a second");
