@@ -22,6 +22,7 @@ use crate::known::{Claimed, KnownConfig};
 use crate::naming::part_name;
 use crate::order::{Edges, Order};
 use crate::part::Part;
+use crate::shape::Shape;
 use crate::text::circle;
 
 /// How many levels of parts of parts there may be: a kind must not be made of itself.
@@ -38,7 +39,7 @@ pub struct Declared {
 }
 
 /// A resource that another one is made of, as it was declared.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct DeclaredPart {
     /// The declaration, with the name `OWNER["PART"]`.
     pub declaration: Declaration,
@@ -46,6 +47,15 @@ pub struct DeclaredPart {
     pub claimed: Claimed,
     /// The attributes of its state that are known whatever a check finds; see [`Judged::declared`].
     pub state: Map<String, Value>,
+}
+
+impl fmt::Debug for DeclaredPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { declaration, claimed, state } = self;
+        let mut shown = f.debug_struct("DeclaredPart");
+        shown.field("declaration", declaration).field("claimed", claimed);
+        shown.field("state", &Shape::of_map(state)).finish()
+    }
 }
 
 impl Kinds {

@@ -132,7 +132,7 @@ fn no_debug_text_of_a_part_shows_the_config_of_its_owner() -> Result<(), Box<dyn
     let declared = kinds.declare(&mut owner, &known);
 
     // The owner of the part remembers what was rendered.
-    let rendered = declared.parts[0].0.config.render(&Inputs::default())?;
+    let rendered = declared.parts[0].declaration.config.render(&Inputs::default())?;
 
     for text in [format!("{rendered:?}"), format!("{declared:?}"), format!("{owner:?}")] {
         assert!(text.contains("key") && !text.contains("hunter2"), "{text}");
