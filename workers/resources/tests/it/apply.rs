@@ -9,8 +9,9 @@ use crankcase_resources::{
 };
 use serde_json::json;
 
+use crate::notify::notifying;
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare, declare_with, failure, notifying, uses};
+use crate::support::{TestResult, apply_with, declare, declare_with, failure, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await

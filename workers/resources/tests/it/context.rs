@@ -12,7 +12,8 @@ use crankcase_workers::Folder;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::support::{TestResult, apply_with, declare, failure, notifying, uses};
+use crate::notify::notifying;
+use crate::support::{TestResult, apply_with, declare, failure, uses};
 
 /// says what it sees
 #[derive(Debug, Clone, PartialEq, Params)]

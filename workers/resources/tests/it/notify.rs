@@ -1,9 +1,17 @@
 //! Notifications in apply, and in the plan before it.
 
-use crankcase_resources::{ApplyOptions, OnChange, Outcome, PlanOptions, Verdict, plan};
+use crankcase_resources::{
+    ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict, plan,
+};
 
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, notifying, uses};
+use crate::support::{TestResult, apply_with, uses};
+
+/// Adds a resource that the declared one notifies.
+pub(crate) fn notifying(mut source: Declaration, target: &str) -> Declaration {
+    source.notify.push(target.to_owned());
+    source
+}
 
 #[tokio::test]
 async fn a_changed_source_refreshes_what_it_notifies() -> TestResult {

@@ -8,8 +8,9 @@ use crankcase_resources::{
 use proptest::prelude::*;
 use serde_json::json;
 
+use crate::notify::notifying;
 use crate::probe::{Event, Journal, Probe};
-use crate::support::{TestResult, apply_with, declare, notifying, uses};
+use crate::support::{TestResult, apply_with, declare, uses};
 
 /// Resources by number, each with those that it uses, in any order; some fail.
 #[derive(Debug, Clone)]

@@ -10,8 +10,9 @@ use crankcase_resources::{
 };
 use tempfile::tempdir;
 
+use crate::notify::notifying;
 use crate::probe::{Event, Journal, probe, probes};
-use crate::support::{TestResult, apply_with, failure, notifying, uses};
+use crate::support::{TestResult, apply_with, failure, uses};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

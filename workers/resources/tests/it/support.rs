@@ -76,12 +76,6 @@ pub(crate) fn uses(mut declaration: Declaration, used: &[&str]) -> Declaration {
     declaration
 }
 
-/// Adds a resource that the declared one notifies.
-pub(crate) fn notifying(mut source: Declaration, target: &str) -> Declaration {
-    source.notify.push(target.to_owned());
-    source
-}
-
 /// Applies without an end.
 pub(crate) async fn apply_with(
     declarations: &[Declaration],

@@ -13,10 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tempfile::tempdir;
 
+use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
 use crate::recorded::{Recording, hidden, left_and_read};
-use crate::support::{TestResult, declare, declare_with, notifying, uses};
+use crate::support::{TestResult, declare, declare_with, uses};
 
 /// An account, and the events that came before it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -7,10 +7,11 @@ use crankcase_resources::{
 use serde_json::json;
 use tempfile::tempdir;
 
+use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
 use crate::recorded::{Recording, hidden, left_and_read};
-use crate::support::{TestResult, declare, declare_with, notifying, uses};
+use crate::support::{TestResult, declare, declare_with, uses};
 
 impl Recording {
     async fn plan(
