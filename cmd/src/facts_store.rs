@@ -43,6 +43,50 @@ pub(crate) fn hold(global: &Global) -> anyhow::Result<Held> {
     Held::of(global.state_dir()?.lock()?)
 }
 
+/// The state folder of a command that loads a site before it changes something.
+pub(crate) enum Begun {
+    Held(Held),
+    /// There is no folder, so there are no facts. It is made when the site is right: a wrong site
+    /// leaves nothing behind.
+    Absent(Facts),
+}
+
+/// Holds the state folder if there is one. Fails if another process holds it. Blocks.
+pub(crate) fn begin(global: &Global) -> anyhow::Result<Begun> {
+    Ok(match global.state_dir()?.path().exists() {
+        true => Begun::Held(hold(global)?),
+        false => Begun::Absent(empty()?),
+    })
+}
+
+impl Begun {
+    /// Returns the facts that the site is loaded with.
+    pub(crate) fn facts(&self) -> &Facts {
+        match self {
+            Self::Held(held) => &held.facts,
+            Self::Absent(none) => none,
+        }
+    }
+
+    /// Makes and holds the folder if there was none. Fails if another process has made it meanwhile,
+    /// with facts that the site was not loaded with. Blocks.
+    pub(crate) fn hold(self, global: &Global) -> anyhow::Result<Held> {
+        let none = match self {
+            Self::Held(held) => return Ok(held),
+            Self::Absent(none) => none,
+        };
+        let held = hold(global)?;
+        if held.facts.current().version() != none.current().version() {
+            let text = format!(
+                "another process has made the state folder {} meanwhile, and facts in it; run the command again",
+                held.state().display()
+            );
+            return Err(ExitError::new(exit::CONFLICT, text).into());
+        }
+        Ok(held)
+    }
+}
+
 impl Held {
     /// Opens the facts. The first change makes their file.
     fn of(lock: StateLock) -> anyhow::Result<Self> {

@@ -17,7 +17,7 @@ use crate::command::confirm::{Asking, Confirm, confirm_plan};
 use crate::command::progress::{loaded, told};
 use crate::ending::tell;
 use crate::exit::ExitError;
-use crate::facts_store::{Held, hold, world_of};
+use crate::facts_store::{self, Held, world_of};
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::observing::Observing;
@@ -117,9 +117,9 @@ async fn work(global: &Global, args: &Args, interrupts: &mut Interrupts) -> anyh
     let asked = Asked::new(global, args);
     let beginning = asked.clone();
     let begin = move || {
-        let held = hold(&beginning.global)?;
-        let loaded = beginning.load(&held.facts)?;
-        anyhow::Ok((held, loaded))
+        let begun = facts_store::begin(&beginning.global)?;
+        let loaded = beginning.load(begun.facts())?;
+        anyhow::Ok((begun.hold(&beginning.global)?, loaded))
     };
     let begun = loaded(global, interrupts, begin).await.transpose()?;
     let Some((held, (saved, site))) = begun else { return Ok(Worked::Interrupted) };

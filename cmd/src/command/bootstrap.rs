@@ -13,7 +13,7 @@ use crate::command::progress::loaded;
 use crate::command::{run, runtime};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
-use crate::facts_store::{self, Held};
+use crate::facts_store::{self, Begun};
 use crate::global::Global;
 use crate::interrupts::Interrupts;
 use crate::observing::now;
@@ -37,9 +37,9 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         let text = "standard input (-) can be read only once; give the facts or the site as a file";
         bail!(ExitError::new(exit::USAGE, text));
     }
-    let held = hold(global)?;
-    let found = match &held {
-        Some(held) => held.facts.clone(),
+    let begun = begin(global)?;
+    let found = match &begun {
+        Some(begun) => begun.facts().clone(),
         // The agent changes them, by the version that they have here.
         None => facts_store::find_or_none(global)?,
     };
@@ -56,8 +56,8 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         // The stored facts may be wrong already: the new facts must not make more resources wrong.
         _ => FirstFacts::NoWorseThan(facts_store::seen_of(&found).current()),
     };
-    let held = match held {
-        Some(held) => held,
+    let begun = match begun {
+        Some(begun) => begun,
         None => {
             let tried = try_site(global, &args.run, &trial, asked.clone())?;
             if tried != exit::DONE {
@@ -68,26 +68,26 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
                 return Ok(code);
             }
             // The agent has ended meanwhile. What it has changed since makes the load fail.
-            facts_store::hold(global)?
+            Begun::Held(facts_store::hold(global)?)
         }
     };
     drop(found);
-    run::run_with(global, &args.run, held, (Some(&trial), asked), |facts| {
+    run::run_with(global, &args.run, begun, (Some(&trial), asked), |facts| {
         bootstrap.load(facts)?.tell();
         Ok(())
     })
 }
 
-/// Holds the state folder; none if an agent holds it and can be asked.
-fn hold(global: &Global) -> anyhow::Result<Option<Held>> {
-    match facts_store::hold(global) {
+/// Holds the state folder if there is one; none if an agent holds it and can be asked.
+fn begin(global: &Global) -> anyhow::Result<Option<Begun>> {
+    match facts_store::begin(global) {
         Err(error)
             if matches!(error.downcast_ref::<StateError>(), Some(StateError::Held { .. }))
                 && runtime::ask(is_running(global))? == exit::DONE =>
         {
             Ok(None)
         }
-        held => held.map(Some),
+        begun => begun.map(Some),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::calls::calls;
 use crate::command::progress::waited_for;
 use crate::command::runtime;
 use crate::exit::ExitError;
-use crate::facts_store::{FACTS, Held, hold, host_name, world_of};
+use crate::facts_store::{self, Begun, FACTS, Held, host_name, world_of};
 use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
 use crate::observing::{Observing, RUN};
@@ -75,15 +75,15 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         );
         bail!(ExitError::new(exit::USAGE, text));
     }
-    run_with(global, args, hold(global)?, (None, FirstFacts::Any), |_| Ok(()))
+    run_with(global, args, facts_store::begin(global)?, (None, FirstFacts::Any), |_| Ok(()))
 }
 
-/// Runs an agent in a state folder that is held. Its site is read with the first facts, or with
-/// those of the folder. When the site was found valid, `change` may change the facts of the folder.
+/// Runs an agent in a state folder. Its site is read with the first facts, or with those of the
+/// folder. When the site was found valid, `change` may change the facts of the folder.
 pub(crate) fn run_with(
     global: &Global,
     args: &Args,
-    held: Held,
+    begun: Begun,
     (first, asked): (Option<&Facts>, FirstFacts),
     change: impl FnOnce(&Facts) -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
@@ -91,11 +91,12 @@ pub(crate) fn run_with(
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let files = args.site.files_of_agent(global, first.unwrap_or(&held.facts));
+        let files = args.site.files_of_agent(global, first.unwrap_or(begun.facts()));
         let judge = SiteJudge::default();
         let loading = load((files, asked), judge.clone(), signals.clone());
         let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
+        let held = begun.hold(global)?;
         change(&held.facts)?;
         keep(global, args, (site, judge), held, signals)
     });

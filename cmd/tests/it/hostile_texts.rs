@@ -113,6 +113,7 @@ const OTHERS_OF_FACTS: [&str; 2] = ["watch", "help"];
 const SILENT: &[&str] = &[
     "check site.yaml",
     "apply site.yaml",
+    "apply wrong.yaml",
     "report --counts",
     "report /agent/resources/page",
     "types",
@@ -184,7 +185,10 @@ async fn nothing_from_elsewhere_reaches_a_terminal_as_it_is() -> TestResult {
     program(&machine, "it", &TYPE.replace("HOST", HOSTILE))?;
     let text: String = serde_json::from_str(&format!("\"{HOSTILE}\""))?;
     facts(&machine, &["set", &format!("/{text}"), &text, "--text"]).await?;
-    assert!(shows_it(&tried(&machine, &["apply", "site.yaml"], &text).await?));
+    // While an agent runs, nothing is applied.
+    for site in ["site.yaml", "wrong.yaml"] {
+        assert!(shows_it(&tried(&machine, &["apply", site], &text).await?), "{site}");
+    }
     let (help, help_of_facts) =
         (machine.run(&["--help"]).await?.stdout, facts(&machine, &["--help"]).await?.stdout);
     let tried_here = COMMANDS.iter().map(|(name, _)| *name).chain(OTHERS);

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::machine::{Machine, gone, signal, within};
 use crate::world::{Error, TestResult};
@@ -262,31 +262,6 @@ async fn an_interrupted_apply_ends_what_runs_and_says_what_was_not_attempted() -
         gone(&pid).await?;
         assert!(!machine.path("last").exists());
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_account_that_waits_for_its_reader_holds_up_no_other_apply() -> TestResult {
-    // The account is larger than what a pipe takes.
-    let mut site = "resources:\n".to_owned();
-    for index in 0..1_000 {
-        let message = "x".repeat(100);
-        let print = format!("  r{index}: {{type: print, config: {{message: {message}}}}}\n");
-        site.push_str(&print);
-    }
-    let machine = Machine::new(&site)?;
-    let mut child = machine.begin(&["apply", "site.yaml"])?;
-    let mut account = BufReader::new(child.stdout.take().ok_or("no stdout")?);
-    let mut text = String::new();
-    within(account.read_line(&mut text)).await??;
-
-    let other = machine.run(&["apply", "site.yaml"]).await?;
-    within(account.read_to_string(&mut text)).await??;
-    let ran = machine.ended(child).await?;
-
-    assert_eq!(other.code, Some(0), "{}", other.stderr);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(text.ends_with("apply: 1000 changed, 0 unchanged\n"), "{text}");
     Ok(())
 }
 

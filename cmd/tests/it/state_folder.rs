@@ -294,13 +294,15 @@ async fn a_command_that_changes_something_holds_the_state_folder_before_it_reads
 
 #[tokio::test]
 async fn an_account_that_nobody_reads_holds_no_state_folder() -> TestResult {
-    let resources = (0..3_000).map(|number| format!("  r{number}: {{type: noop}}\n"));
-    let site = format!("resources:\n{}", resources.collect::<String>());
+    // The account is larger than what a pipe takes.
+    let message = "x".repeat(100);
+    let print = |number| format!("  r{number}: {{type: print, config: {{message: {message}}}}}\n");
+    let site = format!("resources:\n{}", (0..1_000).map(print).collect::<String>());
     for output in ["human", "json"] {
         let machine = Machine::new(&site)?;
         let mut child = machine.begin(&["apply", "site.yaml", "--output", output])?;
         let mut stdout = child.stdout.take().ok_or("no stdout")?;
-        // It is written, and is more than a pipe holds.
+        // It is being written.
         within(stdout.read_u8()).await??;
 
         let set = machine.run(&["facts", "set", "/a", "1"]).await?;
