@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -276,6 +276,7 @@ async fn a_command_that_changes_something_holds_the_state_folder_before_it_reads
         let machine = Machine::new("resources: {}\n")?;
         machine.write("facts.yaml", "version: 1\nfacts: {a: 1}\n")?;
         machine.fifo("pipe")?;
+        assert_eq!(machine.run(&["facts", "set", "/b", "1"]).await?.code, Some(0));
         let child = machine.begin(command)?;
         let pid = child.id().ok_or("it has ended")?;
         // The command reads from it.
@@ -288,6 +289,25 @@ async fn a_command_that_changes_something_holds_the_state_folder_before_it_reads
             other => return Err(format!("{command:?}: {other:?}").into()),
         };
         assert_eq!(holder, Some(pid), "{command:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_site_is_not_kept_without_the_facts_that_came_while_it_was_read() -> TestResult {
+    for command in ["apply", "run"] {
+        let machine = Machine::new("")?;
+        machine.fifo("pipe")?;
+        let child = machine.begin(&[command, "pipe"])?;
+        let mut pipe = opened(&machine, "pipe").await?;
+
+        let set = machine.run(&["facts", "set", "/a", "1"]).await?;
+        pipe.write_all(b"resources: {}\n")?;
+        drop(pipe);
+
+        let ran = machine.ended(child).await?;
+        assert_eq!((set.code, ran.code), (Some(0), Some(75)), "{command}: {ran:?}");
+        assert!(ran.stderr.contains("and facts in it; run the command again"), "{ran:?}");
     }
     Ok(())
 }
