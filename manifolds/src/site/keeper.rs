@@ -28,7 +28,7 @@ impl Keeper {
         Engine::clone(&self.nested)
     }
 
-    /// Returns which resources are at work.
+    /// Returns whether the resources are at rest.
     pub(super) fn activity(&self) -> Activity {
         self.wiring.activity()
     }

@@ -1,6 +1,5 @@
 //! Waits until a site is as good as it gets.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use crankcase_engine::{
     Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
     WorkerState,
 };
-use crankcase_resources::{Activity, Site, worker_name};
+use crankcase_resources::{Activity, Rest, Site, worker_name};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -70,33 +69,41 @@ async fn settled(
     agent: &Engine,
 ) -> Result<Report, Exit> {
     let mut events = resources.events();
-    // When something has happened to a program last.
-    let mut heard = Instant::now();
+    // When something has happened last, and when to a program.
+    let (mut stirred, mut heard) = (Instant::now(), Instant::now());
     loop {
         // Followed first, then looked at: what happens after the look is told.
-        let at_work = activity.names();
-        let (report, site) = (agent.report().await, sites.get());
-        let again = match nested(&report, resources.path()) {
-            // One that was at work meanwhile may be otherwise than in the report.
-            _ if activity.has_changed() => None,
-            Some(nested) if is_settled(&site, nested, &at_work) => {
-                let quiet = heard + STAYS_UP;
-                if programs(&site).next().is_none() || Instant::now() >= quiet {
-                    return Ok(report);
-                }
-                Some(quiet)
-            }
-            // The engine of the resources has not answered in time.
-            None => Some(Instant::now() + STAYS_UP),
-            Some(_) => None,
+        let (rest, site) = (activity.rest(), sites.get());
+        let is_quiet = match rest {
+            Rest::AtRest => true,
+            // The engine may not start them at all: they may be parked.
+            Rest::Starting => stirred.elapsed() >= STAYS_UP,
+            Rest::AtWork => false,
         };
+        let mut again = (rest == Rest::Starting).then(|| Instant::now() + STAYS_UP);
+        if is_quiet {
+            let report = agent.report().await;
+            let nested = nested(&report, resources.path());
+            // Without an answer in time it is asked again.
+            let is_settled = nested.map(|nested| is_settled(&site, nested));
+            let quiet = programs(&site).next().map_or(stirred, |_| heard + STAYS_UP);
+            match is_settled {
+                // One that was at work meanwhile may be otherwise than in the report.
+                _ if activity.has_changed() => continue,
+                Some(true) if Instant::now() >= quiet => return Ok(report),
+                Some(true) => again = Some(quiet),
+                Some(false) => {}
+                None => again = Some(Instant::now() + STAYS_UP),
+            }
+        }
         let gone = || Exit::missing("the engine of the resources has ended");
         let mut notice = tokio::select! {
             biased;
             notice = events.next() => Some(notice.ok_or_else(gone)?),
             () = activity.changed() => None,
-            () = sleep_until(again.unwrap_or(heard)), if again.is_some() => None,
+            () = sleep_until(again.unwrap_or(heard)), if again.is_some() => continue,
         };
+        stirred = Instant::now();
         // One look is for all that has happened by then.
         while let Some(happened) = notice {
             if is_of_program(&happened, &site) {
@@ -135,28 +142,22 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
 }
 
 /// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, report: &Report, at_work: &BTreeSet<Arc<str>>) -> bool {
-    let is_of_site = |name: &Arc<str>| site.resource(name).is_ok();
-    // What has left the site may still be put back.
-    if !at_work.iter().all(is_of_site) {
-        return false;
-    }
+fn is_settled(site: &Site, report: &Report) -> bool {
     let mut names = site.declarations().iter().map(|declaration| &declaration.name);
-    names.all(|name| {
-        let worker = report.workers.get(&*worker_name(name));
-        worker.is_some_and(|worker| has_said_all(worker, at_work.contains(name.as_str())))
-    })
+    names.all(|name| report.workers.get(&*worker_name(name)).is_some_and(has_said_all))
 }
 
-fn has_said_all(worker: &WorkerReport, is_at_work: bool) -> bool {
+/// Whether a worker has nothing more to say while the resources are at rest.
+fn has_said_all(worker: &WorkerReport) -> bool {
     match worker.state {
-        WorkerState::Starting => worker.degraded.is_some() && !is_at_work,
-        WorkerState::Running | WorkerState::HeldBack => !is_at_work,
+        WorkerState::Starting => worker.degraded.is_some(),
         // Waits for one that is not up; whether that one has said all is asked of it.
         WorkerState::Waiting => {
             worker.inputs.iter().any(|input| input.state != WorkerState::Running)
         }
-        WorkerState::Done
+        WorkerState::Running
+        | WorkerState::HeldBack
+        | WorkerState::Done
         | WorkerState::BackingOff
         | WorkerState::Missing
         | WorkerState::Spent

@@ -74,7 +74,7 @@ impl Wiring {
         self.board.clone()
     }
 
-    /// Returns which resources are at work.
+    /// Returns whether the resources are at rest.
     pub(super) fn activity(&self) -> Activity {
         self.board.activity()
     }
@@ -100,7 +100,6 @@ impl Wiring {
     ///
     /// When a resource has a name that no manifold can have; that of a loaded site never has.
     pub(super) fn change(&mut self, site: &Site) -> Result<(Change, Moved), NameError> {
-        self.board.connect(site.declarations(), &self.facilities);
         self.claims.connect(site.declarations());
         let facilities = self.facilities.hiding(site.secrets());
         let (mut change, mut fresh) = (Change::new(), Vec::new());
@@ -132,7 +131,7 @@ impl Wiring {
             };
             self.installed.insert(name, installed);
         }
-        self.board.forget(fresh.iter().map(String::as_str));
+        self.board.connect(site, &self.facilities, fresh.iter().map(String::as_str));
         let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
         let (total, new) = (self.installed.len(), fresh.len());
         let moved = Moved { total, new, renewed };

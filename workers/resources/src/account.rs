@@ -196,7 +196,7 @@ impl Outcome {
     }
 
     /// Returns the action that was begun and not finished.
-    fn unfinished(&self) -> Option<&Done> {
+    pub(crate) fn unfinished(&self) -> Option<&Done> {
         match self {
             Self::Failed { at, .. } | Self::Halted { at, .. } => at.as_ref(),
             _ => None,

@@ -7,6 +7,7 @@ use crate::account::Account;
 use crate::apply::passed::Applied;
 use crate::apply::visit::Visit;
 use crate::approval::Approval;
+use crate::asking::Turn;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::halting::Halting;
@@ -14,9 +15,10 @@ use crate::inputs::{Inputs, Seen};
 use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::{Order, OrderError};
-use crate::pass::{Turn, graph, pass};
+use crate::pass::{graph, pass};
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
+use crate::schedule::Id;
 
 mod passed;
 mod shutdown;
@@ -112,7 +114,7 @@ pub(crate) async fn apply_in_order(
         };
         options.progress.clone().count(declarations[node].name.clone(), visit.run())
     };
-    let graph = graph(order, declarations, kinds);
+    let graph = graph(order, declarations, kinds, Id);
     let applied = pass(graph, options.parallel, visit, Applied::ending).await;
     let (applied, others) = match &options.passed {
         Some(passed) => {

@@ -16,7 +16,7 @@ use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
 use crate::foresight::{Foreseen, Foresight};
 use crate::log::Log;
-use crate::world::{FactChanges, World, set_fact};
+use crate::world::{WatchedFact, World, set_fact};
 
 /// What a resource may use, whatever is asked of it. Cheap to clone, for blocking work.
 #[derive(Debug, Clone)]
@@ -174,13 +174,13 @@ impl Context {
         self.world()?.snapshot()?.stored(path)
     }
 
-    /// Returns what tells when a fact is another one, for [`Watch::fact`](crate::Watch::fact).
+    /// Watches a fact, for [`Watch::fact`](crate::Watch::fact).
     ///
     /// # Errors
     ///
     /// When the path is none, or there are no facts here.
-    pub fn watch_fact(&self, path: &str) -> Result<Box<dyn FactChanges>, BoxError> {
-        self.world()?.watch(path)
+    pub fn watch_fact(&self, path: &str) -> Result<WatchedFact, BoxError> {
+        Ok(WatchedFact { path: path.to_owned(), changes: self.world()?.watch(path)? })
     }
 
     /// Writes a fact, which is the resource's own from then on; none removes it. The resource writes over nothing

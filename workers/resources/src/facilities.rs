@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
 
 pub(crate) use self::kept::{Keep, Keeps, Kept};
-pub(crate) use self::notices::{Due, Notices, Promise};
-pub(crate) use self::programs::Programs;
+pub(crate) use self::notices::{Notices, Position, Promise};
+pub(crate) use self::programs::{FileStamp, Programs};
 pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
 pub use self::services::Shared;

@@ -1,4 +1,3 @@
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +9,8 @@ use crate::action::{Action, Unfinished};
 use crate::approval::{Approval, Wish};
 use crate::deadline::too_late;
 use crate::facilities::Promise;
-use crate::opened::{Acted, Opened};
+use crate::opened::{Acted, NotBegun, Opened};
+use crate::schedule::Answer;
 use crate::text::{chain, cut_after};
 
 /// How many characters of an action's last line an error shows.
@@ -22,33 +22,12 @@ pub(crate) struct Halting {
     stop: Stop,
     fail_fast: bool,
     has_failed: AtomicBool,
-    gate: Option<Gate>,
     approval: Vec<Arc<dyn Approval>>,
-}
-
-/// If no action may start, returns the name of the resource that is the reason.
-struct Gate(Box<dyn Fn() -> Option<String> + Send + Sync>);
-
-impl fmt::Debug for Gate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gate")
-    }
 }
 
 impl Halting {
     pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self {
-            stop,
-            fail_fast,
-            has_failed: AtomicBool::new(false),
-            gate: None,
-            approval: Vec::new(),
-        }
-    }
-
-    /// Lets an action start only while `gate` returns no reason against it.
-    pub(crate) fn gated(self, gate: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { gate: Some(Gate(Box::new(gate))), ..self }
+        Self { stop, fail_fast, has_failed: AtomicBool::new(false), approval: Vec::new() }
     }
 
     /// Has each change approved before it is made.
@@ -88,11 +67,25 @@ impl Halting {
 
     /// Returns the outcome of a resource whose next action may not start, if it may not.
     fn refuse(&self) -> Option<Outcome> {
-        if let Some(by) = self.halt() {
-            return Some(Outcome::Halted { at: None, by });
+        self.halt().map(|by| Outcome::Halted { at: None, by })
+    }
+
+    /// Returns the same; the schedule may refuse it too.
+    async fn refuse_by(&self, opened: &Opened) -> Option<Outcome> {
+        match self.refuse() {
+            Some(outcome) => Some(outcome),
+            None => opened.refusal().await.map(|answer| self.not_allowed(opened, answer)),
         }
-        let because = self.gate.as_ref().and_then(|gate| gate.0())?;
-        Some(Outcome::Skipped { because })
+    }
+
+    /// Returns the outcome of a resource that the schedule does not allow to act.
+    fn not_allowed(&self, opened: &Opened, answer: Answer) -> Outcome {
+        match answer {
+            Answer::Halted => Outcome::Halted { at: None, by: self.halt().unwrap_or(Halt::Stop) },
+            // Nobody reads the name: only run has such answers, and asks the schedule for the
+            // reason.
+            _ => Outcome::Skipped { because: opened.name().to_owned() },
+        }
     }
 
     /// Returns whether apply was told to stop.
@@ -115,7 +108,7 @@ impl Halting {
     ) -> Result<(), Outcome> {
         let mut actions = actions.into_iter();
         while let Some(action) = actions.next() {
-            let approved = match self.refuse() {
+            let approved = match self.refuse_by(opened).await {
                 Some(outcome) => Err(outcome),
                 None => self.approve(opened.name(), Wish::Act(&action)).await,
             };
@@ -155,10 +148,19 @@ async fn run_one(
     (halting, steps): (&Halting, &mut Steps),
 ) -> Result<(), Outcome> {
     let acted = opened.act(&action, &|| halting.refuse().is_none()).await;
-    let Some(Acted { ended, is_late, log }) = acted else {
-        steps.remaining.push(action);
-        let stopped = Outcome::Halted { at: None, by: Halt::Stop };
-        return Err(halting.refuse().unwrap_or(stopped));
+    let Acted { ended, is_late, log } = match acted {
+        Ok(acted) => acted,
+        Err(not_begun) => {
+            steps.remaining.push(action);
+            return Err(match not_begun {
+                NotBegun::NotAllowed(answer) => halting.not_allowed(opened, answer),
+                NotBegun::NotOnRecord(error) => {
+                    let error = format!("cannot put on record whom it notifies: {error}");
+                    Outcome::Failed { at: None, error }
+                }
+                NotBegun::Halted => halting.not_allowed(opened, Answer::Halted),
+            });
+        }
     };
     let done = Done { action, log };
     let error = match ended {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::action::Action;
 use crate::context::{Notice, Used};
 use crate::declaration::{Declaration, DependencyState};
-use crate::facilities::{Due, Notices};
+use crate::facilities::Notices;
 use crate::order::Order;
 use crate::shape::Shape;
 
@@ -84,8 +84,8 @@ pub(crate) struct Inputs {
     pub(crate) used: Vec<Used>,
     /// Who notifies this resource for certain.
     pub(crate) notices: Vec<Notice>,
-    /// Those notifications that are on disk.
-    pub(crate) due: Due,
+    /// Those who have notified it as the disk says.
+    pub(crate) due: Vec<String>,
     /// Who perhaps does.
     pub(crate) perhaps_by: Vec<String>,
 }
@@ -126,12 +126,12 @@ impl Inputs {
                 }
                 Changes::Maybe => inputs.perhaps_by.push(name.clone()),
                 // What it may have changed in an earlier run is answered when it is as declared.
-                Changes::No if seen.blocked_by.is_some() => inputs.due.leave_out(name),
+                Changes::No if seen.blocked_by.is_some() => inputs.due.retain(|by| by != name),
                 Changes::No => {}
             }
         }
-        for by in inputs.due.by() {
-            if inputs.notices.iter().all(|notice| notice.by != by) {
+        for by in &inputs.due {
+            if inputs.notices.iter().all(|notice| notice.by != *by) {
                 inputs.notices.push(Notice::new(by, Vec::new(), Arc::default()));
             }
         }

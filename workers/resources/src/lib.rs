@@ -11,6 +11,7 @@ mod account;
 mod action;
 mod apply;
 mod approval;
+mod asking;
 mod automatic;
 mod blocking;
 mod caught;
@@ -54,7 +55,6 @@ mod released;
 mod resource;
 mod rules;
 mod ruling;
-#[cfg_attr(not(test), expect(dead_code, unused_imports, reason = "run does not use it yet"))]
 mod schedule;
 mod seal;
 mod secrets;
@@ -113,8 +113,8 @@ pub use parts::{Declared, DeclaredPart, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, ResourceTally, State,
-    Tallies, Tally, Watching, reconcile,
+    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, ResourceTally, Rest,
+    State, Tallies, Tally, Watching, reconcile,
 };
 pub use released::Released;
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};
@@ -131,4 +131,4 @@ pub use text::{circle, cut, cut_after, nearest, shown};
 pub use tuning::{PartialBackoff, Tuning, Tunings};
 pub use typed::{KindOf, kind};
 pub use watch::Watch;
-pub use world::{FactChanges, FactSchema, World, WorldSnapshot};
+pub use world::{FactChanges, FactSchema, WatchedFact, World, WorldSnapshot};

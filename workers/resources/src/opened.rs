@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::action::{Action, Unfinished};
+use crate::asking::Turn;
 use crate::blocking::blocking;
 use crate::caught::{PanickedError, caught, caught_async};
 use crate::claim::Claim;
@@ -22,7 +23,7 @@ use crate::found::{Found, otherwise};
 use crate::kind::Unit;
 use crate::make::{Made, Rendering};
 use crate::params::HIDDEN;
-use crate::pass::Turn;
+use crate::schedule::Answer;
 use crate::text::{chain, shown};
 use crate::watch::Watch;
 
@@ -35,7 +36,7 @@ mod disguise;
 #[derive(Debug)]
 pub(crate) struct Opened {
     made: Made,
-    /// Asks the schedule before each action, under apply.
+    /// Asks the schedule before each action, under apply and run.
     turn: Mutex<Option<Turn>>,
     disguise: Disguise,
 }
@@ -51,6 +52,17 @@ pub(crate) struct Acted {
     pub(crate) is_late: bool,
     /// What it has logged.
     pub(crate) log: Vec<String>,
+}
+
+/// Why an action was not begun.
+#[derive(Debug)]
+pub(crate) enum NotBegun {
+    /// No action begins any more.
+    Halted,
+    /// The schedule does not allow it.
+    NotAllowed(Answer),
+    /// It cannot be put on record whom the resource notifies.
+    NotOnRecord(String),
 }
 
 impl Opened {

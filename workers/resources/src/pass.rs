@@ -22,17 +22,24 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::asking::{Question, Questions, Scheduling, Turn};
 use crate::declaration::Declaration;
-use crate::kind::GroupMember;
+use crate::facilities::Position;
 use crate::kinds::Kinds;
 use crate::order::Order;
 use crate::schedule::{Answer, Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
 
-/// Returns the graph of declarations that are in an order. Their positions are their numbers.
-pub(crate) fn graph(order: &Order, declarations: &[Declaration], kinds: &Kinds) -> Graph {
+/// Returns the graph of declarations that are in an order. `id` returns the number of the resource
+/// at a position.
+pub(crate) fn graph(
+    order: &Order,
+    declarations: &[Declaration],
+    kinds: &Kinds,
+    id: impl Fn(usize) -> Id,
+) -> Graph {
     let names = declarations.iter().map(|declaration| declaration.name.as_str());
     let positions: HashMap<&str, usize> = names.zip(0..).collect();
     let mut grouping: HashMap<&str, u32> = HashMap::new();
@@ -42,12 +49,12 @@ pub(crate) fn graph(order: &Order, declarations: &[Declaration], kinds: &Kinds) 
         let kind = kinds.get(&declaration.kind).ok().filter(|kind| kind.is_grouping());
         let next = u32::try_from(grouping.len()).expect("there are fewer kinds");
         let kind = kind.map(|kind| *grouping.entry(kind.name()).or_insert(next));
-        builder.resource(Id(node), kind);
+        builder.resource(id(node), kind);
         for used in declaration.needs().filter_map(|(name, _)| positions.get(name)) {
-            builder.needs(Id(node), Id(*used));
+            builder.needs(id(node), id(*used));
         }
         for source in order.notifiers(node) {
-            builder.notifies(Id(*source), Id(node));
+            builder.notifies(id(*source), id(node));
         }
     }
     builder.build().expect("they are in an order")
@@ -72,14 +79,14 @@ where
 {
     let mut results: Vec<Option<T>> = graph.ids().iter().map(|_| None).collect();
     let machine = Machine::new(Policy::pass(parallel.get()), graph, []);
-    let state = State { machine, waiting: HashMap::new(), keys: HashMap::new() };
+    let state = State { machine, questions: Questions::default() };
     let shared = Arc::new(Shared { state: state.into(), asked: Notify::new() });
     let mut running = JoinSet::new();
     loop {
         while let Some(command) = shared.next() {
             match command {
                 Command::Visit { ticket, .. } => {
-                    let turn = Turn { shared: Arc::clone(&shared), ticket, may_share: true };
+                    let turn = Turn::new(Arc::<Shared>::clone(&shared), ticket);
                     let work = visit(ticket.id.0, &results, Some(turn));
                     running.spawn(async move { (ticket, work.await) });
                 }
@@ -87,7 +94,10 @@ where
                     // Boxed, as it is large and rare.
                     results[id.0] = Some(Box::pin(visit(id.0, &results, None)).await);
                 }
-                Command::Answer { tickets, answer } => shared.answer(&tickets, answer),
+                Command::Answer { tickets, answer } => {
+                    let records = Position::default();
+                    shared.state.lock().questions.answer(&tickets, answer, records);
+                }
                 Command::Write(_) => {}
             }
         }
@@ -109,15 +119,6 @@ where
         .collect()
 }
 
-/// What a visit has to ask the schedule with.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    shared: Arc<Shared>,
-    ticket: Ticket,
-    /// Whether its next action may be done together with those of others.
-    may_share: bool,
-}
-
 /// What all visits of a pass share.
 #[derive(Debug)]
 struct Shared {
@@ -129,90 +130,26 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     machine: Machine,
-    /// The visits that have asked, until they have their answers.
-    waiting: HashMap<Ticket, Follower>,
-    /// The numbers of the keys of groups.
-    keys: HashMap<String, u64>,
-}
-
-/// A visit that waits for its answer, and how it is told what to do.
-#[derive(Debug)]
-pub(crate) struct Follower {
-    pub(crate) member: GroupMember,
-    pub(crate) told: oneshot::Sender<Part>,
-}
-
-/// The part of a visit in an action.
-#[derive(Debug)]
-pub(crate) enum Part {
-    /// It acts for itself and for these.
-    Lead(Vec<Follower>),
-    /// It was acted for.
-    Done,
-    /// It acts for itself: acting together has failed, for this reason.
-    Alone(String),
-    /// Acting together has failed, for this reason, and it may not act for itself.
-    Failed(String),
-    /// Acting together was interrupted.
-    Interrupted,
-}
-
-impl Turn {
-    /// Has the visit act alone from now on.
-    pub(crate) fn leave(&mut self) {
-        self.may_share = false;
-    }
-
-    /// Asks for an action, perhaps together with others of the same `key`, which is asked for only
-    /// then. Returns what the visit has to do; none if nothing may begin any more. Later actions of
-    /// the visit are its own.
-    pub(crate) async fn ask(
-        &mut self,
-        key: impl FnOnce() -> Option<String>,
-        member: GroupMember,
-    ) -> Option<Part> {
-        let key = std::mem::take(&mut self.may_share).then(key).flatten();
-        let part = self.answer(key, member.clone()).await?;
-        // One that was acted for has no slot.
-        let may_act = matches!(part, Part::Lead(_)) || self.answer(None, member).await.is_some();
-        Some(match part {
-            Part::Alone(why) if !may_act => Part::Failed(why),
-            // What was done is done, also if the visit may not act any more.
-            part => part,
-        })
-    }
-
-    /// Asks, and waits for the answer. Returns none if the visit or its leader may not act: the
-    /// channel is closed then.
-    async fn answer(&self, key: Option<String>, member: GroupMember) -> Option<Part> {
-        let (told, part) = oneshot::channel();
-        {
-            let State { machine, waiting, keys } = &mut *self.shared.state.lock();
-            let next = keys.len() as u64;
-            let key = key.map(|key| *keys.entry(key).or_insert(next));
-            waiting.insert(self.ticket, Follower { member, told });
-            machine.ask(self.ticket, key);
-        }
-        self.shared.asked.notify_one();
-        part.await.ok()
-    }
+    questions: Questions,
 }
 
 impl Shared {
     fn next(&self) -> Option<Command> {
         self.state.lock().machine.next()
     }
+}
 
-    /// Has the first of some visits act for all, if they may. Otherwise closes the channels of all.
-    fn answer(&self, tickets: &[Ticket], answer: Answer) {
-        let waiting = &mut self.state.lock().waiting;
-        let followers = tickets.iter().filter_map(|ticket| waiting.remove(ticket));
-        let mut followers = followers.collect::<Vec<_>>().into_iter();
-        if answer == Answer::Act
-            && let Some(leader) = followers.next()
-        {
-            // If its visit was dropped, this closes the channels of the others.
-            drop(leader.told.send(Part::Lead(followers.collect())));
-        }
+impl Scheduling for Shared {
+    fn ask(&self, ticket: Ticket, key: Option<String>, question: Question) {
+        let State { machine, questions } = &mut *self.state.lock();
+        questions.ask(machine, (ticket, key), question);
+    }
+
+    fn take_commands(&self) {
+        self.asked.notify_one();
+    }
+
+    fn allows(&self, ticket: Ticket) -> bool {
+        self.state.lock().machine.judge(ticket) == Some(Answer::Act)
     }
 }

@@ -16,6 +16,7 @@ use crate::pass::{graph, pass};
 use crate::plan::visit::{Look, Purpose, visit};
 use crate::progress::Progress;
 use crate::released::Released;
+use crate::schedule::Id;
 use crate::seal::{Salt, Seal};
 
 mod display;
@@ -86,7 +87,7 @@ pub(crate) async fn plan_in_order(
         let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));
         options.progress.clone().count(declarations[node].name.clone(), look)
     };
-    let graph = graph(order, declarations, kinds);
+    let graph = graph(order, declarations, kinds, Id);
     let looks = pass(graph, options.parallel, look, Look::ending).await;
     let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
     let salt = options.salt.clone();

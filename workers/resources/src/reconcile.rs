@@ -1,21 +1,21 @@
 //! One resource under `run`: it is kept as declared until its worker is told to stop.
 //!
 //! Invariants:
-//! 1. Whatever wakes the worker only says "look again"; each round works from all that is known
-//!    then.
+//! 1. The schedule says when the resource is visited. Each visit works from all that is known when it
+//!    begins; what comes later has it visited again.
 //! 2. A path is watched before the resource is checked, so no later change of it is missed.
-//! 3. After a failure the next look waits for the backoff, for a watch, or for news from other
-//!    resources. After many repairs in a row watches do not count: two resources that want one file
-//!    otherwise must not keep the machine busy.
+//! 3. After a failure the next visit waits for the backoff, for a watch, or for the schedule. After
+//!    many repairs in a row watches do not count: two resources that want one file otherwise must not
+//!    keep the machine busy.
 //! 4. Looks that watches cause and that find nothing to do take a tenth of the time at most: a file
 //!    that is written all the time must not either. One that fails counts as a longer one, for a
 //!    failing action may set off the watches itself.
-//! 5. Nothing is done to a resource while one before it is at work, or one that it depends on has
-//!    failed. It may be looked at.
-//! 6. A look that fails, or a config that is wrong, counts only when those that the resource depends on
-//!    have looked again and are as declared: what one of them has not mended yet is no failure of its
-//!    dependents.
+//! 5. The schedule is asked before each action, and before a program is started for the first time, or
+//!    is replaced. A program that has ended and ran with an equal config is started without a question:
+//!    holding back leaves nothing dead.
+//! 6. What a visit has come to is reported once, also if it was interrupted.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -26,15 +26,16 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::claims::Claims;
-use crate::declaration::Declaration;
+use crate::declaration::{Config, Declaration};
 use crate::facilities::Facilities;
 use crate::kinds::Kinds;
 
 use self::reconciler::Reconciler;
 
-pub use self::board::{Activity, Board};
+pub use self::board::{Activity, Board, Rest};
 pub use self::state::State;
-pub use self::tally::{ResourceTally, Tallies, Tally};
+pub use self::tallies::Tallies;
+pub use self::tally::{ResourceTally, Tally};
 pub use self::watching::Watching;
 
 mod armed;
@@ -50,6 +51,7 @@ mod seat;
 mod setbacks;
 mod state;
 mod supervised;
+mod tallies;
 mod tally;
 mod watching;
 
@@ -82,6 +84,12 @@ impl Reconcile {
         let facilities = Facilities::default();
         Self { kinds, backoff, look_every: FULL_LOOK, facilities, seed }
     }
+
+    /// Returns the wait after a failure: that of the resource itself, or of all.
+    fn backoff_of(&self, declaration: &Declaration) -> Backoff {
+        let own = declaration.backoff.as_deref();
+        own.unwrap_or(&self.backoff).clone()
+    }
 }
 
 /// What one resource is connected to.
@@ -111,12 +119,23 @@ pub struct Links {
 #[derive(Debug, Clone, Default)]
 pub struct Program(Arc<Mutex<Known>>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Known {
     /// The one that was started last, while it runs.
     running: Weak<ProcessHandle>,
     /// How the one before has ended, if it was not told to.
     last_end: Option<String>,
+    /// The config with which one was started last.
+    ran_with: Option<Config>,
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The config may hold secrets.
+        let Self { running, last_end, .. } = self;
+        let mut shown = f.debug_struct("Known");
+        shown.field("running", running).field("last_end", last_end).finish_non_exhaustive()
+    }
 }
 
 /// What the program of a resource does.
@@ -140,10 +159,15 @@ impl Program {
     }
 
     /// Notes that it was started; returns how the one before has ended, if it was not told to.
-    fn begin(&self, running: Weak<ProcessHandle>) -> Option<String> {
+    fn begin(&self, running: Weak<ProcessHandle>, config: &Config) -> Option<String> {
         let mut known = self.0.lock();
-        known.running = running;
+        (known.running, known.ran_with) = (running, Some(config.clone()));
         known.last_end.take()
+    }
+
+    /// Returns the config with which it was started last, by any worker.
+    fn ran_with(&self) -> Option<Config> {
+        self.0.lock().ran_with.clone()
     }
 
     /// Notes that it has ended and was not told to.

@@ -166,7 +166,7 @@ impl Rules {
         let mut events = events.lock().await;
         let mut lives = BTreeMap::new();
         let mut handled: JoinSet<Handled> = JoinSet::new();
-        let (mut activity, mut batch) = (self.board.activity(), Vec::new());
+        let (mut states, mut batch) = (self.board.states(), Vec::new());
         let mut known = None;
         self.take_over(&mut lives).await;
         self.note_left(&mut lives).await;
@@ -176,7 +176,7 @@ impl Rules {
             if known.replace(facts.revision()) != Some(facts.revision()) {
                 self.learn_secrets(&facts).await?;
             }
-            activity.names();
+            states.mark_unchanged();
             let next = self.look((&mut lives, &mut handled), &facts, &stop).await?;
             self.tell(&lives);
             tokio::select! {
@@ -195,7 +195,7 @@ impl Rules {
                     batch.clear();
                 }
                 () = self.world.changed(facts.revision()) => {}
-                () = activity.changed() => {}
+                Ok(()) = states.changed() => {}
                 () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
             }
         }

@@ -64,9 +64,13 @@ mod notifications;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::graph::{CycleError, Graph, GraphBuilder};
+#[cfg(test)]
+pub(crate) use self::graph::CycleError;
+pub(crate) use self::graph::{Graph, GraphBuilder};
 pub(crate) use self::id::Id;
+#[cfg(test)]
+pub(crate) use self::interface::Halt;
 pub(crate) use self::interface::{
-    Answer, Command, Ending, Halt, Outcome, Policy, Reason, Record, Standing, Ticket,
+    Answer, Because, Command, Ending, Outcome, Policy, Reason, Record, Reported, Standing, Ticket,
 };
 pub(crate) use self::machine::Machine;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc;
 
 use crate::error::BoxError;
-use crate::world::FactChanges;
+use crate::world::WatchedFact;
 
 /// How to learn that a resource's state may have changed: any of these, or several.
 ///
@@ -36,7 +36,7 @@ pub struct Watch {
     pub(crate) every: Option<Duration>,
     pub(crate) instants: Vec<Instants>,
     pub(crate) signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
-    pub(crate) facts: Vec<Box<dyn FactChanges>>,
+    pub(crate) facts: Vec<WatchedFact>,
 }
 
 /// Returns the first instant after this one.
@@ -88,7 +88,7 @@ impl Watch {
     }
 
     /// Has it looked at again when a fact has changed.
-    pub fn fact(mut self, fact: Box<dyn FactChanges>) -> Self {
+    pub fn fact(mut self, fact: WatchedFact) -> Self {
         self.facts.push(fact);
         self
     }

@@ -87,11 +87,19 @@ pub struct FactSchema {
     pub schema: Value,
 }
 
-/// Tells when the fact at one path changes. See [`Context::watch_fact`](crate::Context::watch_fact).
+/// Tells when the fact at one path changes.
 #[async_trait]
 pub trait FactChanges: fmt::Debug + Send + Sync {
     /// Waits until the fact has changed since the last call, or since the trait object was made. Cancel safe.
     async fn changed(&mut self);
+}
+
+/// A fact that is watched, from [`Context::watch_fact`](crate::Context::watch_fact), for
+/// [`Watch::fact`](crate::Watch::fact).
+#[derive(Debug)]
+pub struct WatchedFact {
+    pub(crate) path: String,
+    pub(crate) changes: Box<dyn FactChanges>,
 }
 
 /// Writes a fact. Refuses a value with a secret that the readers of the facts would see.

@@ -18,6 +18,7 @@ use crate::order::Order;
 use crate::pass::{graph, pass};
 use crate::plan::Change;
 use crate::plan::visit::{Look, Purpose, Shutdown, visit};
+use crate::schedule::Id;
 use crate::seal::Grounds;
 
 /// What the shutdown-first pass did to one resource.
@@ -52,7 +53,7 @@ pub(crate) async fn shut_down(
     let look = |node: usize, looks: &[Option<Look>], _| {
         visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
     };
-    let graph = graph(order, declarations, &setting.kinds);
+    let graph = graph(order, declarations, &setting.kinds, Id);
     let mut looks = pass(graph, options.parallel, look, Look::ending).await;
     // Backwards and one at a time needs no schedule, whose visits have to own all that they use.
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
@@ -73,7 +74,6 @@ pub(crate) async fn shut_down(
             let promise = Promise::new(notices, name, targets(order, declarations, *node));
             let work = stop(&opened, (change, action, after), (halting, &promise), &mut prior);
             let ended = options.progress.at_work_on(name, work).await;
-            promise.keep();
             ended.map_err(|outcome| (name.clone(), outcome))
         };
         let closed = opened.close().await.map_err(|error| (name.clone(), failed(error)));

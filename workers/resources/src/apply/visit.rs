@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use crate::account::{Accounted, Outcome};
 use crate::apply::passed::Applied;
 use crate::apply::shutdown::Prior;
+use crate::asking::Turn;
 use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, not_known_at_load};
 use crate::declaration::Declaration;
 use crate::facilities::Promise;
@@ -14,7 +15,6 @@ use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Setting, Unmade, make};
 use crate::observer::{Happened, What};
 use crate::opened::Opened;
-use crate::pass::Turn;
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -46,11 +46,10 @@ impl Visit {
         let outcome = match self.advance(&mut progress, &promise).await {
             Ok(outcome) | Err(outcome) => outcome,
         };
-        promise.keep();
         // Of what is left alone, the answer is still owed.
         if outcome.is_good() && (!self.declaration.noop || self.declaration.readonly) {
             let due = std::mem::take(&mut self.inputs.due);
-            facilities.notices().settle(&name, due).await;
+            facilities.notices().settle(&name, &due).await;
         }
         if let Some(thing) = self.declaration.record.as_ref().filter(|_| outcome.is_good()) {
             facilities.forget_reversal(thing).await;

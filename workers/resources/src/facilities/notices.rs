@@ -3,12 +3,12 @@
 //! Invariants:
 //! 1. Before a resource acts, the disk records each resource that it notifies, so that no crash
 //!    between its action and theirs loses a restart. One may be done that was not needed.
-//! 2. An answer covers the notifications that were told before it began, and no later one.
+//! 2. The lines of the file have the order in which they were added.
 //! 3. A line that is not whole was not relied on: its action has not begun.
 //! 4. A notification is on record until its target has answered it, or has left the site. Its target
 //!    need not be among the resources that are applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,39 +33,31 @@ const NAME: &str = "notices";
 
 /// The notifications that are not answered yet. Without a state folder nothing is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
-    state: Option<PathBuf>,
-    owed: Mutex<Owed>,
-    /// Locked from a change of what is owed until the change is on disk.
+pub(crate) struct Notices(Option<Arc<Store>>);
+
+/// How many changes there were, from the first to one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Position(u64);
+
+/// The resources that notify one, by its name.
+type Pending = BTreeMap<String, BTreeSet<String>>;
+
+#[derive(Debug)]
+struct Store {
+    state: PathBuf,
+    queue: Mutex<Queue>,
+    /// Locked while lines are written.
     journal: Arc<tokio::sync::Mutex<Journal>>,
 }
 
-/// By the resource that is notified, and the one that notifies it.
-type Owed = BTreeMap<String, BTreeMap<String, Count>>;
-
-/// How often a resource was to notify another one, how many of these times it has, and how many of
-/// them were answered.
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    noted: u64,
-    told: u64,
-    answered: u64,
-}
-
-/// What a resource was told up to some moment.
+/// What is not answered, and the lines that are not in the file yet.
 #[derive(Debug, Default)]
-pub(crate) struct Due(Vec<(String, u64)>);
-
-impl Due {
-    /// Returns the names of the resources that have notified it.
-    pub(crate) fn by(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(by, _)| by.as_str())
-    }
-
-    /// Leaves to be answered later what this resource has told.
-    pub(crate) fn leave_out(&mut self, by: &str) {
-        self.0.retain(|(told_by, _)| told_by != by);
-    }
+struct Queue {
+    pending: Pending,
+    lines: Vec<Line>,
+    /// Whether the lines have to be on disk, and not only in the file.
+    is_synced: bool,
+    position: Position,
 }
 
 impl Notices {
@@ -76,138 +68,141 @@ impl Notices {
             Err(err) if err.is_missing() => Vec::new(),
             read => read?,
         };
-        let (mut owed, mut lines) = (Owed::new(), 0);
+        let (mut queue, mut lines) = (Queue::default(), 0);
         for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             lines += 1;
             match serde_json::from_slice(line) {
-                Ok(Line::Owed { target, by }) => {
-                    owed.entry(target)
-                        .or_default()
-                        .insert(by, Count { noted: 1, told: 1, answered: 0 });
-                }
-                Ok(Line::Answered { target, by }) => {
-                    let sources = owed.entry(target.clone()).or_default();
-                    sources.remove(&by);
-                    if sources.is_empty() {
-                        owed.remove(&target);
-                    }
-                }
+                Ok(Line::Owed { target, by }) => drop(queue.add(&target, &by)),
+                Ok(Line::Answered { target, by }) => drop(queue.strike(&target, &by)),
                 Err(_) => {
                     let path = state.join(NAME);
                     tracing::warn!(?path, line = lines, "a notice is not whole; it is left out");
                 }
             }
         }
-        let journal = Arc::new(Journal { file: None, lines }.into());
-        Ok(Self { state: Some(state.to_owned()), owed: owed.into(), journal })
+        let journal = Arc::new(Journal { lines, ..Journal::default() }.into());
+        let store = Store { state: state.to_owned(), queue: queue.into(), journal };
+        Ok(Self(Some(Arc::new(store))))
     }
 
-    /// Returns what a resource was told and has not answered.
-    pub(crate) fn due(&self, target: &str) -> Due {
-        let owed = self.owed.lock();
-        let told =
-            owed.get(target).into_iter().flatten().filter(|(_, count)| count.told > count.answered);
-        Due(told.map(|(by, count)| (by.clone(), count.told)).collect())
+    /// Returns who has notified a resource that has not answered.
+    pub(crate) fn due(&self, target: &str) -> Vec<String> {
+        let Some(store) = &self.0 else { return Vec::new() };
+        let queue = store.queue.lock();
+        queue.pending.get(target).into_iter().flatten().cloned().collect()
+    }
+
+    /// Returns all of them, as target and source.
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        let Some(store) = &self.0 else { return Vec::new() };
+        let queue = store.queue.lock();
+        let pairs = queue
+            .pending
+            .iter()
+            .flat_map(|(target, sources)| sources.iter().map(|by| (target.clone(), by.clone())));
+        pairs.collect()
     }
 
     /// Returns whether no notification is on record.
     pub(crate) fn are_all_answered(&self) -> bool {
-        self.owed.lock().is_empty()
+        self.0.as_ref().is_none_or(|store| store.queue.lock().pending.is_empty())
     }
 
-    /// Hands what is owed to each resource over to its heirs: itself, others, or nobody. That this
-    /// cannot be written costs another attempt, and no more.
+    /// Hands the notifications of each resource over to its heirs: itself, others, or nobody. That
+    /// this cannot be written costs another attempt, and no more.
     pub(crate) async fn hand_over(&self, heirs: impl Fn(&str) -> Vec<String>) {
-        let Some(state) = self.state.clone() else { return };
-        let mut journal = Arc::clone(&self.journal).lock_owned().await;
-        let lines = {
-            let mut owed = self.owed.lock();
-            let all = owed.keys().map(|target| (target.clone(), heirs(target)));
-            let moved: Vec<_> = all.filter(|(target, heirs)| !heirs.contains(target)).collect();
-            if moved.is_empty() {
-                return;
+        let all = self.all().into_iter().map(|(target, by)| (heirs(&target), target, by));
+        let moved: Vec<_> = all.filter(|(heirs, target, _)| !heirs.contains(target)).collect();
+        let mut changed = Position::default();
+        for (heirs, target, by) in moved {
+            for heir in heirs {
+                self.add(&heir, &by);
             }
-            for (target, heirs) in moved {
-                let sources = owed.remove(&target).unwrap_or_default();
-                for (heir, by) in heirs.iter().flat_map(|it| sources.keys().map(move |by| (it, by)))
-                {
-                    let counts = owed.entry(heir.clone()).or_default();
-                    let count = counts.entry(by.clone()).or_default();
-                    count.noted += 1;
-                    count.told = count.noted;
-                }
-            }
-            Line::all(&owed)
-        };
-        if let Err(error) = blocking(move || journal.rewrite(&state, &lines)).await {
+            changed = self.strike(&target, &by);
+        }
+        if let Err(error) = self.flush(changed).await {
             tracing::warn!(error, "cannot put on disk who has left and is not notified any more");
         }
     }
 
-    /// Puts on disk that a resource is about to notify others.
-    async fn note(&self, source: &str, targets: &[Arc<str>]) -> Result<(), BoxError> {
-        let Some(state) = self.state.clone().filter(|_| !targets.is_empty()) else {
+    /// Adds that a resource may notify another one from now on. It is on disk when everything up to
+    /// the returned position is.
+    pub(crate) fn add(&self, target: &str, by: &str) -> Position {
+        self.change(|queue| {
+            // A line that is lost by a crash of the machine takes none before it along: where the
+            // target owes an answer already, that is on disk.
+            let is_new = !queue.pending.contains_key(target);
+            if queue.add(target, by) {
+                queue.lines.push(Line::owed(target, by));
+                queue.is_synced |= is_new;
+            }
+        })
+    }
+
+    /// Strikes off a notification: it was answered, or was none.
+    pub(crate) fn strike(&self, target: &str, by: &str) -> Position {
+        self.change(|queue| {
+            if queue.strike(target, by) {
+                queue.lines.push(Line::answered(target, by));
+            }
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Queue)) -> Position {
+        let Some(store) = &self.0 else { return Position::default() };
+        let mut queue = store.queue.lock();
+        let before = queue.lines.len();
+        change(&mut queue);
+        queue.position.0 += (queue.lines.len() - before) as u64;
+        queue.position
+    }
+
+    /// Returns the position of the last change.
+    pub(crate) fn position(&self) -> Position {
+        self.change(|_| {})
+    }
+
+    /// Puts on disk what was changed up to a position. Changes that wait at the same time are written
+    /// together.
+    pub(crate) async fn flush(&self, up_to: Position) -> Result<(), BoxError> {
+        let Some(store) = self.0.clone().filter(|_| up_to > Position::default()) else {
             return Ok(());
         };
-        let mut journal = Arc::clone(&self.journal).lock_owned().await;
-        let (lines, is_new) = {
-            let owed = self.owed.lock();
-            let has = |target: &str| owed.get(target).is_some_and(|it| it.contains_key(source));
-            let lines = targets.iter().filter(|target| !has(target));
-            let lines: Vec<_> = lines.map(|target| Line::owed(target, source)).collect();
-            // A line that is lost by a crash of the machine takes none before it along: where the
-            // target is owed an answer already, that is on disk.
-            (lines, targets.iter().any(|target| !owed.contains_key(&**target)))
-        };
-        let work = move || journal.append(&state, &lines, is_new).map(|()| journal);
-        let _journal = blocking(work).await?;
-        let mut owed = self.owed.lock();
-        for target in targets {
-            let sources = owed.entry(target.to_string()).or_default();
-            sources.entry(source.to_owned()).or_default().noted += 1;
+        let mut journal = Arc::clone(&store.journal).lock_owned().await;
+        if journal.written >= up_to {
+            return Ok(());
         }
-        Ok(())
+        blocking(move || journal.write(&store)).await
     }
 
-    /// Says that a resource has notified the others.
-    fn tell(&self, source: &str, targets: &[Arc<str>]) {
-        let mut owed = self.owed.lock();
-        for target in targets {
-            if let Some(count) = owed.get_mut(&**target).and_then(|it| it.get_mut(source)) {
-                count.told = count.noted;
-            }
-        }
+    /// Notes that a resource has answered. That this cannot be written costs a restart, and no more.
+    pub(crate) async fn settle(&self, target: &str, due: &[String]) {
+        let struck = due.iter().map(|by| self.strike(target, by)).max();
+        self.flush_answers(struck.unwrap_or_default()).await;
     }
 
-    /// Says that a resource has answered what it was told. That this cannot be written costs a
-    /// restart, and no more.
-    pub(crate) async fn settle(&self, target: &str, due: Due) {
-        let Some(state) = self.state.clone().filter(|_| !due.0.is_empty()) else { return };
-        let mut journal = Arc::clone(&self.journal).lock_owned().await;
-        let (lines, rewritten) = {
-            let mut owed = self.owed.lock();
-            let Some(sources) = owed.get_mut(target) else { return };
-            let mut lines = Vec::new();
-            for (by, told) in due.0 {
-                let Some(count) = sources.get_mut(&by) else { continue };
-                count.answered = count.answered.max(told);
-                if count.noted == count.answered {
-                    sources.remove(&by);
-                    lines.push(Line::Answered { target: target.to_owned(), by });
-                }
-            }
-            if sources.is_empty() {
-                owed.remove(target);
-            }
-            (lines, journal.is_stale(&owed).then(|| Line::all(&owed)))
-        };
-        let work = move || match rewritten {
-            Some(lines) => journal.rewrite(&state, &lines),
-            None => journal.append(&state, &lines, false),
-        };
-        if let Err(error) = blocking(work).await {
+    /// Puts on disk what was answered, if that is possible.
+    pub(crate) async fn flush_answers(&self, up_to: Position) {
+        if let Err(error) = self.flush(up_to).await {
             tracing::warn!(error, "cannot put on disk what was answered; it may be done again");
         }
+    }
+}
+
+impl Queue {
+    /// Returns whether it was not there.
+    fn add(&mut self, target: &str, by: &str) -> bool {
+        self.pending.entry(target.to_owned()).or_default().insert(by.to_owned())
+    }
+
+    /// Returns whether it was there.
+    fn strike(&mut self, target: &str, by: &str) -> bool {
+        let Some(sources) = self.pending.get_mut(target) else { return false };
+        let was_there = sources.remove(by);
+        if sources.is_empty() {
+            self.pending.remove(target);
+        }
+        was_there
     }
 }
 
@@ -232,8 +227,12 @@ impl Line {
         Self::Owed { target: target.to_owned(), by: by.to_owned() }
     }
 
-    fn all(owed: &Owed) -> Vec<Self> {
-        let pairs = owed.iter().flat_map(|(target, it)| it.keys().map(move |by| (target, by)));
+    fn answered(target: &str, by: &str) -> Self {
+        Self::Answered { target: target.to_owned(), by: by.to_owned() }
+    }
+
+    fn all(pending: &Pending) -> Vec<Self> {
+        let pairs = pending.iter().flat_map(|(target, it)| it.iter().map(move |by| (target, by)));
         pairs.map(|(target, by)| Self::owed(target, by)).collect()
     }
 
@@ -250,18 +249,41 @@ impl Line {
 }
 
 /// The file. All that writes to it holds the lock while it does, also if nobody waits for it any more,
-/// so the lines have the order in which what is owed changed.
+/// so the lines have the order in which they were added.
 #[derive(Debug, Default)]
 struct Journal {
     file: Option<File>,
     lines: usize,
+    written: Position,
 }
 
 impl Journal {
+    /// Writes all lines that wait. Those that cannot be written wait on.
+    fn write(&mut self, store: &Store) -> Result<(), BoxError> {
+        let (lines, is_synced, position, rewritten) = {
+            let mut queue = store.queue.lock();
+            let rewritten = self.is_stale(&queue.pending).then(|| Line::all(&queue.pending));
+            let lines = std::mem::take(&mut queue.lines);
+            (lines, std::mem::take(&mut queue.is_synced), queue.position, rewritten)
+        };
+        let written = match rewritten {
+            Some(all) => self.rewrite(&store.state, &all),
+            None => self.append(&store.state, &lines, is_synced),
+        };
+        if let Err(error) = written {
+            let mut queue = store.queue.lock();
+            queue.lines.splice(0..0, lines);
+            queue.is_synced |= is_synced;
+            return Err(error);
+        }
+        self.written = position;
+        Ok(())
+    }
+
     /// Returns whether the file is to be written anew.
-    fn is_stale(&self, owed: &Owed) -> bool {
-        let pairs = || owed.values().map(BTreeMap::len).sum::<usize>();
-        owed.is_empty() || self.lines > STALE && self.lines > STALE + pairs()
+    fn is_stale(&self, pending: &Pending) -> bool {
+        let pairs = || pending.values().map(BTreeSet::len).sum::<usize>();
+        pending.is_empty() || self.lines > STALE && self.lines > STALE + pairs()
     }
 
     /// Adds lines; with `is_synced` they are on disk afterwards.
@@ -282,6 +304,9 @@ impl Journal {
 
     /// Writes the file anew.
     fn rewrite(&mut self, state: &Path, lines: &[Line]) -> Result<(), BoxError> {
+        if lines.is_empty() && std::mem::take(&mut self.lines) == 0 {
+            return Ok(());
+        }
         self.lines = lines.len();
         if lines.is_empty()
             && let Some(file) = &self.file
@@ -308,9 +333,10 @@ fn open(state: &Path) -> Result<File, BoxError> {
 /// That a resource notifies others if it acts.
 #[derive(Debug)]
 pub(crate) struct Promise<'a> {
-    notices: &'a Notices,
     source: &'a str,
     targets: Vec<Arc<str>>,
+    /// Where it is put on record; nowhere if the schedule does that.
+    notices: Option<&'a Notices>,
     is_made: AtomicBool,
     /// Who sees that the resource begins to act, and the event that comes of it.
     seen_by: Option<(&'a dyn Observer, Mutex<Happened>)>,
@@ -318,12 +344,19 @@ pub(crate) struct Promise<'a> {
 
 impl<'a> Promise<'a> {
     pub(crate) fn new(notices: &'a Notices, source: &'a str, targets: Vec<Arc<str>>) -> Self {
-        Self { notices, source, targets, is_made: AtomicBool::new(false), seen_by: None }
+        let notices = Some(notices);
+        Self { source, targets, notices, is_made: AtomicBool::new(false), seen_by: None }
     }
 
-    /// Returns the same promise, which an observer sees being made, with the event that comes of the action.
-    pub(crate) fn seen_by(self, observer: Option<&'a dyn Observer>, event: Happened) -> Self {
-        Self { seen_by: observer.map(|observer| (observer, event.into())), ..self }
+    /// Returns a promise that the schedule puts on record. An observer sees it being made, with the event
+    /// that comes of the action.
+    pub(crate) fn scheduled(
+        source: &'a str,
+        targets: Vec<Arc<str>>,
+        (observer, event): (Option<&'a dyn Observer>, Happened),
+    ) -> Self {
+        let seen_by = observer.map(|observer| (observer, event.into()));
+        Self { source, targets, notices: None, is_made: AtomicBool::new(false), seen_by }
     }
 
     /// Says that the next action answers a notification. If it is the first one, that is the event.
@@ -341,20 +374,15 @@ impl<'a> Promise<'a> {
     /// Puts it on disk, before the resource acts for the first time.
     pub(crate) async fn make(&self) -> Result<(), BoxError> {
         if !self.is_made.load(Ordering::Relaxed) {
-            self.notices.note(self.source, &self.targets).await?;
+            if let Some(notices) = self.notices {
+                let added = self.targets.iter().map(|target| notices.add(target, self.source));
+                notices.flush(added.max().unwrap_or_default()).await?;
+            }
             if let Some((observer, event)) = &self.seen_by {
                 observer.begins(&event.lock());
             }
             self.is_made.store(true, Ordering::Relaxed);
         }
         Ok(())
-    }
-
-    /// Says that the others are told now, if the resource has acted at all. What has failed or was
-    /// interrupted may have changed something: that is told by a later run.
-    pub(crate) fn keep(self) {
-        if self.is_made.into_inner() {
-            self.notices.tell(self.source, &self.targets);
-        }
     }
 }

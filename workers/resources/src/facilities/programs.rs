@@ -1,7 +1,7 @@
-//! What is in the programs that resources execute.
+//! What is in the programs that resources execute, and how the files are that they read.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -18,9 +18,37 @@ const PIECE: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Programs(Mutex<HashMap<PathBuf, (Stamp, String)>>);
 
-/// What tells a file from another one and from itself before a change: device, number, size, and when it was
-/// changed, in seconds and nanoseconds.
-type Stamp = (u64, u64, u64, (i64, i64));
+/// What tells a file from another one and from itself before a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    number: u64,
+    size: u64,
+    /// When it was changed, in seconds and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        let changed = (found.ctime(), found.ctime_nsec());
+        Self { device: found.dev(), number: found.ino(), size: found.size(), changed }
+    }
+}
+
+/// A file as it was at some moment, or that there was none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FileStamp {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+}
+
+impl FileStamp {
+    /// Returns how a file is now. Blocks for the disk.
+    pub(crate) fn now(path: PathBuf) -> Self {
+        let stamp = fs::metadata(&path).ok().map(|found| Stamp::of(&found));
+        Self { path, stamp }
+    }
+}
 
 impl Programs {
     /// Returns a path, and the digest of the file that is there; null if there is none that can be read. Nothing
@@ -31,9 +59,7 @@ impl Programs {
 
     fn read(&self, path: &Path) -> io::Result<String> {
         let (file, _) = open_file(path)?;
-        let found = file.metadata()?;
-        let changed = (found.ctime(), found.ctime_nsec());
-        let stamp = (found.dev(), found.ino(), found.size(), changed);
+        let stamp = Stamp::of(&file.metadata()?);
         let known = self.0.lock().get(path).filter(|(known, _)| *known == stamp).cloned();
         if let Some((_, digest)) = known {
             return Ok(digest);

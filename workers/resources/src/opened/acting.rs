@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::action::{Action, Unfinished};
+use crate::asking::{Follower, Part, Turn};
 use crate::caught::caught_async;
 use crate::context::Context;
 use crate::deadline::Deadline;
+use crate::facilities::Position;
 use crate::kind::GroupMember;
-use crate::opened::{Acted, Opened};
-use crate::pass::{Follower, Part, Turn};
+use crate::opened::{Acted, NotBegun, Opened};
+use crate::schedule::Answer;
 use crate::text::chain;
 
 impl Opened {
@@ -22,57 +24,90 @@ impl Opened {
         self.turn.lock().iter_mut().for_each(Turn::leave);
     }
 
-    /// Runs an action: together with those of others, if the resource is in a group. Returns none
-    /// if the schedule, or `may_start` after the wait for others, keeps it from starting. An action
-    /// that has failed together with others and may not start alone is interrupted.
+    /// Returns the answer of the schedule if the resource may not act now: then its visit ends.
+    pub(crate) async fn refusal(&self) -> Option<Answer> {
+        let turn = self.turn.lock().take()?;
+        let refusal = turn.refusal().await;
+        self.join(Some(turn));
+        refusal
+    }
+
+    /// Asks the schedule for something that is done to this resource alone.
+    pub(crate) async fn ask(&self) -> Result<(), Answer> {
+        let Some(turn) = self.turn.lock().take() else { return Ok(()) };
+        let answer = turn.ask_alone().await;
+        self.join(Some(turn));
+        answer
+    }
+
+    /// Runs an action: together with those of others, if the resource is in a group. It is not
+    /// begun if the schedule, or `may_start` after the wait for others, keeps it from starting. An
+    /// action that has failed together with others and may not start alone is interrupted.
     pub(crate) async fn act(
         &self,
         action: &Action,
         may_start: &(dyn Fn() -> bool + Sync),
-    ) -> Option<Acted> {
+    ) -> Result<Acted, NotBegun> {
         let turn = self.turn.lock().take();
         let action = match self.disguise.take(action) {
             Ok(action) => action,
-            Err(error) => return Some(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
+            Err(error) => return Ok(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
         };
-        let Some(mut turn) = turn else { return Some(self.act_alone(&action).await) };
+        let Some(mut turn) = turn else { return Ok(self.act_alone(&action).await) };
         let key = || self.told(|unit, _| unit.group()).ok().flatten();
         let call = self.untimed();
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
         let part = turn.ask(key, member.clone()).await;
         self.join(Some(turn));
-        let why = match part? {
-            Part::Lead(followers) if followers.is_empty() => None,
-            Part::Lead(followers) => match self.lead(member, followers, may_start).await? {
-                Err(Unfinished::Failed(err)) => Some(chain(&*err)),
-                ended => return Some(Acted::of(ended, &call)),
-            },
-            Part::Done => return Some(Acted::of(Ok(()), &call)),
-            Part::Interrupted => return Some(Acted::of(Err(Unfinished::Interrupted), &call)),
-            Part::Alone(why) => Some(why),
-            Part::Failed(why) => return Some(Acted::failed_together(&why, &call)),
+        let why = match part.map_err(NotBegun::NotAllowed)? {
+            Part::Lead { followers, records } => {
+                match self.lead(member, (followers, records), may_start).await? {
+                    None => None,
+                    Some(Err(Unfinished::Failed(err))) => Some(chain(&*err)),
+                    Some(ended) => return Ok(Acted::of(ended, &call)),
+                }
+            }
+            Part::Done => return Ok(Acted::of(Ok(()), &call)),
+            Part::Interrupted => return Ok(Acted::of(Err(Unfinished::Interrupted), &call)),
+            // Something else has come before it, so the schedule does not let it act alone now.
+            Part::Failed(why) if may_start() => {
+                return Ok(Acted::of(Err(Unfinished::Failed(why.into())), &call));
+            }
+            Part::Alone(why) | Part::Failed(why) => Some(why),
+            Part::NotAllowed(answer) => return Err(NotBegun::NotAllowed(answer)),
         };
         if !may_start() {
-            return why.map(|why| Acted::failed_together(&why, &call));
+            let failed = why.map(|why| Acted::failed_together(&why, &call));
+            return failed.ok_or(NotBegun::Halted);
         }
         // One that is wrong does not fail the others.
         if let Some(why) = why {
             call.log(&format!("it is done alone, as together with others it failed: {why}"));
         }
         let acted = self.act_alone(&action).await;
-        Some(Acted { log: [call.lines(), acted.log].concat(), ..acted })
+        Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
-    /// Acts for the resource and for others, and tells them how it has ended.
+    /// Acts for the resource and for others, and tells them how it has ended. Does nothing if there are
+    /// no others.
     async fn lead(
         &self,
         own: GroupMember,
-        followers: Vec<Follower>,
+        (followers, records): (Vec<Follower>, Position),
         may_start: &(dyn Fn() -> bool + Sync),
-    ) -> Option<Result<(), Unfinished>> {
-        // The channels of the others close with this: they do not begin either.
-        if !may_start() {
-            return None;
+    ) -> Result<Option<Result<(), Unfinished>>, NotBegun> {
+        let notices = self.made.context.facilities().notices();
+        let flushed = notices.flush(records).await.map_err(|err| chain(&*err));
+        let flushed = flushed.map_err(NotBegun::NotOnRecord);
+        if let Some(refused) = flushed.err().or_else(|| (!may_start()).then_some(NotBegun::Halted))
+        {
+            for Follower { told, .. } in followers {
+                drop(told.send(Part::NotAllowed(Answer::Halted)));
+            }
+            return Err(refused);
+        }
+        if followers.is_empty() {
+            return Ok(None);
         }
         let deadline = Deadline::new(self.timeout(), self.made.context.stop());
         let (mut members, told): (Vec<_>, Vec<_>) =
@@ -93,10 +128,10 @@ impl Opened {
                 Err(Unfinished::Interrupted) => Part::Interrupted,
                 Err(Unfinished::Failed(err)) => Part::Alone(chain(&**err)),
             };
-            // A follower whose apply was dropped needs no answer.
+            // A follower whose visit was dropped needs no answer.
             drop(told.send(part));
         }
-        Some(ended)
+        Ok(Some(ended))
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {

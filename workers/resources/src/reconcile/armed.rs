@@ -11,10 +11,11 @@ use tokio::time::{Instant, sleep};
 use crate::caught::caught;
 use crate::error::BoxError;
 use crate::opened::Opened;
+use crate::reconcile::cause::Why;
 use crate::reconcile::watching::{Signal, Watching};
 use crate::text::chain;
 use crate::watch::{Instants, Watch};
-use crate::world::FactChanges;
+use crate::world::WatchedFact;
 
 /// How often to look at the wall clock, which somebody may set.
 const CLOCK: Duration = Duration::from_secs(60);
@@ -30,7 +31,7 @@ pub(super) struct Armed {
     pub(super) every: Option<Duration>,
     instants: Vec<Due>,
     signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
-    facts: Vec<Box<dyn FactChanges>>,
+    facts: Vec<WatchedFact>,
     /// The folder of the manifest for which the kind was asked; none if it is to be asked.
     asked_in: Option<PathBuf>,
     since: Instant,
@@ -112,10 +113,23 @@ impl Armed {
         }
         let Self { files, instants, signals, facts, failed, .. } = self;
         let mut told = files.signals();
-        told.extend(instants.iter_mut().map(|due| -> Signal<'_> { Box::pin(due.wait()) }));
-        told.extend(facts.iter_mut().map(|fact| -> Signal<'_> { fact.changed() }));
+        told.extend(instants.iter_mut().map(|due| -> Signal<'_> {
+            Box::pin(async move {
+                due.wait().await;
+                Why::Poll
+            })
+        }));
+        told.extend(facts.iter_mut().map(|WatchedFact { path, changes }| -> Signal<'_> {
+            Box::pin(async move {
+                changes.changed().await;
+                Why::Fact(path.clone())
+            })
+        }));
         if !signals.is_empty() {
-            told.push(Box::pin(poll_fn(|context| poll(signals, failed, context))));
+            told.push(Box::pin(async move {
+                poll_fn(|context| poll(signals, failed, context)).await;
+                Why::Signal
+            }));
         }
         told
     }

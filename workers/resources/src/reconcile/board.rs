@@ -1,67 +1,72 @@
-//! What the resources of one site tell each other.
+//! What the resources of one site tell each other, and the schedule of their visits.
 //!
-//! Invariants, each kept in one step under the board's lock:
-//! 1. A resource is at work from the moment at which it gets a reason to look, until it has looked.
-//!    So a resource that acts later knows of every look that has to come first.
-//! 2. A resource that comes to rest, or fails, wakes those that wait for it; they are at work then.
+//! Invariants:
+//! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the same
+//!    step. So no command waits for anybody.
+//! 2. A state is in the table before its report is followed by a visit.
 //! 3. A worker that is not the last one of its resource changes nothing here.
+//! 4. The commands of a step that give permission to act come after the records of whom that notifies;
+//!    who may act has these on disk first.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::context::Notice;
-use crate::declaration::Declaration;
+use crate::asking::{Question, Scheduling};
 use crate::error::BoxError;
-use crate::facilities::{Facilities, Promise};
+use crate::facilities::Facilities;
 use crate::observer::LastEvent;
 use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
-use crate::reconcile::tally::Tallies;
 use crate::released::Released;
+use crate::schedule::{Answer, Ticket};
+use crate::site::Site;
 
-pub(super) use self::entries::blocker::Blocker;
-pub(super) use self::entries::{Ended, Entries, Told};
+pub(super) use self::kept::Kept;
+pub use self::rest::Rest;
+pub(super) use self::visit::{Closing, Place, Stands, Visit};
 
 mod entries;
+mod kept;
+mod rest;
+mod visit;
 
-/// What the resources of one site tell each other: their states, what notifies them, and which of
-/// them are not as declared. Cheap to clone; clones are the same board.
+/// What the resources of one site tell each other: their states, what notifies them, and who is looked
+/// at when. Cheap to clone; clones are the same board.
 ///
 /// It outlives the workers of the resources: a notification is kept until the resource has done what
 /// it means, however often its worker is started meanwhile. Notifications that come before the first
 /// was answered are one. Nobody waits to tell something.
 #[derive(Clone, Default)]
-pub struct Board {
-    entries: Arc<Mutex<Entries>>,
+pub struct Board(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    kept: Mutex<Kept>,
     flood: Flood,
-    /// The facilities of the site that is kept.
-    facilities: Arc<Mutex<Facilities>>,
+    rest: watch::Sender<Rest>,
+    /// Counts the new states.
+    states: watch::Sender<u64>,
 }
 
-/// Which resources of a site are at work: those that have a reason to look and have not looked yet,
-/// and those that [hold up](crate::Resource::holds) the end of a run. Cheap to clone.
-///
-/// A resource that has failed, or is held back by one that has, is not at work.
+/// Whether the resources of a site are at rest. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Activity(watch::Receiver<BTreeSet<Arc<str>>>);
+pub struct Activity(watch::Receiver<Rest>);
 
 impl Activity {
-    /// Returns the names of those that are at work; counts them as seen.
-    pub fn names(&mut self) -> BTreeSet<Arc<str>> {
-        self.0.borrow_and_update().clone()
+    /// Returns whether they are at rest; that counts as seen.
+    pub fn rest(&mut self) -> Rest {
+        *self.0.borrow_and_update()
     }
 
-    /// Returns whether any have begun or ended that were not seen.
+    /// Returns whether that has changed and was not seen.
     pub fn has_changed(&self) -> bool {
         self.0.has_changed().unwrap_or(false)
     }
 
-    /// Waits until any have begun or ended that were not seen; for ever once the site is no longer
-    /// kept. Cancel safe.
+    /// Waits until it has changed and was not seen; for ever once the site is no longer kept. Cancel safe.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -70,86 +75,124 @@ impl Activity {
 }
 
 impl Board {
-    /// Takes over the resources of a site with their dependencies, and forgets all others. A resource
-    /// that is new here gets the notifications that an earlier agent has left unanswered.
-    pub fn connect(&self, declarations: &[Declaration], facilities: &Facilities) {
-        self.entries.lock().connect(declarations, facilities.notices());
-        *self.facilities.lock() = facilities.clone();
+    /// Takes over the resources of a site, and forgets all others. Those that are `fresh` are others
+    /// than before under their names. The first site gets the notifications that an earlier agent has
+    /// left unanswered.
+    pub fn connect<'a>(
+        &self,
+        site: &Site,
+        facilities: &Facilities,
+        fresh: impl IntoIterator<Item = &'a str>,
+    ) {
+        let fresh = fresh.into_iter().collect::<Vec<_>>();
+        self.step(|kept| kept.connect(site, facilities, &fresh));
     }
 
-    /// Forgets what is known of resources in whose places others of their names come.
-    pub fn forget<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
-        let mut entries = self.entries.lock();
-        names.into_iter().for_each(|name| entries.forget(name));
-    }
-
-    /// Runs `hand_over`, which hands something new to the resources with these names, and has them
-    /// look. None of the site's resources acts meanwhile.
+    /// Runs `hand_over`, which hands other declarations to the resources with these names, and has
+    /// them visited. None of the site's resources begins to act meanwhile.
     pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {
-        let mut entries = self.entries.lock();
-        hand_over();
-        for name in names {
-            entries.wake(name);
-        }
+        self.step(|kept| {
+            hand_over();
+            names.into_iter().for_each(|name| kept.redeclare(name));
+        });
     }
 
     /// Notifies a resource as another resource that has changed would. The notification is on record before this
     /// returns. Returns whether there is such a resource.
     pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
-        if !self.entries.lock().has(resource) {
+        let Some(facilities) = self.look(|kept| kept.facilities_of(resource)) else {
             return Ok(false);
-        }
-        let facilities = self.facilities.lock().clone();
-        let promise = Promise::new(facilities.notices(), by, vec![resource.into()]);
-        promise.make().await?;
-        promise.keep();
-        let notice = Notice::new(by, Vec::new(), Arc::default());
-        Ok(self.entries.lock().tell_one(resource, &notice))
+        };
+        let notices = facilities.notices();
+        notices.flush(notices.add(resource, by)).await?;
+        Ok(self.step(|kept| kept.notify(resource, by)))
     }
 
-    /// Returns which resources are at work.
+    /// Returns whether the resources are at rest.
     pub fn activity(&self) -> Activity {
-        Activity(self.entries.lock().at_work())
+        Activity(self.0.rest.subscribe())
     }
 
-    /// Returns what tells how the resources have fared.
-    pub fn tallies(&self) -> Tallies {
-        Tallies::new(self.clone())
+    /// Returns what tells that a resource has a new state.
+    pub(crate) fn states(&self) -> watch::Receiver<u64> {
+        self.0.states.subscribe()
     }
 
     /// Returns the last event of the resource with this name.
     pub fn last_event(&self, resource: &str) -> Option<Arc<LastEvent>> {
-        self.entries.lock().last_event(resource)
+        self.look(|kept| kept.last_event(resource))
     }
 
     /// Notes what is not kept any more.
     pub fn note_released(&self, released: Vec<Released>) {
-        self.entries.lock().note_released(released);
+        self.look(|kept| kept.note_released(released));
     }
 
     /// Logs how many resources were changed beyond those that the log tells of one by one, which are 100
     /// in a second. Never ends. Cancel safe.
     pub async fn summarize(self) {
-        self.flood.summarize().await;
+        self.0.flood.clone().summarize().await;
     }
 
     pub(super) fn flood(&self) -> &Flood {
-        &self.flood
+        &self.0.flood
     }
 
     /// Returns the last state of the resource with this name.
     pub(crate) fn last_state(&self, name: &str) -> Option<State> {
-        self.entries.lock().state(name)
+        self.look(|kept| kept.state(name))
     }
 
-    /// Does something with all entries in one step.
-    pub(super) fn step<T>(&self, step: impl FnOnce(&mut Entries) -> T) -> T {
-        step(&mut self.entries.lock())
+    /// Does something under the lock that is no event of the schedule.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&mut Kept) -> T) -> T {
+        look(&mut self.0.kept.lock())
+    }
+
+    /// Tells the schedule something, and takes the commands that follow.
+    pub(super) fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+        self.0.step(event)
+    }
+
+    /// Returns what visits ask the schedule with.
+    pub(super) fn scheduling(&self) -> Arc<dyn Scheduling> {
+        Arc::<Shared>::clone(&self.0)
+    }
+}
+
+impl Shared {
+    fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+        let mut kept = self.kept.lock();
+        let result = event(&mut kept);
+        kept.take_commands();
+        let (rest, states) = (kept.rest(), kept.states());
+        self.rest.send_if_modified(|was| std::mem::replace(was, rest) != rest);
+        self.states.send_if_modified(|was| std::mem::replace(was, states) != states);
+        result
+    }
+}
+
+impl Scheduling for Shared {
+    fn ask(&self, ticket: Ticket, key: Option<String>, question: Question) {
+        self.kept.lock().ask(ticket, key, question);
+    }
+
+    fn take_commands(&self) {
+        self.step(|_| {});
+    }
+
+    fn allows(&self, ticket: Ticket) -> bool {
+        self.kept.lock().answer(ticket) == Some(Answer::Act)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.lock().fmt(f)
     }
 }
 
 impl fmt::Debug for Board {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries.lock().fmt(f)
+        self.0.fmt(f)
     }
 }

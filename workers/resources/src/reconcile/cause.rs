@@ -1,39 +1,123 @@
 //! Why a resource is looked at, and why it was changed.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_engine::{Exit, Origin};
+use crankcase_engine::Origin;
+use crankcase_workers::name_first;
 
+use crate::context::Notice;
 use crate::declaration::Declaration;
+use crate::facilities::FileStamp;
 use crate::observer::What;
-use crate::reconcile::board::Told;
 use crate::reconcile::state::State;
 
-/// Why a worker goes on.
-pub(super) enum Cause {
-    Stop,
-    /// It is declared otherwise.
-    Declared,
-    /// A resource that it depends on, or that notifies it, was looked at.
-    News,
-    /// The resource itself may have changed, as its watches say.
-    Seen,
-    /// It has waited for long enough.
-    Time,
-    Ended(Exit),
+/// How many reasons of one look are shown, and how many names of each.
+const SHOWN: usize = 3;
+
+/// One reason to look at a resource. Those that come first say more.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Why {
+    /// This resource or rule notifies it.
+    Notified(Arc<str>),
+    /// It is declared in another way: these attributes of its config are others.
+    Declared(Vec<String>),
+    /// Its watch has told of this path.
+    Path(PathBuf),
+    /// The fact at this path is another one.
+    Fact(String),
+    /// Its watch has told of a change, without saying of which.
+    Signal,
+    /// What tells of its files was started anew.
+    Watcher,
+    /// This resource, which it needs, has a new state.
+    NewState(Arc<str>),
+    /// This resource, which it needs, was repaired.
+    Repaired(Arc<str>),
+    /// This resource, which needs it, could not be looked at.
+    LookFailed(Arc<str>),
+    /// A worker has started to keep it.
+    Started,
+    /// It has failed before.
+    Retry,
+    /// It was time to look.
+    Poll,
 }
 
-impl Cause {
-    /// Says why the resource is looked at.
-    pub(super) fn why(&self) -> &'static str {
+impl Why {
+    /// Returns whether the resource itself may have changed, as its watches say.
+    fn is_seen(&self) -> bool {
+        matches!(self, Self::Path(_) | Self::Fact(_) | Self::Signal | Self::Watcher)
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Declared => "its declaration has changed",
-            Self::News => "a resource before it was looked at",
-            Self::Seen => "its watch has told of a change",
-            Self::Time => "it was time to look",
-            Self::Stop | Self::Ended(_) => "its worker ends",
+            Self::Notified(by) => write!(f, "\"{by}\" notifies it"),
+            Self::Declared(attributes) if attributes.is_empty() => {
+                f.write_str("its declaration has changed")
+            }
+            Self::Declared(attributes) => {
+                write!(f, "its declaration has changed: {}", name_first(SHOWN, attributes.iter()))
+            }
+            Self::Path(path) => write!(f, "its watch has told of {path:?}"),
+            Self::Fact(path) => write!(f, "the fact {path} has changed"),
+            Self::Signal => f.write_str("its watch has told of a change"),
+            Self::Watcher => f.write_str("its watch was started anew"),
+            Self::NewState(by) => write!(f, "\"{by}\" has a new state"),
+            Self::Repaired(by) => write!(f, "\"{by}\" was repaired"),
+            Self::LookFailed(by) => write!(f, "\"{by}\" could not be looked at"),
+            Self::Started => f.write_str("its worker has started"),
+            Self::Retry => f.write_str("it is tried again"),
+            Self::Poll => f.write_str("it was time to look"),
         }
+    }
+}
+
+/// Returns the first of some reasons, and how many more there are.
+fn some(whys: &[&Why]) -> String {
+    let shown = whys.iter().take(SHOWN).map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    match whys.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// All reasons to look at a resource.
+#[derive(Debug, Default)]
+pub(super) struct Whys(Vec<Why>);
+
+impl Whys {
+    /// Adds reasons, each once. They must not grow for ever while a resource waits.
+    pub(super) fn extend(&mut self, whys: impl IntoIterator<Item = Why>) {
+        for why in whys {
+            if self.0.len() <= 2 * SHOWN
+                && let Err(place) = self.0.binary_search(&why)
+            {
+                self.0.insert(place, why);
+            }
+        }
+    }
+
+    /// Returns whether the watches have told of a change.
+    pub(super) fn are_seen(&self) -> bool {
+        self.0.iter().any(Why::is_seen)
+    }
+}
+
+/// The time is a reason only if there is no other one, and who notifies a resource has a new state as well.
+impl fmt::Display for Whys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_implied = |why: &Why| match why {
+            Why::NewState(by) => self.0.contains(&Why::Notified(Arc::clone(by))),
+            Why::Started | Why::Retry | Why::Poll => self.0.first() != Some(why),
+            _ => false,
+        };
+        let shown = self.0.iter().filter(|why| !is_implied(why)).collect::<Vec<_>>();
+        f.write_str(&some(&shown))
     }
 }
 
@@ -41,27 +125,74 @@ impl Cause {
 pub(super) struct Basis {
     pub(super) declaration: Arc<Declaration>,
     pub(super) states: BTreeMap<String, State>,
+    /// The files that the resource reads, as they were.
+    pub(super) sources: Vec<FileStamp>,
 }
 
 impl PartialEq for Basis {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.declaration, &other.declaration) && self.states == other.states
+        Arc::ptr_eq(&self.declaration, &other.declaration)
+            && self.states == other.states
+            && self.sources == other.sources
     }
 }
 
 /// Says how a resource was changed, and at whose wish.
-pub(super) fn noted(differing: &[String], is_drift: bool, told: Option<&Told>) -> (What, Origin) {
-    let differing = differing.join(", ");
-    match told {
-        Some(told) if differing.is_empty() => (What::Refreshed, told.origin()),
-        _ if is_drift => {
-            (What::Repaired, by_agent(&format!("not as declared any more: {differing}")))
-        }
-        _ => (What::Changed, by_agent(&format!("not as declared: {differing}"))),
+pub(super) fn noted(differing: &[String], is_drift: bool, notices: &[Notice]) -> (What, Origin) {
+    if !notices.is_empty() && differing.is_empty() {
+        return (What::Refreshed, by_notices(notices));
     }
+    let differing = differing.join(", ");
+    match is_drift {
+        true => (What::Repaired, by_agent(&format!("not as declared any more: {differing}"))),
+        false => (What::Changed, by_agent(&format!("not as declared: {differing}"))),
+    }
+}
+
+/// Returns at whose wish a resource does what it was notified of.
+pub(super) fn by_notices(notices: &[Notice]) -> Origin {
+    let by: Vec<_> = notices.iter().map(|notice| notice.by.as_str()).collect();
+    Origin::new(by.join(", "), "a change notifies it")
 }
 
 /// What the agent does of its own.
 pub(super) fn by_agent(why: &str) -> Origin {
     Origin::new("agent", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Why, Whys};
+
+    fn text(whys: impl IntoIterator<Item = Why>) -> String {
+        let mut all = Whys::default();
+        all.extend(whys);
+        all.to_string()
+    }
+
+    #[test]
+    fn a_reason_that_another_one_implies_is_not_shown() {
+        let notified = || Why::Notified("conf".into());
+
+        assert_eq!(
+            text([Why::Poll, Why::NewState("conf".into()), notified()]),
+            r#""conf" notifies it"#
+        );
+        assert_eq!(text([Why::Poll]), "it was time to look");
+        assert_eq!(
+            text([Why::NewState("other".into()), notified()]),
+            r#""conf" notifies it; "other" has a new state"#
+        );
+    }
+
+    #[test]
+    fn of_many_reasons_the_first_are_shown_and_the_others_counted() {
+        let paths = (0..9).map(|number| Why::Path(format!("/{number}").into()));
+
+        assert_eq!(
+            text(paths),
+            "its watch has told of \"/0\"; its watch has told of \"/1\"; its watch has told of \
+             \"/2\" and 4 more"
+        );
+    }
 }

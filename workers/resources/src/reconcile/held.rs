@@ -1,4 +1,7 @@
+use std::convert::Infallible;
 use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Exit, Live, Stop};
@@ -7,10 +10,11 @@ use serde_json::Value;
 
 use crate::account::{Done, Outcome};
 use crate::action::Action;
+use crate::blocking::blocking;
 use crate::context::Context;
 use crate::converge::{Convergence, Progress};
 use crate::declaration::{Config, Declaration};
-use crate::facilities::Promise;
+use crate::facilities::{FileStamp, Promise};
 use crate::found::{Difference, listed};
 use crate::halting::Halting;
 use crate::inputs::SeenState;
@@ -29,9 +33,11 @@ pub(super) struct Held {
     pub(super) opened: Opened,
     pub(super) armed: Armed,
     pub(super) program: Option<Supervised>,
-    /// What the program was started by, if there is one; it may be left to run when the config is
-    /// another.
+    /// What the program was started by, if there is one; it is left to run until another one may
+    /// replace it.
     started_by: Option<Config>,
+    /// The files that it reads, with paths that may begin in the folder of its manifest.
+    reads: Vec<PathBuf>,
     /// What it saw at its last look that succeeded, if nobody has looked since it sees something else.
     before: Option<Context>,
 }
@@ -50,13 +56,38 @@ pub(super) enum Failure {
     /// The resource could not be made or looked at.
     Look(String),
     /// Its config is wrong, and the resource was kept as it was before.
-    KeptAsBefore { wrong: String, is_changed: bool, is_holding: bool },
+    KeptAsBefore { wrong: String, is_holding: bool },
     /// It is tried again.
     Again(String),
-    /// A resource before this one is at work, or has failed.
-    HeldBack,
+    /// The schedule does not allow what is to be done.
+    NotAllowed,
+    /// It was told to stop.
+    Interrupted,
     /// The engine decides.
     Ended(Exit),
+}
+
+impl Failure {
+    /// Returns the least number of failures in a row, and what people are told.
+    pub(super) fn told(self) -> (u32, String) {
+        match self {
+            Self::Watch(Unarmed { reason, failures }) => (failures, reason),
+            Self::Look(reason) | Self::Again(reason) => (1, reason),
+            Self::KeptAsBefore { wrong, .. } => (1, wrong),
+            Self::NotAllowed | Self::Interrupted => (1, "it was interrupted".to_owned()),
+            Self::Ended(exit) => (1, exit.to_string()),
+        }
+    }
+}
+
+/// How a program is to be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// Without a question: it has run with an equal config, and does not run.
+    Again,
+    /// If the schedule allows it: for the first time, with another config, or because of a
+    /// notification.
+    Asked,
 }
 
 /// How a convergence went.
@@ -65,6 +96,8 @@ pub(super) struct Judgement {
     /// The state, if the resource is valid or left alone.
     pub(super) state: Option<Arc<Value>>,
     pub(super) is_changed: bool,
+    /// Whether an action has begun.
+    pub(super) has_acted: bool,
     /// What was not as declared.
     pub(super) differences: Vec<Difference>,
     /// The actions that were done, with what they said.
@@ -127,6 +160,7 @@ impl Judgement {
         let differences = progress.differences;
         let mut judgement =
             Self { is_changed, differences, done, actions, output, ..Self::default() };
+        judgement.has_acted = is_changed || outcome.unfinished().is_some();
         match outcome {
             Outcome::Failed { at: Some(done), error } => {
                 let said = done.log.iter().rfind(|line| !line.trim().is_empty());
@@ -142,11 +176,11 @@ impl Judgement {
                 judgement.failure = Some(Failure::Look(error));
             }
             Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
-            Outcome::Skipped { .. } => judgement.failure = Some(Failure::HeldBack),
+            Outcome::Skipped { .. } => judgement.failure = Some(Failure::NotAllowed),
             // What was broken off is not done, and what it was told still has to be. That this is so
             // is said by nobody: a worker that is told to stop has no health any more.
             Outcome::Halted { at, .. } => {
-                judgement.failure = Some(Failure::Again("it was interrupted".to_owned()));
+                judgement.failure = Some(Failure::Interrupted);
                 judgement.output.extend(at.into_iter().flat_map(|done| done.log));
             }
             Outcome::Noop => {
@@ -167,31 +201,41 @@ impl Judgement {
 }
 
 impl Held {
-    /// Closes the old resource and opens the one that was made. A program that is to be left alone goes
-    /// on.
+    /// Closes the old resource and opens the one that was made. A program goes on.
     pub(super) async fn open(
         old: Option<Self>,
         made: Made,
-        noop: bool,
         watches: &Live<Watches>,
     ) -> Result<Self, String> {
         let (mut program, mut started_by) = (None, None);
         if let Some(mut old) = old {
-            if noop {
-                program = old.program.take();
-                started_by = old.started_by.take();
-            }
+            (program, started_by) = (old.program.take(), old.started_by.take());
             old.close().await;
         }
+        let reads = made.claimed().reads.into_iter().map(|read| read.path).collect();
         match Opened::new(made).await {
             Ok(opened) => {
                 let armed = Armed::new(watches.clone());
-                Ok(Self { opened, armed, program, started_by, before: None })
+                Ok(Self { opened, armed, program, started_by, reads, before: None })
             }
             Err(failure) => {
                 end(program).await;
                 Err(failure)
             }
+        }
+    }
+
+    /// Returns how the files are now that it reads. The future does not hold the resource, whose
+    /// program cannot be shared between threads.
+    pub(super) fn sources(&self) -> impl Future<Output = Vec<FileStamp>> + use<> {
+        let folder = self.opened.folder();
+        let paths: Vec<_> = self.reads.iter().map(|path| folder.join(path)).collect();
+        async move {
+            if paths.is_empty() {
+                return Vec::new();
+            }
+            let look = move || Ok::<_, Infallible>(paths.into_iter().map(FileStamp::now).collect());
+            blocking(look).await.unwrap_or_default()
         }
     }
 
@@ -239,28 +283,30 @@ impl Held {
         }
     }
 
-    /// Returns whether the resource is a program that is to be started, or started anew.
-    pub(super) fn is_to_start(&self, is_notified: bool) -> bool {
+    /// Returns how the program is to be started, if the resource is one and it is to be. It runs with
+    /// the config `ran_with` if it was started before, by any worker.
+    pub(super) fn start(&self, is_notified: bool, ran_with: Option<&Config>) -> Option<Start> {
+        self.opened.program()?;
         let is_started = self.program.is_some() && self.is_started_by_config();
-        self.opened.program().is_some() && (!is_started || is_notified)
+        match &self.program {
+            None if ran_with == Some(self.opened.config()) => Some(Start::Again),
+            _ if !is_started || is_notified => Some(Start::Asked),
+            _ => None,
+        }
     }
 
     fn is_started_by_config(&self) -> bool {
         self.started_by.as_ref() == Some(self.opened.config())
     }
 
-    /// Starts the program, if the resource is one and it does not run, or anew if it was notified.
-    /// Returns a view of it if it did.
+    /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker was
+    /// told to stop.
     pub(super) async fn supervise(
         &mut self,
         name: &str,
         (worker, ledger): (&Stop, Option<&Ledger>),
-        is_notified: bool,
     ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
-        let Some(config) = self.opened.program().filter(|_| self.is_to_start(is_notified)) else {
-            return Ok(None);
-        };
-        let mut config = config.clone();
+        let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
         name.clone_into(&mut config.name);
         config.secrets = self.opened.secrets().clone();
         if let Some(program) = self.program.take() {

@@ -1,7 +1,9 @@
+//! The worker of one resource: it visits the resource when the schedule says so.
+
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{self, Waker};
+use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Outcome, Stop};
@@ -9,13 +11,13 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::Done;
+use crate::context::Notice;
 use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::observer::{Happened, What};
-use crate::reconcile::armed::Unarmed;
-use crate::reconcile::board::{Blocker, Ended};
-use crate::reconcile::cause::{Basis, Cause};
+use crate::reconcile::board::{Closing, Stands, Visit};
+use crate::reconcile::cause::{Basis, Why, Whys};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
 use crate::reconcile::seat::Seat;
@@ -23,6 +25,7 @@ use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
+use crate::schedule::{self, Reason};
 use crate::text::cut_after;
 
 mod round;
@@ -46,20 +49,18 @@ pub(super) struct Reconciler<F> {
     links: Links,
     stop: Stop,
     halting: Halting,
-    seat: Arc<Seat>,
-    /// Whether it waits for a resource before it that is at work, and says nothing of that yet.
+    seat: Seat,
+    /// Whether a visit was requested that has not begun.
     is_waiting: bool,
-    /// Whether it has waited so for long enough.
-    is_late: bool,
-    /// Whether what it depends on was asked to look again, because a look has failed.
-    has_asked: bool,
-    /// Why it is looked at.
-    why: &'static str,
-    /// How long the last round took.
+    /// Why the next visit comes, as far as that is known.
+    whys: Whys,
+    /// Why the last one came, as a text.
+    why: String,
+    /// How long the last visit took.
     took: Duration,
     /// How it has failed, if it has.
     last_failure: Option<String>,
-    /// What differed in the last round, and the action that has failed.
+    /// What differed in the last visit, and the action that has failed.
     last_failed: (Vec<Difference>, Option<Done>),
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
@@ -74,20 +75,30 @@ pub(super) struct Reconciler<F> {
     offer: Option<F>,
 }
 
+/// Why a worker goes on.
+enum Next {
+    Stop,
+    /// The schedule has the resource visited.
+    Visit(Visit),
+    /// The resource itself may have changed, as its watches say.
+    Seen(Vec<Why>),
+    /// It has waited for long enough.
+    Time,
+    Ended(Exit),
+}
+
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) fn new(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Self {
         let name = links.declaration.borrow().name.clone();
-        let seat = Arc::new(Seat::new(links.board.clone(), name.clone()));
-        let gate = Arc::clone(&seat);
-        let gate = move || gate.blocker().map(|blocker| blocker.name.to_string());
+        let mut whys = Whys::default();
+        whys.extend([Why::Started]);
         Self {
-            seat,
-            halting: Halting::new(stop.clone(), false).gated(gate),
-            is_waiting: false,
-            is_late: false,
-            has_asked: false,
+            seat: Seat::new(links.board.clone(), &name),
+            halting: Halting::new(stop.clone(), false),
+            is_waiting: true,
+            whys,
+            why: String::new(),
             is_back: false,
-            why: "its worker has started",
             took: Duration::ZERO,
             last_failure: None,
             last_failed: (Vec::new(), None),
@@ -107,45 +118,131 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(super) async fn run(&mut self) -> Outcome {
-        let mut is_seen = false;
+        let mut delay = PATIENCE;
         loop {
-            let began = Instant::now();
-            self.last_failed = (Vec::new(), None);
-            // Boxed, so that a resource at rest does not hold the memory of a look.
-            let round = Box::pin(self.round()).await;
-            if self.stop.is_stopped() {
-                return Ok(());
+            delay = match self.wait(delay).await {
+                Next::Stop => return Ok(()),
+                Next::Ended(exit) => {
+                    let ended = self.end(exit);
+                    self.seat.fail();
+                    return ended;
+                }
+                Next::Visit(visit) => {
+                    // Boxed, so that a resource at rest does not hold the memory of a look.
+                    let visited = Box::pin(self.visit(visit)).await;
+                    match visited {
+                        Ok(_) if self.stop.is_stopped() => return Ok(()),
+                        Ok(delay) => delay,
+                        Err(exit) => return self.end(exit),
+                    }
+                }
+                Next::Seen(whys) => self.request(Reason::Change, whys),
+                Next::Time if self.is_waiting => self.wait_for_another(),
+                Next::Time => {
+                    let why = if self.last_failure.is_some() { Why::Retry } else { Why::Poll };
+                    self.request(Reason::Routine, [why])
+                }
             }
-            let (took, failures) = (began.elapsed(), self.setbacks.failures());
-            let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
-            self.took = took;
-            let delay = match self.judge(round) {
-                Ok(delay) => delay,
-                Err(exit) => return self.end(exit),
-            };
-            if is_seen && !is_changed {
-                let has_failed = self.setbacks.failures() > failures;
-                self.pace.spend(if has_failed { took.max(FAILED_LOOK) } else { took });
-            }
-            let cause = self.wait(delay).await;
+        }
+    }
+
+    /// Requests a visit. Returns how long to wait for it before that is said.
+    fn request(&mut self, reason: Reason, whys: impl IntoIterator<Item = Why>) -> Duration {
+        self.whys.extend(whys);
+        self.is_waiting = true;
+        self.seat.request(reason);
+        PATIENCE
+    }
+
+    /// Says that a visit waits for another resource, if it does. Returns how long to wait on.
+    fn wait_for_another(&mut self) -> Duration {
+        if let Some(name) = self.seat.waits_for() {
+            let reason = format!("waits for \"{name}\", which has something to do");
+            self.links.health.degraded(reason);
+        }
+        self.full_look()
+    }
+
+    /// Visits the resource, and reports what that has come to. Returns how long to wait at most for the
+    /// next visit. What the engine is to decide on ends the worker.
+    async fn visit(&mut self, visit: Visit) -> Result<Duration, Exit> {
+        let began = Instant::now();
+        self.is_waiting = false;
+        self.last_failed = (Vec::new(), None);
+        let failures = self.setbacks.failures();
+        let mut closing = Closing {
+            ticket: visit.ticket,
+            outcome: schedule::Outcome::Good,
+            has_acted: false,
+            is_holding: false,
+            state: None,
+            notice: Notice::new(&self.name, Vec::new(), Arc::default()),
+        };
+        let mut whys = self.whys_of(&visit);
+        let round = self.round(&visit.notices, &mut whys, &mut closing).await;
+        self.took = began.elapsed();
+        closing.outcome = self.outcome(&round);
+        closing.is_holding = match &round {
+            Ok(judgement) => judgement.holds.is_some(),
+            Err(Failure::KeptAsBefore { is_holding, .. }) => *is_holding,
+            Err(_) => false,
+        };
+        let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
+        let state = closing.state.clone();
+        let is_good = closing.outcome.is_good();
+        let (stands, records) = self.seat.report(closing);
+        self.setting.facilities.notices().flush_answers(records).await;
+        if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
+            self.publish(state);
+        }
+        if self.stop.is_stopped() {
+            return Ok(Duration::ZERO);
+        }
+        let is_seen = whys.are_seen();
+        if stands != Stands::Counted {
+            self.whys = whys;
+        }
+        let delay = self.judge(round, &stands)?;
+        if is_seen && !is_changed {
+            let has_failed = self.setbacks.failures() > failures;
+            self.pace.spend(if has_failed { self.took.max(FAILED_LOOK) } else { self.took });
+        }
+        Ok(delay)
+    }
+
+    /// Returns the reasons for a visit, as far as they are known before it.
+    fn whys_of(&mut self, visit: &Visit) -> Whys {
+        let mut whys = std::mem::take(&mut self.whys);
+        whys.extend(visit.notices.iter().map(|notice| Why::Notified(notice.by.as_str().into())));
+        whys.extend(visit.because.clone());
+        if !self.setbacks.is_fought_over() {
             // What it depends on may be faster to tell of the same change.
-            let has_seen =
-                matches!(cause, Cause::News) && !self.setbacks.is_fought_over() && self.has_seen();
-            is_seen = has_seen || matches!(cause, Cause::Seen);
-            self.is_late = self.is_waiting && matches!(cause, Cause::Time);
-            self.why = if has_seen { Cause::Seen.why() } else { cause.why() };
-            match cause {
-                Cause::Stop => return Ok(()),
-                Cause::Declared | Cause::News | Cause::Seen => self.seat.begin(),
-                Cause::Time => {}
-                Cause::Ended(exit) => return self.end(exit),
+            whys.extend(self.seen());
+        }
+        self.why = whys.to_string();
+        whys
+    }
+
+    /// Returns what the schedule is told of a visit.
+    fn outcome(&self, round: &Result<Judgement, Failure>) -> schedule::Outcome {
+        let declaration = self.links.declaration.borrow();
+        match round {
+            // What it was notified of still has to be answered.
+            Ok(_) if declaration.noop && !declaration.readonly => schedule::Outcome::LeftAlone,
+            Ok(_) => schedule::Outcome::Good,
+            Err(Failure::NotAllowed) => schedule::Outcome::NotAllowed,
+            Err(Failure::Look(_)) => schedule::Outcome::CannotLook,
+            Err(Failure::KeptAsBefore { .. }) => schedule::Outcome::KeptAsBefore,
+            Err(Failure::Interrupted) => schedule::Outcome::Stopped,
+            Err(Failure::Watch(_) | Failure::Again(_) | Failure::Ended(_)) => {
+                schedule::Outcome::Failed
             }
         }
     }
 
     fn tell_error(&self, error: &str) {
         let kind = self.links.declaration.borrow().kind.clone();
-        let event = Happened::new(What::Failed, (&self.name, &kind), (self.why, self.took));
+        let event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
         let (differences, failed) = &self.last_failed;
         let error = Some(cut_after(error, LONGEST_ERROR));
         self.tell(Happened { error, ..event.with(differences, &[], failed.as_ref()) });
@@ -159,10 +256,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.seat.note_event(happened.excerpt());
     }
 
-    /// Says that the resource is not as declared until another worker has kept it.
+    /// Tells how the worker has ended.
     fn end(&self, exit: Exit) -> Outcome {
         self.tell_error(&self.redact(&exit.to_string()));
-        self.seat.end(Ended::Failed);
         Err(exit)
     }
 
@@ -173,8 +269,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
+    /// Offers a state to the engine. The schedule has it already.
     fn publish(&mut self, state: State) {
-        self.seat.publish(state.clone());
         if let Some(sender) = &self.state {
             sender.send_if_modified(|old| {
                 let is_other = *old != state;
@@ -188,39 +284,37 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Reports how the round went, and returns how long to wait at most for the next. What the engine
-    /// is to decide on ends the worker.
-    fn judge(&mut self, round: Result<Judgement, Failure>) -> Result<Duration, Exit> {
-        self.is_waiting = false;
+    /// Says how the resource is after a visit. Returns how long to wait at most for the next.
+    fn judge(
+        &mut self,
+        round: Result<Judgement, Failure>,
+        stands: &Stands,
+    ) -> Result<Duration, Exit> {
+        match stands {
+            Stands::Counted => {}
+            Stands::HeldBack(by) => {
+                let reason = format!("held back by \"{by}\", which is not as declared");
+                self.links.health.held_back(&worker_name(by), reason);
+                return Ok(self.full_look());
+            }
+            Stands::Waits => {
+                self.is_waiting = true;
+                return Ok(PATIENCE);
+            }
+        }
         let is_failed = round.is_err();
         let trouble = match round {
-            Ok(Judgement { remark, is_changed, holds, .. }) => {
+            Ok(Judgement { remark, holds, .. }) => {
                 self.setbacks.end_failures();
                 self.last_failure = None;
-                self.has_asked = false;
-                self.seat.end(Ended::Well { is_changed, is_holding: holds.is_some() });
                 remark.or(holds).or_else(|| self.setbacks.are_any().then(|| FOUGHT_OVER.to_owned()))
             }
-            Err(Failure::HeldBack) => return Ok(self.hold_back()),
-            Err(Failure::Look(_) | Failure::KeptAsBefore { .. }) if self.may_pass() => {
-                return Ok(self.hold_back());
-            }
-            Err(Failure::Watch(Unarmed { reason, failures })) => {
-                self.setbacks.fail(failures);
-                Some(self.fail(&reason))
-            }
-            Err(Failure::Look(reason) | Failure::Again(reason)) => {
-                self.setbacks.fail(1);
-                Some(self.fail(&reason))
-            }
-            Err(Failure::KeptAsBefore { wrong, is_changed, is_holding }) => {
-                self.setbacks.fail(1);
-                let wrong = self.note_failure(&wrong);
-                // It holds up no other resource: it is as it was declared before.
-                self.seat.end(Ended::Well { is_changed, is_holding });
-                Some(wrong)
-            }
             Err(Failure::Ended(exit)) => return Err(exit),
+            Err(failure) => {
+                let (at_least, reason) = failure.told();
+                self.setbacks.fail(at_least);
+                Some(self.note_failure(&reason))
+            }
         };
         let delay = self.delay();
         let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks.are_any());
@@ -233,12 +327,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(delay)
     }
 
-    fn fail(&mut self, reason: &str) -> String {
-        let reason = self.note_failure(reason);
-        self.seat.end(Ended::Failed);
-        reason
-    }
-
     fn note_failure(&mut self, reason: &str) -> String {
         let reason = self.redact(reason);
         // Those who watch are told once of what is the same at each try.
@@ -248,7 +336,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         } else if self.last_failed.1.is_some() {
             self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
         }
-        self.has_asked = false;
         // Whoever follows the health logs it when it changes.
         tracing::debug!(resource = self.name, reason, "resource is not as declared");
         reason
@@ -258,45 +345,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.setting.facilities.secrets().redact(text).into_owned()
     }
 
-    /// Returns whether a look that failed may be no failure of the resource: one before it is not as
-    /// declared, or was asked to look again just now.
-    fn may_pass(&mut self) -> bool {
-        if self.seat.blocker().is_some() {
-            self.has_asked = false;
-            return true;
-        }
-        !std::mem::replace(&mut self.has_asked, true) && self.seat.ask()
-    }
-
-    /// Waits for a resource before this one. While that one is at work, it is said only after a while.
-    fn hold_back(&mut self) -> Duration {
-        let blocker = self.seat.hold();
-        match &blocker {
-            Some(Blocker { failed: Some(failed), .. }) => {
-                let reason = format!("held back by \"{failed}\", which is not as declared");
-                self.links.health.held_back(&worker_name(failed), reason);
-            }
-            Some(Blocker { name, .. }) if self.is_late => {
-                let reason = format!("waits for \"{name}\", which has something to do");
-                self.links.health.degraded(reason);
-            }
-            _ => {
-                self.is_waiting = true;
-                return PATIENCE;
-            }
-        }
-        self.full_look()
-    }
-
-    /// Waits until there is a reason to look again. What was put back is nobody's concern any more: its
+    /// Waits until there is something to do. What was put back is nobody's concern any more: its
     /// watches and the time are no reasons.
-    async fn wait(&mut self, delay: Duration) -> Cause {
+    async fn wait(&mut self, delay: Duration) -> Next {
         if std::mem::take(&mut self.is_back) {
             return tokio::select! {
                 biased;
-                () = self.stop.wait() => Cause::Stop,
-                () = self.seat.news() => Cause::News,
-                Ok(()) = self.links.declaration.changed() => Cause::Declared,
+                () = self.stop.wait() => Next::Stop,
+                visit = self.seat.visit() => Next::Visit(visit),
             };
         }
         let is_fought_over = self.setbacks.is_fought_over();
@@ -309,7 +365,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let pace = &self.pace;
         let seen = async {
             pace.rest().await;
-            any(watched).await;
+            any(watched).await
         };
         let ended = async {
             match &mut program {
@@ -319,25 +375,27 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let exit = tokio::select! {
             biased;
-            () = self.stop.wait() => return Cause::Stop,
+            () = self.stop.wait() => return Next::Stop,
             exit = ended => exit,
-            () = self.seat.news() => return Cause::News,
-            Ok(()) = self.links.declaration.changed() => return Cause::Declared,
-            () = seen => return Cause::Seen,
-            () = tokio::time::sleep(delay) => return Cause::Time,
+            visit = self.seat.visit() => return Next::Visit(visit),
+            whys = seen => return Next::Seen(whys),
+            () = tokio::time::sleep(delay) => return Next::Time,
         };
         if let Some(held) = &mut self.held {
             held.program = None;
         }
         self.links.program.end(&exit);
-        Cause::Ended(exit)
+        Next::Ended(exit)
     }
 
-    /// Returns whether its watches have told of a change, and takes that as known.
-    fn has_seen(&mut self) -> bool {
-        let Some(held) = &mut self.held else { return false };
+    /// Returns of what its watches have told, and takes that as known.
+    fn seen(&mut self) -> Vec<Why> {
+        let Some(held) = &mut self.held else { return Vec::new() };
         let seen = pin!(any(held.armed.signals()));
-        seen.poll(&mut task::Context::from_waker(Waker::noop())).is_ready()
+        match seen.poll(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(whys) => whys,
+            Poll::Pending => Vec::new(),
+        }
     }
 
     /// Returns how long to wait at most.
@@ -355,10 +413,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.setbacks.spread(every, &backoff)
     }
 
-    /// Returns the wait after a failure: that of the resource itself, or of all.
-    pub(super) fn backoff(&self) -> Backoff {
-        let own = self.links.declaration.borrow().backoff.clone();
-        own.map_or_else(|| self.setting.backoff.clone(), |own| (*own).clone())
+    fn backoff(&self) -> Backoff {
+        self.setting.backoff_of(&self.links.declaration.borrow())
     }
 }
 

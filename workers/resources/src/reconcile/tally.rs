@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::observer::{Happened, LastEvent};
-use crate::reconcile::board::Board;
 use crate::released::Released;
 
 /// How the resources of a site have fared since the agent has kept them.
@@ -41,21 +40,6 @@ pub struct ResourceTally {
     /// The resource that is not as declared, if it must not act because of that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back_by: Option<String>,
-}
-
-/// Tells how the resources of a site have fared. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Tallies(Board);
-
-impl Tallies {
-    pub(super) fn new(board: Board) -> Self {
-        Self(board)
-    }
-
-    /// Returns how they have fared up to now.
-    pub fn tally(&self) -> Tally {
-        self.0.step(|entries| entries.tally())
-    }
 }
 
 /// What is counted of a resource.

@@ -7,8 +7,10 @@ use crankcase_engine::{EngineGone, Live, Stop};
 use crankcase_workers::{Subscription, WatchError, Watches};
 
 use crate::blocking::thread;
+use crate::reconcile::cause::Why;
 
-pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+/// Says that something has changed, and what.
+pub(super) type Signal<'a> = Pin<Box<dyn Future<Output = Why> + Send + 'a>>;
 
 /// How a worker learns that files have changed.
 ///
@@ -106,7 +108,7 @@ impl Watching {
     }
 
     /// Returns a signal for each thing that is watched.
-    pub(crate) fn signals(&mut self) -> Vec<Signal<'_>> {
+    pub(super) fn signals(&mut self) -> Vec<Signal<'_>> {
         if self.paths.is_empty() {
             return Vec::new();
         }
@@ -115,13 +117,16 @@ impl Watching {
         let renewed: Signal<'_> = Box::pin(async move {
             changed(watches).await;
             *missing = Missing::All;
+            Why::Watcher
         });
-        let subscriptions = self.paths.iter_mut().filter_map(|(_, told)| told.as_mut());
-        let told = subscriptions.map(|subscription| -> Signal<'_> {
+        let paths = self.paths.iter_mut();
+        let subscriptions = paths.filter_map(|(path, told)| Some((&*path, told.as_mut()?)));
+        let told = subscriptions.map(|(path, subscription)| -> Signal<'_> {
             Box::pin(async move {
                 if subscription.changed().await.is_err() {
                     pending::<()>().await;
                 }
+                Why::Path(path.clone())
             })
         });
         told.chain([renewed]).collect()
@@ -151,12 +156,18 @@ async fn has_changed<T: Clone + 'static>(live: &mut Live<T>) -> bool {
     poll_fn(|context| Poll::Ready(changed.as_mut().poll(context).is_ready())).await
 }
 
-/// Waits until one of the signals is there, and takes all that are there by then.
-pub(crate) async fn any(mut signals: Vec<Signal<'_>>) {
+/// Waits until one of the signals is there, and returns all that are there by then.
+pub(super) async fn any(mut signals: Vec<Signal<'_>>) -> Vec<Why> {
     poll_fn(|context| {
-        let count = signals.len();
-        signals.retain_mut(|signal| signal.as_mut().poll(context).is_pending());
-        if signals.len() < count { Poll::Ready(()) } else { Poll::Pending }
+        let mut whys = Vec::new();
+        signals.retain_mut(|signal| match signal.as_mut().poll(context) {
+            Poll::Ready(why) => {
+                whys.push(why);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if whys.is_empty() { Poll::Pending } else { Poll::Ready(whys) }
     })
-    .await;
+    .await
 }

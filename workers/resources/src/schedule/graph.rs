@@ -153,7 +153,7 @@ impl Graph {
     }
 
     /// Returns the resources that need a resource directly.
-    pub(super) fn needed_by(&self, id: Id) -> &[Id] {
+    pub(crate) fn needed_by(&self, id: Id) -> &[Id] {
         self.places.get(id).map_or(&[], |place| &place.needed_by)
     }
 

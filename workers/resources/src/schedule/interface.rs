@@ -43,10 +43,22 @@ pub(crate) enum Reason {
     Change,
 }
 
+/// What another resource has to do with the request of a visit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// This resource, which the visited one needs, has a new state.
+    NewState(Id),
+    /// This resource, which the visited one needs at any distance, was repaired.
+    Repaired(Id),
+    /// This resource, which needs the visited one, could not be looked at.
+    LookFailed(Id),
+}
+
 /// Why nothing begins any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {
     /// The run was told to stop.
+    #[cfg_attr(not(test), expect(dead_code, reason = "each visit is told to stop itself yet"))]
     Stop,
     /// A visit has failed, and the policy is to stop then.
     FailFast,
@@ -61,6 +73,8 @@ pub(crate) enum Command {
         ticket: Ticket,
         /// The sources of the notifications that are delivered to it.
         delivered: Vec<Id>,
+        /// What another resource has to do with it, if that is the first reason for the visit.
+        because: Option<Because>,
     },
     /// The answer to visits that have asked for an action.
     Answer {
@@ -134,6 +148,9 @@ pub(crate) enum Outcome {
     LeftAlone,
     /// The visit could not look at the resource, or its config is wrong.
     CannotLook,
+    /// The visit could not look at the resource as it is to be, or its new config is wrong. It is as it
+    /// was declared before, so it holds back nobody.
+    KeptAsBefore,
     /// An action has failed, or has not repaired the resource.
     Failed,
     /// The visit was interrupted, its change was not approved, or a state that it needs will not be
@@ -141,6 +158,24 @@ pub(crate) enum Outcome {
     Stopped,
     /// The answer of the machine was not [`Answer::Act`].
     NotAllowed,
+}
+
+impl Outcome {
+    /// Returns whether others may rely on the resource.
+    pub(crate) fn is_good(self) -> bool {
+        matches!(self, Self::Good | Self::LeftAlone | Self::KeptAsBefore)
+    }
+}
+
+/// What has become of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reported {
+    /// It counts.
+    Counted,
+    /// It does not count: another visit follows, for a reason that lies before the resource.
+    Excused,
+    /// The visit was given up before.
+    Ignored,
 }
 
 /// How a resource stands, for reports.

@@ -12,7 +12,9 @@ use std::collections::{BTreeSet, VecDeque};
 use super::graph::Graph;
 use super::groups::{Group, Groups};
 use super::id::{Id, Table};
-use super::interface::{Answer, Command, Ending, Halt, Outcome, Policy, Reason, Record, Ticket};
+use super::interface::{
+    Answer, Because, Command, Ending, Halt, Outcome, Policy, Reason, Record, Reported, Ticket,
+};
 use super::node::{Condition, Node};
 use super::notifications::Notifications;
 
@@ -168,22 +170,26 @@ impl Machine {
     }
 
     /// Notes how a visit has ended. A new state was published before.
-    pub(crate) fn report(&mut self, ticket: Ticket, ending: Ending) {
-        let Some(visit) = self.end_visit(ticket) else { return };
+    pub(crate) fn report(&mut self, ticket: Ticket, ending: Ending) -> Reported {
+        let Some(visit) = self.end_visit(ticket) else { return Reported::Ignored };
         let id = ticket.id;
         let before = self.nodes[id].condition;
         let node = &mut self.nodes[id];
         (node.is_holding, node.is_held_back) = (ending.is_holding, false);
-        let is_good = matches!(ending.outcome, Outcome::Good | Outcome::LeftAlone);
+        let can_be_excused = matches!(ending.outcome, Outcome::CannotLook | Outcome::KeptAsBefore);
+        let is_excused = can_be_excused && self.excuse(id);
+        let is_good = !is_excused && ending.outcome.is_good();
         match (ending.outcome, visit.answer) {
+            _ if is_excused => {}
             (Outcome::Good, _) => {
                 self.set_good(id);
                 self.acknowledge(id, &visit);
             }
-            (Outcome::LeftAlone, _) => self.set_good(id),
-            (Outcome::NotAllowed, Some(Answer::Again)) => node.request = Some(Reason::Change),
+            (Outcome::LeftAlone | Outcome::KeptAsBefore, _) => self.set_good(id),
+            (Outcome::NotAllowed, Some(Answer::Again)) => {
+                self.nodes[id].request = Some(Reason::Change);
+            }
             (Outcome::NotAllowed, Some(Answer::HeldBack)) => self.hold_back(id),
-            (Outcome::CannotLook, _) if self.excuse(id) => {}
             (outcome, _) => self.set_failed(id, outcome),
         }
         for target in visit.targets {
@@ -191,6 +197,7 @@ impl Machine {
         }
         if is_good && ending.has_new_state {
             for after in self.graph.needed_by(id).to_vec() {
+                self.note_because(after, Because::NewState(id));
                 self.request_newer(after);
             }
         }
@@ -206,6 +213,12 @@ impl Machine {
         // Only now: those after it would come to rest, and be unsettled again.
         self.refresh(id);
         self.leave_class(id);
+        if is_excused { Reported::Excused } else { Reported::Counted }
+    }
+
+    /// Requests a visit, as the resource is declared in another way.
+    pub(crate) fn redeclare(&mut self, id: Id) {
+        self.request_newer(id);
     }
 
     /// Notes that no visit and no action begins any more.
@@ -233,7 +246,7 @@ impl Machine {
         for (target, source) in targets {
             self.send(target, source);
         }
-        redeclared.iter().for_each(|id| self.request_newer(*id));
+        redeclared.iter().for_each(|id| self.redeclare(*id));
         // The source that a notification waited for may not be there any more.
         for (target, source) in self.notifications.pending().collect::<Vec<_>>() {
             self.deliver(target, source);

@@ -1,7 +1,7 @@
 //! What the machine knows of one resource and its visit.
 
 use super::id::Id;
-use super::interface::{Answer, Reason};
+use super::interface::{Answer, Because, Reason};
 
 /// One resource.
 #[derive(Debug, Clone, Default)]
@@ -9,6 +9,8 @@ pub(super) struct Node {
     pub(super) has_worker: bool,
     /// Why a visit is to come, if one is.
     pub(super) request: Option<Reason>,
+    /// What another resource has to do with the request.
+    pub(super) because: Option<Because>,
     pub(super) visit: Option<Visit>,
     pub(super) condition: Condition,
     /// It wanted to act and may not: its visit is requested when nothing that it needs is failing.

@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState, REPAIRS};
-use crate::facilities::{Due, Facilities, Promise};
+use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
+use crate::facilities::{Facilities, Promise};
 use crate::make::{Setting, Unmade, render};
 use crate::observer::{Happened, What};
-use crate::reconcile::board::Told;
-use crate::reconcile::cause::{Basis, by_agent, noted};
-use crate::reconcile::held::{Failure, Held, Judgement};
+use crate::reconcile::board::Closing;
+use crate::reconcile::cause::{Basis, Why, Whys, by_agent, by_notices, noted};
+use crate::reconcile::held::{Failure, Held, Judgement, Start};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
@@ -26,20 +26,24 @@ use crate::text::chain;
 struct Holding {
     /// Whether it is another one than before.
     is_new: bool,
+    /// The attributes of its config that are others than before.
+    changed: Vec<String>,
     /// What is wrong with its config, if it stays what it was because of that.
     wrong: Option<String>,
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Looks at the resource, and makes it as declared.
-    pub(super) async fn round(&mut self) -> Result<Judgement, Failure> {
+    /// Looks at the resource, and makes it as declared. Notes for the schedule what that has come to.
+    pub(super) async fn round(
+        &mut self,
+        notices: &[Notice],
+        whys: &mut Whys,
+        closing: &mut Closing,
+    ) -> Result<Judgement, Failure> {
         let began = Instant::now();
-        // First of all: what comes from here on is news.
-        let told = self.seat.look();
         let facilities = self.setting.facilities.clone();
-        let due = facilities.notices().due(&self.name);
+        let is_redeclared = self.links.declaration.has_changed().unwrap_or(false);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
-        let lasting = self.backoff().reset_after;
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
             && !facilities.has_reversal(thing).await
@@ -47,38 +51,43 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.is_back = true;
             return Ok(Judgement::default());
         }
-        self.learn(&declaration);
+        whys.extend(self.learn(&declaration));
         let was_held = self.held.is_some();
-        let basis = Basis { declaration: Arc::clone(&declaration), states: self.known.clone() };
-        let Holding { is_new, wrong } = self.hold(&basis, told.as_ref()).await?;
-        let is_drift = !is_new && (wrong.is_some() || self.made_by.as_ref() == Some(&basis));
+        let holding = self.hold(&declaration, notices).await;
+        if is_redeclared && was_held {
+            let changed = holding.as_ref().map(|holding| holding.changed.clone());
+            whys.extend([Why::Declared(changed.unwrap_or_default())]);
+        }
+        self.why = whys.to_string();
+        let Holding { is_new, wrong, .. } = holding?;
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
+        held.opened.join(Some(self.seat.turn(closing.ticket)));
+        let lasting = self.setting.backoff_of(&declaration).reset_after;
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
+        let sources = held.sources().await;
+        let basis =
+            Basis { declaration: Arc::clone(&declaration), states: self.known.clone(), sources };
+        let made_by = self.made_by.as_ref();
+        let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
-        let promise = promise(&facilities, &self.seat, (&name, &declaration, self.why), is_drift);
-        let asked = (&*declaration, told.is_some() && wrong.is_none());
+        let promise = promise(&facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
+        let asked = (&*declaration, !notices.is_empty() && wrong.is_none());
         let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
+        if is_drift && judgement.is_changed && wrong.is_none() {
+            // What a person edits during the look is no drift either.
+            is_drift = held.sources().await == basis.sources;
+        }
         let wrong = wrong.or(unseen);
         // A resource that is wrong answers no notification.
-        let told = told.filter(|_| wrong.is_none());
+        let notices = if wrong.is_some() { &[][..] } else { notices };
         said::log(&self.name, &judgement.output);
-        let state = judgement.state.take().map(State::new);
+        closing.has_acted = judgement.has_acted;
+        closing.notice =
+            Notice::new(&self.name, judgement.differing(), Arc::clone(&judgement.actions));
+        closing.state = judgement.state.take().map(State::new);
         if judgement.is_changed {
-            let differing = judgement.differing();
-            let (what, origin) = noted(&differing, is_drift, told.as_ref());
-            self.tell_change(&declaration.kind, (what, &judgement, told.as_ref()), began.elapsed());
-            // A dependent that is notified sees the new state with the notification.
-            state.iter().for_each(|state| self.seat.publish(state.clone()));
-            promise.keep();
-            self.seat.tell(&differing, &judgement.actions);
-            let text = format!("{}: {}", what.word(), judgement.actions_in_words());
-            self.links.journal.note(text, origin);
-            if is_drift && told.is_none() {
-                self.setbacks.note_repair();
-            }
-        } else {
-            promise.keep();
+            self.note_change(&declaration.kind, (&judgement, is_drift, notices), began.elapsed());
         }
         self.last_failed = (judgement.differences.clone(), judgement.failed.take());
         if let Some(failure) = judgement.failure.take() {
@@ -87,21 +96,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if wrong.is_none() {
             self.made_by = Some(basis);
         }
-        let is_other = is_new && was_held;
-        self.settle(&declaration, (told.as_ref(), due), is_other, &mut judgement).await?;
-        if let Some(state) = state {
-            self.publish(state);
-        }
+        self.settle(&declaration, notices, is_new && was_held, &mut judgement).await?;
         let Some(wrong) = wrong else { return Ok(judgement) };
-        let (is_changed, is_holding) = (judgement.is_changed, judgement.holds.is_some());
-        Err(Failure::KeptAsBefore { wrong, is_changed, is_holding })
+        Err(Failure::KeptAsBefore { wrong, is_holding: judgement.holds.is_some() })
     }
 
     /// Does what is left to do for a resource that is as declared, or left alone.
     async fn settle(
         &mut self,
         declaration: &Declaration,
-        (told, due): (Option<&Told>, Due),
+        notices: &[Notice],
         is_other: bool,
         judgement: &mut Judgement,
     ) -> Result<(), Failure> {
@@ -111,14 +115,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
             return Ok(());
         }
-        self.supervise(is_other, told).await?;
-        let facilities = self.setting.facilities.clone();
-        if let Some(told) = told {
-            self.seat.answer(told);
-            facilities.notices().settle(&self.name, due).await;
-        }
+        self.supervise(is_other, notices).await?;
         if let Some(thing) = &declaration.record {
-            facilities.forget_reversal(thing).await;
+            self.setting.facilities.forget_reversal(thing).await;
             self.is_back = true;
         } else if let Some(held) = &self.held {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;
@@ -127,44 +126,56 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Starts the resource's program, if it is one and is not running as declared.
-    async fn supervise(&mut self, is_other: bool, told: Option<&Told>) -> Result<(), Failure> {
+    async fn supervise(&mut self, is_other: bool, notices: &[Notice]) -> Result<(), Failure> {
         let Some(held) = &mut self.held else { return Ok(()) };
-        if held.is_to_start(told.is_some()) && self.seat.blocker().is_some() {
-            return Err(Failure::HeldBack);
+        let ran_with = self.links.program.ran_with();
+        match held.start(!notices.is_empty(), ran_with.as_ref()) {
+            None => return Ok(()),
+            Some(Start::Again) => {}
+            Some(Start::Asked) => held.opened.ask().await.map_err(|_| Failure::NotAllowed)?,
         }
         let keeper = (&self.stop, self.setting.facilities.ledger());
         let is_other = is_other || held.program.is_some();
-        let started = held.supervise(&self.name, keeper, told.is_some()).await;
+        let started = held.supervise(&self.name, keeper).await;
         let started = started.map_err(|err| {
             let error = self.setting.facilities.secrets().redact(&chain(&err)).into_owned();
             Failure::Ended(Exit::failed(error))
         })?;
         if let Some(running) = started {
-            let why = match self.links.program.begin(running) {
+            let last_end = self.links.program.begin(running, held.opened.config());
+            let why = match last_end {
                 Some(end) => end,
                 None if is_other => "its config has changed".to_owned(),
                 None => "it did not run".to_owned(),
             };
-            let origin = told.map_or_else(|| by_agent(&why), Told::origin);
+            let origin = if notices.is_empty() { by_agent(&why) } else { by_notices(notices) };
             self.links.journal.note("started its program", origin);
         }
         Ok(())
     }
 
-    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps its last.
-    fn learn(&mut self, declaration: &Declaration) {
-        let soon = self.backoff().reset_after;
+    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps its
+    /// last. Returns which of them are others than before.
+    fn learn(&mut self, declaration: &Declaration) -> Vec<Why> {
+        let soon = self.setting.backoff_of(declaration).reset_after;
         self.setbacks.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));
+        let mut whys = Vec::new();
         for used in &declaration.dependencies {
-            if let Some(state) = self.links.board.last_state(&used.resource) {
-                self.known.insert(used.alias.clone(), state);
+            let Some(state) = self.links.board.last_state(&used.resource) else { continue };
+            let before = self.known.insert(used.alias.clone(), state.clone());
+            if before.is_some_and(|before| before != state) {
+                whys.push(Why::NewState(used.resource.as_str().into()));
             }
         }
+        whys
     }
 
     /// Makes the resource, and opens it if it is another one than before.
-    async fn hold(&mut self, basis: &Basis, told: Option<&Told>) -> Result<Holding, Failure> {
-        let declaration = &*basis.declaration;
+    async fn hold(
+        &mut self,
+        declaration: &Arc<Declaration>,
+        notices: &[Notice],
+    ) -> Result<Holding, Failure> {
         let setting = Setting {
             foresight: None,
             salt: None,
@@ -173,28 +184,31 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             claims: self.links.claims.clone(),
             facilities: self.setting.facilities.clone(),
         };
-        let notices = told.map_or_else(Vec::new, |told| told.notices.clone());
-        let known = (self.used(declaration, &notices), notices);
-        let may_stay = self.made_by.as_ref().is_some_and(|made| made != basis);
+        let known = (self.used(declaration, notices), notices.to_vec());
+        let may_stay = self.made_by.as_ref().is_some_and(|made| {
+            !Arc::ptr_eq(&made.declaration, declaration) || made.states != self.known
+        });
+        let mut changed = Vec::new();
         let made =
             render(declaration, &setting, known).and_then(|rendering| match &mut self.held {
                 Some(held) if held.opened.is_same(&rendering) => {
                     held.see(rendering.context, may_stay);
                     Ok(None)
                 }
-                _ => rendering.make(declaration, &setting).map(Some),
+                held => {
+                    let before = held.as_ref().map(|held| held.opened.config());
+                    changed = before.map_or_else(Vec::new, |it| others(it, &rendering.config));
+                    rendering.make(declaration, &setting).map(Some)
+                }
             });
         let made = match made {
             Ok(Some(made)) => made,
-            Ok(None) => return Ok(Holding { is_new: false, wrong: None }),
+            Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
             Err(unmade) => return self.keep_as_before(unmade),
         };
-        if self.held.is_some() && self.seat.blocker().is_some() {
-            return Err(Failure::HeldBack);
-        }
-        let opening = Held::open(self.held.take(), made, declaration.noop, &self.links.watches);
+        let opening = Held::open(self.held.take(), made, &self.links.watches);
         self.held = Some(opening.await.map_err(Failure::Again)?);
-        Ok(Holding { is_new: true, wrong: None })
+        Ok(Holding { is_new: true, changed, wrong: None })
     }
 
     /// Keeps a resource as it was before its config became wrong.
@@ -205,7 +219,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let Some(held) = &mut self.held else { return Err(Failure::Look(wrong)) };
         held.step_back();
-        Ok(Holding { is_new: false, wrong: Some(wrong) })
+        Ok(Holding { is_new: false, changed: Vec::new(), wrong: Some(wrong) })
     }
 
     /// Returns what is known of the dependencies, for the kind.
@@ -220,22 +234,35 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         used.collect()
     }
 
-    fn tell_change(
-        &self,
+    /// Tells of a change, and counts it.
+    fn note_change(
+        &mut self,
         kind: &str,
-        (what, judgement, told): (What, &Judgement, Option<&Told>),
+        (judgement, is_drift, notices): (&Judgement, bool, &[Notice]),
         took: Duration,
     ) {
         let Judgement { differences, done, failed, failure, .. } = judgement;
-        let happened = Happened::new(what, (&self.name, kind), (self.why, took));
+        let (what, origin) = noted(&judgement.differing(), is_drift, notices);
+        let happened = Happened::new(what, (&self.name, kind), (&self.why, took));
         let mut happened = happened.with(differences, done, failed.as_ref());
-        let notices = told.map_or(&[][..], |told| &told.notices);
         happened.notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
         said::log_change(self.links.board.flood(), &happened, took);
         // What was begun and has failed is no repair yet.
         self.seat.note_change(what == What::Repaired && failure.is_none());
         self.tell(happened);
+        let text = format!("{}: {}", what.word(), judgement.actions_in_words());
+        self.links.journal.note(text, origin);
+        if is_drift && notices.is_empty() {
+            self.setbacks.note_repair();
+        }
     }
+}
+
+/// Returns the attributes of a config that are others than before.
+fn others(before: &Config, now: &Config) -> Vec<String> {
+    let names = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
+    let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+    names.chain(gone).map(|(name, _)| name.clone()).collect()
 }
 
 /// Returns what the resource promises before it acts, with the event that its observer sees then.
@@ -247,6 +274,5 @@ fn promise<'a>(
 ) -> Promise<'a> {
     let what = if is_drift { What::Repaired } else { What::Changed };
     let event = Happened::new(what, (name, &declaration.kind), (why, Duration::ZERO));
-    let promise = Promise::new(facilities.notices(), name, seat.notified());
-    promise.seen_by(facilities.observer(), event)
+    Promise::scheduled(name, seat.notified(), (facilities.observer(), event))
 }

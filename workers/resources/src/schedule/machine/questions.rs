@@ -1,6 +1,9 @@
 //! What the machine answers to questions; none of them changes it.
 
-use super::super::interface::{Halt, Standing};
+use super::super::graph::Graph;
+#[cfg(test)]
+use super::super::interface::Halt;
+use super::super::interface::Standing;
 use super::super::node::Condition;
 use super::{Id, Machine};
 
@@ -32,8 +35,27 @@ impl Machine {
     }
 
     /// Returns why nothing begins any more.
+    #[cfg(test)]
     pub(crate) fn halted(&self) -> Option<Halt> {
         self.halted
+    }
+
+    /// Returns the resources, and which of them come before which.
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Returns the first that a resource waits for: one before it, at any distance, that is unsettled
+    /// itself.
+    pub(crate) fn waits_for(&self, id: Id) -> Option<Id> {
+        let mut id = id;
+        loop {
+            let mut before = self.graph.before(id).iter().copied();
+            id = before.find(|before| self.nodes[*before].shown.is_unsettled)?;
+            if self.nodes[id].unsettled_before == 0 {
+                return Some(id);
+            }
+        }
     }
 
     /// Returns the pending notifications, as target and source.

@@ -1,7 +1,7 @@
 //! How notifications become pending, are sent, delivered and acknowledged, and other requests
 //! that follow from a report.
 
-use super::super::interface::{Reason, Record};
+use super::super::interface::{Because, Reason, Record};
 use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
@@ -72,11 +72,11 @@ impl Machine {
 
     /// Requests visits of those that have failed and need the resource, at any distance: it may
     /// have been the reason.
-    pub(super) fn wake_failed_after(&mut self, id: Id) {
+    pub(super) fn wake_failed_after(&mut self, repaired: Id) {
         if self.failed == 0 {
             return;
         }
-        let (mut open, mut is_seen) = (vec![id], vec![false; self.graph.len()]);
+        let (mut open, mut is_seen) = (vec![repaired], vec![false; self.graph.len()]);
         while let Some(id) = open.pop() {
             for after in self.graph.needed_by(id).to_vec() {
                 if std::mem::replace(&mut is_seen[after.0], true) {
@@ -84,9 +84,18 @@ impl Machine {
                 }
                 open.push(after);
                 if self.nodes[after].condition == Condition::Failed {
+                    self.note_because(after, Because::Repaired(repaired));
                     self.request(after, Reason::Change);
                 }
             }
+        }
+    }
+
+    /// Notes what another resource has to do with the visit that is requested now, unless there is
+    /// a request already.
+    pub(super) fn note_because(&mut self, id: Id, because: Because) {
+        if let Some(node) = self.nodes.get_mut(id).filter(|node| node.request.is_none()) {
+            node.because = Some(because);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How visits begin, get their answers and end.
 
 use super::super::groups::Group;
-use super::super::interface::{Answer, Command, Halt, Outcome, Reason, Ticket};
+use super::super::interface::{Answer, Because, Command, Halt, Outcome, Reason, Ticket};
 use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
@@ -38,6 +38,7 @@ impl Machine {
         let sent = self.notifications.sent_to(id);
         let delivered: Vec<Id> = sent.filter(|source| !self.waits(id, *source)).collect();
         let node = &mut self.nodes[id];
+        let because = node.because.take();
         node.visit = Some(Visit {
             number: ticket.number,
             reason: node.request.take().unwrap_or(Reason::Routine),
@@ -50,7 +51,7 @@ impl Machine {
             answer: None,
         });
         self.refresh(id);
-        self.commands.push_back(Command::Visit { ticket, delivered });
+        self.commands.push_back(Command::Visit { ticket, delivered, because });
     }
 
     /// Whether a visit may begin or go on.
@@ -91,7 +92,7 @@ impl Machine {
     }
 
     /// Returns whether a visit may act (I3), unless it has ended.
-    fn judge(&self, ticket: Ticket) -> Option<Answer> {
+    pub(crate) fn judge(&self, ticket: Ticket) -> Option<Answer> {
         let node = self.nodes.get(ticket.id)?;
         let visit = node.visit.as_ref().filter(|visit| visit.number == ticket.number)?;
         Some(if self.halted.is_some() {
@@ -181,6 +182,7 @@ impl Machine {
         }
         (self.nodes[id].is_excused, self.nodes[id].request) = (true, Some(Reason::Change));
         for used in asked {
+            self.note_because(used, Because::LookFailed(id));
             self.request(used, Reason::Change);
         }
         true

@@ -248,7 +248,7 @@ impl<'a> Pass<'a> {
     fn take_commands(&mut self) {
         while let Some(command) = self.machine.next() {
             match command {
-                Command::Visit { ticket, delivered } => self.begin(ticket, &delivered),
+                Command::Visit { ticket, delivered, .. } => self.begin(ticket, &delivered),
                 Command::Answer { tickets, answer } => self.answered(&tickets, answer),
                 Command::Skip { id, held_back_by } => self.skip(id, held_back_by),
                 Command::Write(Record::Pending { target, source }) => {

@@ -13,7 +13,7 @@ impl World {
             match command {
                 Command::Write(record) => self.tail.push(record),
                 Command::Skip { id, .. } => panic!("I8: {id:?} is skipped in no pass"),
-                Command::Visit { ticket, delivered } => self.begin(ticket, delivered),
+                Command::Visit { ticket, delivered, .. } => self.begin(ticket, delivered),
                 Command::Answer { tickets, answer } => self.answered(&tickets, answer),
             }
         }

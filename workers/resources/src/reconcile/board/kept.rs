@@ -1,0 +1,166 @@
+//! The schedule of a site that is kept, and what belongs to it under the same lock.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::asking::Questions;
+use crate::context::Notice;
+use crate::facilities::{Facilities, Position};
+use crate::pass::graph;
+use crate::reconcile::board::entries::Entries;
+use crate::reconcile::board::rest::Rest;
+use crate::reconcile::tally::Tally;
+use crate::released::Released;
+use crate::schedule::{Graph, Id, Machine, Policy};
+use crate::site::Site;
+
+mod commands;
+mod worker;
+
+/// What is known of the resources of a site.
+#[derive(Debug)]
+pub(in crate::reconcile) struct Kept {
+    machine: Machine,
+    entries: Entries,
+    questions: Questions,
+    /// What notifications say that are not answered, by target and source. Of those that an earlier
+    /// agent has left nothing is known.
+    notices: HashMap<(Id, Id), Notice>,
+    /// The facilities of the site, once there is one.
+    facilities: Option<Facilities>,
+    /// How many workers there were.
+    workers: u64,
+    /// How many resources wait only for their first start.
+    starting: usize,
+    /// How many new states there were.
+    states: u64,
+    /// What was released last.
+    released: Vec<Released>,
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self {
+            machine: Machine::new(Policy::keep(), Graph::default(), []),
+            entries: Entries::default(),
+            questions: Questions::default(),
+            notices: HashMap::new(),
+            facilities: None,
+            workers: 0,
+            starting: 0,
+            states: 0,
+            released: Vec::new(),
+        }
+    }
+}
+
+impl Kept {
+    /// Takes over the resources of a site, and forgets all others.
+    pub(super) fn connect(&mut self, site: &Site, facilities: &Facilities, fresh: &[&str]) {
+        let (declarations, before) = (site.declarations(), self.entries.resources());
+        before.iter().for_each(|id| self.entries.get_mut(*id).is_resource = false);
+        let mut numbers = Vec::with_capacity(declarations.len());
+        for declaration in declarations {
+            let id = self.entries.number(&declaration.name);
+            let entry = self.entries.get_mut(id);
+            entry.is_resource = true;
+            entry.count.declare(&declaration.kind, &declaration.tags);
+            numbers.push(id);
+        }
+        let fresh: Vec<Id> = fresh.iter().filter_map(|name| self.entries.resource(name)).collect();
+        let gone = before.iter().filter(|id| !self.entries.get(**id).is_resource);
+        for id in gone.chain(&fresh).copied().collect::<Vec<_>>() {
+            self.entries.get_mut(id).forget();
+        }
+        let graph = graph(site.order(), declarations, site.kinds(), |node| numbers[node]);
+        if self.facilities.replace(facilities.clone()).is_some() {
+            self.machine.swap(graph, &fresh, &[]);
+        } else {
+            let left = facilities.notices().all();
+            let left = left
+                .iter()
+                .map(|(target, source)| (self.entries.number(target), self.entries.number(source)));
+            let left = left.collect::<Vec<_>>();
+            self.machine = Machine::new(Policy::keep(), graph, left);
+        }
+        self.forget_lost();
+        self.count_missing();
+        self.released.retain(|released| self.entries.resource(&released.name).is_none());
+    }
+
+    /// Forgets the notifications that are not pending any more, the numbers that nobody means, and the
+    /// questions of visits that were given up.
+    fn forget_lost(&mut self) {
+        let pending: HashSet<(Id, Id)> = self.machine.pending().collect();
+        self.notices.retain(|pair, _| pending.contains(pair));
+        let meant: HashSet<Id> = pending.iter().flat_map(|(one, other)| [*one, *other]).collect();
+        self.entries.free(|id| meant.contains(&id));
+        self.questions.refuse_lost(&self.machine);
+    }
+
+    /// Counts anew how many states each resource waits for.
+    fn count_missing(&mut self) {
+        self.starting = 0;
+        for id in self.machine.graph().ids() {
+            let needs = self.machine.graph().needs(*id).iter();
+            let missing = needs.filter(|used| self.entries.get(**used).state.is_none()).count();
+            let entry = self.entries.get_mut(*id);
+            entry.missing = missing;
+            self.starting += usize::from(entry.is_starting());
+        }
+    }
+
+    pub(super) fn redeclare(&mut self, name: &str) {
+        if let Some(id) = self.entries.resource(name) {
+            self.machine.redeclare(id);
+        }
+    }
+
+    /// Returns the facilities, if there is such a resource.
+    pub(super) fn facilities_of(&self, resource: &str) -> Option<Facilities> {
+        self.entries.resource(resource).and(self.facilities.clone())
+    }
+
+    /// Notifies one resource, for a reason that is no resource; returns whether there is one.
+    pub(super) fn notify(&mut self, target: &str, source: &str) -> bool {
+        let Some(target) = self.entries.resource(target) else { return false };
+        let source = self.entries.number(source);
+        self.machine.notify(target, source);
+        true
+    }
+
+    /// Returns whether nothing is to be done before the next event.
+    pub(super) fn rest(&self) -> Rest {
+        match (self.machine.is_at_rest(), self.starting) {
+            (false, _) => Rest::AtWork,
+            (true, 0) => Rest::AtRest,
+            (true, _) => Rest::Starting,
+        }
+    }
+
+    /// Returns how many new states there were.
+    pub(super) fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// Notes what was released, unless that is nothing.
+    pub(super) fn note_released(&mut self, released: Vec<Released>) {
+        if !released.is_empty() {
+            self.released = released;
+        }
+    }
+
+    /// Returns how the resources have fared.
+    pub(in crate::reconcile) fn tally(&self) -> Tally {
+        let resources = self.entries.resources().into_iter().map(|id| {
+            let entry = self.entries.get(id);
+            let held_back_by = entry.held_back_by.as_ref().map(ToString::to_string);
+            (entry.name.to_string(), entry.count.tally(held_back_by))
+        });
+        Tally { resources: resources.collect(), released: self.released.clone() }
+    }
+
+    /// Returns the position of the last record.
+    fn position(&self) -> Position {
+        self.facilities.as_ref().map_or_else(Position::default, |it| it.notices().position())
+    }
+}

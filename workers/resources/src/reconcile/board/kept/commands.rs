@@ -1,0 +1,68 @@
+//! What the machine wants of a site that is kept.
+
+use std::sync::Arc;
+
+use super::Kept;
+use crate::context::Notice;
+use crate::reconcile::board::visit::Visit;
+use crate::reconcile::cause::Why;
+use crate::schedule::{Because, Command, Id, Record};
+
+impl Kept {
+    /// Does what the machine wants.
+    pub(in crate::reconcile::board) fn take_commands(&mut self) {
+        while let Some(command) = self.machine.next() {
+            match command {
+                Command::Visit { ticket, delivered, because } => {
+                    let notices = delivered.into_iter().map(|by| self.notice(ticket.id, by));
+                    let mut notices = notices.collect::<Vec<_>>();
+                    notices.sort_by(|one, other| one.by.cmp(&other.by));
+                    let because = because.map(|because| self.why(because));
+                    let entry = self.entries.get_mut(ticket.id);
+                    entry.visit = Some(Visit { ticket, notices, because });
+                    entry.wake.notify_one();
+                }
+                Command::Answer { tickets, answer } => {
+                    let records = self.position();
+                    self.questions.answer(&tickets, answer, records);
+                }
+                Command::Write(record) => self.write(record),
+                // Only one pass skips.
+                Command::Skip { .. } => {}
+            }
+        }
+    }
+
+    fn notice(&self, target: Id, source: Id) -> Notice {
+        let said = self.notices.get(&(target, source)).cloned();
+        said.unwrap_or_else(|| {
+            Notice::new(&self.entries.get(source).name, Vec::new(), Arc::default())
+        })
+    }
+
+    fn why(&self, because: Because) -> Why {
+        match because {
+            Because::NewState(id) => Why::NewState(self.entries.name(id)),
+            Because::Repaired(id) => Why::Repaired(self.entries.name(id)),
+            Because::LookFailed(id) => Why::LookFailed(self.entries.name(id)),
+        }
+    }
+
+    fn write(&mut self, record: Record) {
+        if let Record::Acknowledged { target, source } = record {
+            self.notices.remove(&(target, source));
+        }
+        let Some(facilities) = &self.facilities else { return };
+        let names = |target, source| (self.entries.name(target), self.entries.name(source));
+        match record {
+            Record::Pending { target, source } => {
+                let (target, source) = names(target, source);
+                facilities.notices().add(&target, &source);
+            }
+            Record::Acknowledged { target, source } => {
+                let (target, source) = names(target, source);
+                facilities.notices().strike(&target, &source);
+            }
+        }
+    }
+}
