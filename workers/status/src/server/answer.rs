@@ -66,6 +66,12 @@ impl Refusal {
         Self::new(code, error.to_string())
     }
 
+    /// Refuses to bounce a worker that cannot start before another one is well.
+    pub(super) fn held_back(why: &Why) -> Self {
+        let message = format!("it cannot start, so nothing was changed: {why}");
+        Self::new(FailureCode::Conflict, message)
+    }
+
     pub(super) fn malformed(message: impl Into<String>) -> Self {
         Self::new(FailureCode::Malformed, message)
     }

@@ -1,6 +1,6 @@
 //! What people do to a worker, and what it would do to others.
 
-use crankcase_engine::{Change, ChangeError, Name, WorkerState};
+use crankcase_engine::{Change, ChangeError, Engine, Name, WorkerState};
 use hyper::{Response, StatusCode};
 
 use super::Served;
@@ -19,6 +19,14 @@ fn change_of(act: Act, name: Name<()>) -> Change {
         Act::Park => Change::new().park(name),
         Act::Unpark => Change::new().unpark(name),
     }
+}
+
+/// Refuses to bounce a worker that is held back: a new one would be too.
+async fn refuse_held_back(engine: &Engine, name: &Name<()>) -> Result<(), Refusal> {
+    let why = engine.why(name.as_str()).await;
+    let held_back =
+        why.filter(|why| why.steps.first().is_some_and(|step| step.state == WorkerState::HeldBack));
+    held_back.map_or(Ok(()), |why| Err(Refusal::held_back(&why)))
 }
 
 fn done_of(act: Act, path: String) -> Controlled {
@@ -40,6 +48,9 @@ impl Served {
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
+        if act == Act::Bounce {
+            refuse_held_back(&engine, &name).await?;
+        }
         let who = format!("{} (uid {user})", request.who);
         tracing::info!(%act, path, who, why = request.why, "a change of a worker was asked for");
         match engine.asked_by(who, request.why).apply(change_of(act, name)).await {
