@@ -52,7 +52,7 @@ async fn what_apply_and_run_did_is_on_record() -> TestResult {
     assert!(lines[0].starts_with("    1  20") && lines[1].starts_with("    3  20"), "{page:?}");
     assert!(lines[0].contains("changed page: state: \"absent\" -> \"exists\""), "{page:?}");
     let repaired = lines[1].contains("repaired page: content: \"5 bytes, sha256 ");
-    let why = lines[1].contains("; by write; its watch has told of a change, ");
+    let why = lines[1].contains("; by write; its watch has told of \"@/page\", ");
     assert!(repaired && why && lines[1].ends_with(" ms"), "{page:?}");
     let bad: Value = serde_json::from_str(&bad.stdout)?;
     let error = bad["events"][0]["error"].as_str().ok_or("no error")?;

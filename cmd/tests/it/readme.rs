@@ -33,9 +33,7 @@ fn timeless(text: &str) -> String {
         };
         words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ") + "\n"
     });
-    // A file and its folder are told of a change at the same time, and either may be faster.
-    let text: String = lines.collect();
-    text.replace("a resource before it was looked at", "its watch has told of a change")
+    lines.collect()
 }
 
 /// Runs the commands of the README, one after another.

@@ -14,7 +14,14 @@ pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {
 
 /// Returns the built-in kinds, and a kind with this name. Each resource of it is this unit.
 pub(crate) fn with_kind(name: &'static str, unit: impl Unit + 'static) -> Kinds {
-    builtin().with(Double { name, unit: Arc::new(unit) })
+    with_kinds([(name, Arc::new(unit))])
+}
+
+/// Returns the built-in kinds, and a kind with each of these names. Each resource of it is the
+/// unit beside its name.
+pub(crate) fn with_kinds<const N: usize>(units: [(&'static str, Arc<dyn Unit>); N]) -> Kinds {
+    let doubles = units.into_iter().map(|(name, unit)| Double { name, unit });
+    doubles.fold(builtin(), Kinds::with)
 }
 
 #[derive(Debug)]
@@ -30,6 +37,10 @@ impl Kind for Double {
 
     fn summary(&self) -> &'static str {
         "does as a test says"
+    }
+
+    fn is_grouping(&self) -> bool {
+        true
     }
 
     fn judge(&self, _: &KnownConfig<'_>) -> Judged {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_engine::{Backoff, EventKind, Events, Notice};
+use crankcase_engine::{Backoff, Detail, EventKind, Events, Notice};
 use crankcase_kinds::builtin;
 use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
 use serde_json::json;
@@ -200,26 +200,64 @@ async fn a_config_that_fails_its_test_never_reaches_the_server() -> TestResult {
     machine.stop().await
 }
 
-#[tokio::test]
-async fn a_server_that_ends_stays_down_while_it_is_held_back() -> TestResult {
-    let site = "resources:\n  conf: {type: file, config: {path: '@/conf', content: good}}\n  \
-                server:\n    type: process\n    dependencies: [conf]\n    config: {command: [sh, -c, \
-                'cat @/conf >> @/starts; read line < @/pipe']}\n";
+/// A config, and a server that depends on it and ends when something is written to a pipe.
+const SERVED: &str = "resources:\n  conf: {type: file, config: {path: '@/conf', content: good}}\n  \
+                      server:\n    type: process\n    dependencies: [conf]\n    config: {command: [sh, \
+                      -c, 'echo one >> @/starts; read line < @/pipe']}\n";
+
+/// Begins to keep a manifest in a folder with a pipe.
+async fn piped(manifest: &str) -> Result<Machine, Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let pipe = folder.path().join("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
-    let quick = crate::site::machine::quick();
-    let machine = Machine::begin(folder, site, (quick, builtin())).await?;
-    machine.until("starts", |text| text == "good").await?;
+    Machine::begin(folder, manifest, (crate::site::machine::quick(), builtin())).await
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_started_again_whatever_its_dependencies_are() -> TestResult {
+    let machine = piped(SERVED).await?;
+    machine.until("starts", |text| text == "one\n").await?;
 
     machine.spoil("conf")?;
     machine.degraded("conf").await?;
-    fs::write(&pipe, "end\n")?;
-    let reason = machine.degraded_by("server", "held back").await?;
-    fs::remove_file(machine.path("conf"))?;
+    fs::write(machine.path("pipe"), "end\n")?;
+    machine.until("starts", |text| text == "one\none\n").await?;
+    machine.running("server").await?;
+    machine.bounce("server").await?;
 
-    machine.until("starts", |text| text == "goodgood").await?;
-    assert_eq!(reason, "held back by \"conf\", which is not as declared");
+    machine.until("starts", |text| text == "one\none\none\n").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_server_is_held_back_from_its_first_start_and_from_another_config() -> TestResult {
+    let conf = SERVED.split("  server:").next().ok_or("no config")?;
+    let machine = piped(conf).await?;
+    machine.running("conf").await?;
+    machine.spoil("conf")?;
+    machine.degraded("conf").await?;
+
+    machine.swap(SERVED).await?;
+    let first = machine.degraded_by("server", "held back").await?;
+    let starts = machine.read("starts");
+    fs::remove_file(machine.path("conf"))?;
+    machine.until("starts", |text| text == "one\n").await?;
+    machine.running("server").await?;
+    machine.spoil("conf")?;
+    machine.degraded("conf").await?;
+    machine.swap(&SERVED.replace("echo one", "echo two")).await?;
+    let other = machine.degraded_by("server", "held back").await?;
+
+    assert_eq!(starts, None);
+    assert_eq!([&first, &other], ["held back by \"conf\", which is not as declared"; 2]);
+    let report = machine.resources().await?.report().await;
+    let Some(Detail::Value(own)) = &report.workers["server"].report else {
+        return Err(format!("nothing of its own: {report}").into());
+    };
+    assert!(own["program"]["pid"].is_i64(), "the old one does not run any more: {own}");
+    assert_eq!(machine.read("starts").as_deref(), Some("one\n"));
+    fs::remove_file(machine.path("conf"))?;
+    machine.until("starts", |text| text == "one\ntwo\n").await?;
     machine.stop().await
 }
 

@@ -2,13 +2,15 @@
 
 use std::error::Error;
 use std::fs;
-use std::future::IntoFuture;
+use std::future::{IntoFuture, ready};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::{
-    Backoff, Change, Engine, EventKind, Events, Name, Notice, Report, Stop, Stopper, Worker,
+    Backoff, Change, Engine, EventKind, Events, Manifold, Name, Notice, Report, Stop, Stopper,
+    Worker,
 };
 use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
@@ -16,6 +18,7 @@ use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{self as manifolds, file_watch, site};
 use crankcase_resources::{Kinds, Observer, Rule, RuleEvents, Site, State, Tallies, Tally};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -69,13 +72,14 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Begins like [`begin`](Self::begin), in a new folder. An observer sees what happens.
+    /// Begins like [`begin`](Self::begin). An observer sees what happens.
     pub(crate) async fn observed(
+        folder: tempfile::TempDir,
         manifest: &str,
         (backoff, kinds): (Backoff, Kinds),
         observer: Arc<dyn Observer>,
     ) -> Result<Self, Box<dyn Error>> {
-        let machine = Self::watched(tempfile::tempdir()?, kinds).await?;
+        let machine = Self::watched(folder, kinds).await?;
         let config = machine.config().backoff(backoff).observer(observer);
         machine.keep(manifest, config).await?;
         Ok(machine)
@@ -111,6 +115,17 @@ impl Machine {
     pub(crate) async fn unwatched(manifest: &str) -> Result<Self, Box<dyn Error>> {
         let machine = Self::prepare(tempfile::tempdir()?, builtin())?;
         let config = machine.config().look_every(Duration::from_millis(1));
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
+    /// Begins like [`unwatched`](Self::unwatched). An observer sees what happens.
+    pub(crate) async fn unwatched_by(
+        manifest: &str,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::prepare(tempfile::tempdir()?, builtin())?;
+        let config = machine.config().look_every(Duration::from_millis(1)).observer(observer);
         machine.keep(manifest, config).await?;
         Ok(machine)
     }
@@ -309,6 +324,22 @@ impl Machine {
         within(self.engine.wait()).await?;
         let report = settled.borrow().clone();
         Ok(report.ok_or("no report")?)
+    }
+
+    /// Counts the reports of the whole engine from now on.
+    pub(crate) async fn count_reports(&self) -> TestResult<Arc<AtomicUsize>> {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&count);
+        let counting = Manifold::builder().run_with(counted, |counted, (), up| async move {
+            let up = up.report(move || {
+                counted.fetch_add(1, Ordering::Relaxed);
+                ready(json!(null))
+            });
+            up.ready(()).wait().await;
+            Ok(())
+        });
+        self.engine.install(Name::<()>::new("counting"), counting).await?;
+        Ok(count)
     }
 
     pub(crate) async fn stop(&self) -> TestResult {

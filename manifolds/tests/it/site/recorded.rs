@@ -112,7 +112,8 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     let backoff = Backoff::default().initial(day).max(day).jitter(0.0);
     let kinds = with_kind("lamp", Lamp(Arc::clone(&hall)));
     let site = format!("{SITE}  gone: {{type: lamp}}\n");
-    let machine = Machine::observed(&site, (backoff, kinds), observer).await?;
+    let folder = tempfile::tempdir()?;
+    let machine = Machine::observed(folder, &site, (backoff, kinds), observer).await?;
     for name in ["lamp", "bell", "behind", "gone", "new"] {
         machine.running(name).await?;
     }
@@ -121,14 +122,14 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     }
 
     hall.switch_off("lamp")?;
-    seen.until("bell", What::Refreshed).await?;
+    seen.first("bell", What::Refreshed).await?;
     hall.broken.lock().insert("fuse".to_owned());
     hall.switch_off("fuse")?;
     machine.degraded("fuse").await?;
     hall.switch_off("behind")?;
     machine.degraded_by("behind", "held back").await?;
     machine.swap(SITE).await?;
-    seen.until("gone", What::Released).await?;
+    seen.first("gone", What::Released).await?;
     // When the next site is there, all of this one is on record.
     machine.swap(&format!("{SITE}  last: {{type: lamp}}\n")).await?;
     machine.running("last").await?;

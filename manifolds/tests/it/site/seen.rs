@@ -29,11 +29,23 @@ impl Seen {
         self.0.borrow().clone()
     }
 
-    /// Waits until something has happened to a resource.
-    pub(crate) async fn until(&self, resource: &str, what: What) -> TestResult {
-        let is_it = |event: &Happened| event.resource == resource && event.event == what;
+    /// Waits until something has happened to a resource for the first time, and returns the event.
+    pub(crate) async fn first(&self, resource: &str, what: What) -> TestResult<Happened> {
+        self.nth(resource, what, 0).await
+    }
+
+    /// Waits until it has happened more often than `before` times, and returns the event after
+    /// those.
+    pub(crate) async fn nth(
+        &self,
+        resource: &str,
+        what: What,
+        before: usize,
+    ) -> TestResult<Happened> {
+        let is_it = |event: &&Happened| event.resource == resource && event.event == what;
         let mut events = self.0.subscribe();
-        drop(within(events.wait_for(|events| events.iter().any(is_it))).await?);
-        Ok(())
+        let wait = events.wait_for(|events| events.iter().filter(is_it).count() > before);
+        let events = within(wait).await?;
+        Ok(events.iter().filter(is_it).nth(before).cloned().ok_or("there was none")?)
     }
 }

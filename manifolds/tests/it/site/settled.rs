@@ -1,5 +1,7 @@
 //! Sites that are waited for.
 
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -92,5 +94,21 @@ async fn a_resource_that_holds_up_the_run_is_waited_for_and_holds_nobody_back() 
     done.send_replace(true);
 
     settled.await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_is_settled_with_a_few_reports_whatever_its_length() -> TestResult {
+    let mut chain = "resources:\n  r0: {type: noop}\n".to_owned();
+    for number in 1..200 {
+        writeln!(chain, "  r{number}: {{type: noop, dependencies: [r{}]}}", number - 1)?;
+    }
+    let machine = Machine::new(&chain).await?;
+    let reports = machine.count_reports().await?;
+
+    machine.settled().await?;
+
+    let reports = reports.load(Ordering::Relaxed);
+    assert!(reports < 20, "{reports} reports");
     Ok(())
 }

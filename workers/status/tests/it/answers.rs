@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Change, Engine, Manifold, Name, Notice, Outcome, Stop, Worker};
+use crankcase_engine::{
+    Backoff, Change, Engine, EventKind, Manifold, Name, Notice, Outcome, Stop, Worker,
+};
 use crankcase_status::ClientError;
 use crankcase_status::wire::{
     Act, ControlRequest, Controlled, Detail, EngineReport, EventLine, FailureCode, Only, Preview,
@@ -78,6 +80,32 @@ async fn graphs_are_of_all_engines_of_one_or_around_a_worker() -> TestResult {
     assert_eq!((far, alone[0].nodes.len(), alone[0].edges.len()), (around, 1, 0));
     assert_eq!(alone[0].nodes[0].more_users, 1);
     assert!(matches!(itself, Some(ClientError::Refused { .. })), "{itself:?}");
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_bounce_of_what_is_held_back_says_why_and_changes_nothing() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    let mut events = world.engine.events();
+    let held_back = Manifold::builder().run(|(), up| async move {
+        up.context().health().held_back("store", "it comes after the store");
+        up.ready(()).wait().await;
+        Ok(())
+    });
+    world.engine.install(Name::<()>::new("late"), held_back).await?;
+    while let Some(Notice::Event(event)) = guarded(events.next()).await {
+        if matches!(event.kind, EventKind::Health { .. }) {
+            break;
+        }
+    }
+
+    let bounced = client.bounce(&asking("/agent/late")).await;
+
+    let Err(ClientError::Refused { code, message }) = bounced else { return Err("bounced".into()) };
+    assert_eq!(code, FailureCode::Conflict);
+    assert!(message.contains("cannot start") && message.contains("held back"), "{message}");
+    assert_eq!(world.engine.report().await.workers["late"].starts, 1);
     world.clean_kill().await
 }
 

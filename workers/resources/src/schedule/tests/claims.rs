@@ -2,6 +2,7 @@
 
 mod groups;
 mod notifications;
+mod reasons;
 
 use std::collections::BTreeMap;
 
@@ -54,7 +55,9 @@ fn settle(machine: &mut Machine, mut visit: impl FnMut(usize) -> Does) -> Vec<us
             Command::Visit { ticket, .. } => {
                 visited.push(ticket.id.0);
                 match visit(ticket.id.0) {
-                    Does::End(ending) => machine.report(ticket, ending),
+                    Does::End(ending) => {
+                        machine.report(ticket, ending);
+                    }
                     Does::Act(ending) => {
                         asked.insert(ticket, ending);
                         machine.ask(ticket, None);

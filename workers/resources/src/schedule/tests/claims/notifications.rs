@@ -6,7 +6,7 @@ use crate::schedule::{
 };
 
 /// Makes a machine in which 1 has a visit, to which a notification of 0 was delivered.
-fn notified() -> (Machine, Ticket) {
+pub(super) fn notified() -> (Machine, Ticket) {
     let mut machine = kept(graph(2, &[], &[(0, 1)]));
     let [source] = begin(&mut machine, &[0]);
     machine.ask(source, None);

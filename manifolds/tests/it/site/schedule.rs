@@ -1,0 +1,356 @@
+//! What the schedule promises of a site that is kept.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use crankcase_engine::{Backoff, EventKind};
+use crankcase_resources::{
+    Action, Amiss, BoxError, Context, DependencyState, Found, GroupMember, Unfinished, Unit, Watch,
+};
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+
+use crate::site::double::with_kinds;
+use crate::site::machine::{Machine, TestResult, quick, within};
+
+type Bus = mpsc::Sender<Result<(), BoxError>>;
+
+/// What has resources looked at, by their names.
+#[derive(Debug, Default)]
+struct Signals(Mutex<BTreeMap<String, Bus>>);
+
+impl Signals {
+    fn watch(&self, context: &Context) -> Watch {
+        let (bus, signals) = mpsc::channel(8);
+        self.0.lock().insert(context.name().to_owned(), bus);
+        Watch::never().signals(signals)
+    }
+
+    fn signal(&self, name: &str) -> TestResult {
+        let bus = self.0.lock().get(name).cloned().ok_or("nobody watches it")?;
+        Ok(bus.try_send(Ok(()))?)
+    }
+}
+
+/// Returns the finding of a resource that wants one action.
+fn wants(action: &str) -> Found {
+    Found::Stale(Amiss::new(None).differs("it", "wrong", "right").action(Action::new(action)))
+}
+
+/// Returns the version in the state of the only dependency.
+fn seen(context: &Context) -> u64 {
+    match context.dependencies() {
+        [used] => match &used.state {
+            DependencyState::Known(state) => state["version"].as_u64().unwrap_or_default(),
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// A resource whose first actions fail.
+#[derive(Debug)]
+struct Failing {
+    /// How many actions fail.
+    fails: usize,
+    /// Whether the last of these is enough all the same.
+    is_enough: bool,
+    tries: watch::Sender<usize>,
+}
+
+#[async_trait]
+impl Unit for Failing {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        let needed = self.fails + usize::from(!self.is_enough);
+        let is_done = *self.tries.borrow() >= needed;
+        Ok(if is_done { Found::Valid(json!({})) } else { wants("try") })
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        self.tries.send_modify(|tries| *tries += 1);
+        if *self.tries.borrow() > self.fails { Ok(()) } else { Err("no luck".into()) }
+    }
+}
+
+/// A resource that rings when it is notified.
+#[derive(Debug, Default)]
+struct Bell(watch::Sender<usize>);
+
+#[async_trait]
+impl Unit for Bell {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        self.0.send_modify(|rings| *rings += 1);
+        Ok(())
+    }
+
+    fn refresh(&self, _: &[Action], _: &Context) -> Option<Action> {
+        Some(Action::new("ring"))
+    }
+}
+
+/// Keeps a source whose first actions fail, and a bell that it notifies. Returns how often each has acted when all is
+/// settled.
+async fn rung(fails: usize, is_enough: bool) -> TestResult<(usize, usize)> {
+    let (tries, bell) = (watch::Sender::new(0), Bell::default());
+    let (tried, rings) = (tries.subscribe(), bell.0.subscribe());
+    let source = Arc::new(Failing { fails, is_enough, tries });
+    let kinds = with_kinds([("source", source), ("bell", Arc::new(bell))]);
+    let site = "resources:\n  source: {type: source, notify: [bell]}\n  bell: {type: bell}\n";
+    let machine = Machine::with_kinds(site, kinds).await?;
+    machine.running("source").await?;
+    within(rings.clone().wait_for(|rings| *rings > 0)).await?;
+
+    machine.settled().await?;
+
+    assert_eq!(machine.read("state/notices").unwrap_or_default(), "");
+    let (tries, rings) = (*tried.borrow(), *rings.borrow());
+    Ok((tries, rings))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_failed_action_notifies_is_notified_when_its_source_is_as_declared() -> TestResult {
+    assert_eq!(rung(1, true).await?, (1, 1));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_fails_again_and_again_notifies_once_when_it_has_succeeded() -> TestResult {
+    assert_eq!(rung(3, false).await?, (4, 1));
+    Ok(())
+}
+
+/// A resource whose state is a version.
+#[derive(Debug, Default)]
+struct Versioned {
+    version: Mutex<u64>,
+    signals: Signals,
+}
+
+#[async_trait]
+impl Unit for Versioned {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({"version": *self.version.lock()})))
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(self.signals.watch(context))
+    }
+}
+
+/// A resource whose looks take as long as a test wants. It acts with the version that it was shown.
+#[derive(Debug, Default)]
+struct Slow {
+    looks: watch::Sender<usize>,
+    /// How many looks may end.
+    may_end: watch::Sender<usize>,
+    has_drifted: Mutex<bool>,
+    acted: Mutex<Vec<u64>>,
+    signals: Signals,
+}
+
+#[async_trait]
+impl Unit for Slow {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        self.looks.send_modify(|looks| *looks += 1);
+        let look = *self.looks.borrow();
+        self.may_end.subscribe().wait_for(|may_end| *may_end >= look).await?;
+        let is_drifted =
+            *self.has_drifted.lock() || self.acted.lock().last() != Some(&seen(context));
+        Ok(if is_drifted { wants("follow") } else { Found::Valid(json!({})) })
+    }
+
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        *self.has_drifted.lock() = false;
+        self.acted.lock().push(seen(context));
+        Ok(())
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(self.signals.watch(context))
+    }
+}
+
+/// A resource that tells which versions it has seen; it is always as declared.
+#[derive(Debug, Default)]
+struct Witness(watch::Sender<u64>);
+
+#[async_trait]
+impl Unit for Witness {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        self.0.send_replace(seen(context));
+        Ok(Found::Valid(json!({})))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_acts_on_a_state_that_was_replaced_during_its_look() -> TestResult {
+    let (source, slow) = (Arc::new(Versioned::default()), Arc::new(Slow::default()));
+    let witness = Arc::new(Witness::default());
+    *source.version.lock() = 1;
+    // The first look, and the one after its action.
+    slow.may_end.send_replace(2);
+    let kinds = with_kinds([
+        ("source", Arc::clone(&source) as Arc<dyn Unit>),
+        ("slow", Arc::clone(&slow) as Arc<dyn Unit>),
+        ("witness", Arc::clone(&witness) as Arc<dyn Unit>),
+    ]);
+    let site = "resources:\n  source: {type: source}\n  slow: {type: slow, dependencies: [source]}\n  \
+                witness: {type: witness, dependencies: [source]}\n";
+    let machine = Machine::with_kinds(site, kinds).await?;
+    machine.running("slow").await?;
+    machine.running("witness").await?;
+
+    *slow.has_drifted.lock() = true;
+    slow.signals.signal("slow")?;
+    within(slow.looks.subscribe().wait_for(|looks| *looks == 3)).await?;
+    *source.version.lock() = 2;
+    source.signals.signal("source")?;
+    // The new state is there, and the look has begun with the old one.
+    within(witness.0.subscribe().wait_for(|version| *version == 2)).await?;
+    slow.may_end.send_replace(usize::MAX);
+    machine.settled().await?;
+
+    assert_eq!(*slow.acted.lock(), [1, 2]);
+    Ok(())
+}
+
+/// What a lamp needs, at any distance. Only somebody who looks at it sees that it is off.
+#[derive(Debug, Default)]
+struct Power {
+    is_off: watch::Sender<bool>,
+    signals: Signals,
+}
+
+#[async_trait]
+impl Unit for Power {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(if *self.is_off.borrow() { wants("switch_on") } else { Found::Valid(json!({})) })
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        self.is_off.send_replace(false);
+        Ok(())
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(self.signals.watch(context))
+    }
+}
+
+/// A resource that cannot be looked at without power.
+#[derive(Debug)]
+struct Lamp {
+    is_off: watch::Receiver<bool>,
+    signals: Signals,
+}
+
+#[async_trait]
+impl Unit for Lamp {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        if *self.is_off.borrow() { Err("it is dark".into()) } else { Ok(Found::Valid(json!({}))) }
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(self.signals.watch(context))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult {
+    let power = Arc::new(Power::default());
+    let lamp = Arc::new(Lamp { is_off: power.is_off.subscribe(), signals: Signals::default() });
+    let kinds = with_kinds([
+        ("power", Arc::clone(&power) as Arc<dyn Unit>),
+        ("lamp", Arc::clone(&lamp) as Arc<dyn Unit>),
+    ]);
+    let site = "resources:\n  power: {type: power}\n  wire: {type: noop, dependencies: [power]}\n  \
+                lamp: {type: lamp, dependencies: [wire]}\n";
+    // What has failed is not tried again before the end.
+    let day = Duration::from_secs(24 * 60 * 60);
+    let backoff = Backoff::default().initial(day).max(day);
+    let machine = Machine::begin(tempfile::tempdir()?, site, (backoff, kinds)).await?;
+    machine.running("lamp").await?;
+    let mut events = machine.resources().await?.events();
+
+    power.is_off.send_replace(true);
+    lamp.signals.signal("lamp")?;
+    machine.degraded_by("lamp", "dark").await?;
+    power.signals.signal("power")?;
+
+    machine.happened(&mut events, ("lamp", &EventKind::Health { degraded: None })).await;
+    machine.stop().await
+}
+
+/// Lines of one file: each follows the version of what it depends on, and all are written by one action.
+#[derive(Debug, Default)]
+struct Lines {
+    written: Mutex<BTreeMap<String, u64>>,
+    /// Who was acted on at once.
+    groups: Mutex<Vec<BTreeSet<String>>>,
+    changed: watch::Sender<u64>,
+}
+
+impl Lines {
+    fn write<'a>(&self, contexts: impl Iterator<Item = &'a Context>) {
+        let written = contexts.map(|context| (context.name().to_owned(), seen(context)));
+        let written = written.collect::<Vec<_>>();
+        self.groups.lock().push(written.iter().map(|(name, _)| name.clone()).collect());
+        self.written.lock().extend(written);
+        let least = self.written.lock().values().copied().min().unwrap_or_default();
+        self.changed.send_replace(least);
+    }
+}
+
+#[async_trait]
+impl Unit for Lines {
+    async fn check(&self, context: &Context) -> Result<Found, BoxError> {
+        let is_written = self.written.lock().get(context.name()) == Some(&seen(context));
+        Ok(if is_written { Found::Valid(json!({})) } else { wants("write") })
+    }
+
+    fn group(&self) -> Option<String> {
+        Some("the file".to_owned())
+    }
+
+    async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
+        self.write([context].into_iter());
+        Ok(())
+    }
+
+    async fn act_together(&self, members: &[GroupMember]) -> Result<(), Unfinished> {
+        self.write(members.iter().map(|member| &member.context));
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn resources_that_ask_in_one_step_are_acted_on_together() -> TestResult {
+    let (source, lines) = (Arc::new(Versioned::default()), Arc::new(Lines::default()));
+    let kinds = with_kinds([
+        ("source", Arc::clone(&source) as Arc<dyn Unit>),
+        ("line", Arc::clone(&lines) as Arc<dyn Unit>),
+    ]);
+    let site = "resources:\n  source: {type: source}\n  one: {type: line, dependencies: [source]}\n  \
+                two: {type: line, dependencies: [source]}\n";
+    let machine = Machine::begin(tempfile::tempdir()?, site, (quick(), kinds)).await?;
+    machine.running("one").await?;
+    machine.running("two").await?;
+    lines.groups.lock().clear();
+
+    *source.version.lock() = 1;
+    source.signals.signal("source")?;
+    within(lines.changed.subscribe().wait_for(|version| *version == 1)).await?;
+    machine.settled().await?;
+
+    let both = BTreeSet::from(["one", "two"].map(str::to_owned));
+    assert_eq!(*lines.groups.lock(), [both]);
+    assert_eq!(lines.written.lock().values().collect::<Vec<_>>(), [&1, &1]);
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Reasons of visits, and looks that do not count (I5).
+
+use super::notifications::notified;
+use super::{CHANGED, GOOD, begin, chain, commands, ending, kept};
+use crate::schedule::{
+    Because, Command, Ending, Id, Machine, Outcome, Reason, Reported, Standing, Ticket,
+};
+
+#[test]
+fn what_is_kept_as_before_holds_back_nobody_and_acknowledges_nothing() {
+    let (mut machine, target) = notified();
+    machine.report(target, ending(Outcome::KeptAsBefore));
+    commands(&mut machine);
+
+    let is_pending = machine.pending().eq([(Id(1), Id(0))]);
+
+    assert_eq!(machine.standing(Id(1)), Some(Standing::Good), "I5: it is as declared before");
+    assert!(is_pending, "I7: it has answered nothing");
+}
+
+#[test]
+fn what_is_kept_as_before_is_excused_once_as_a_look_that_fails() {
+    let mut machine = kept(chain(2));
+    machine.request(Id(1), Reason::Change);
+
+    let mut reported = Vec::new();
+    let visited = settle_reported(&mut machine, &mut reported, |id| match id {
+        0 => GOOD,
+        _ => ending(Outcome::KeptAsBefore),
+    });
+
+    assert_eq!(visited, [1, 0, 1], "I5: what it needs is visited first");
+    assert_eq!(reported[0], Reported::Excused, "I5: excused");
+    assert_eq!(reported[2], Reported::Counted, "I5: excused once");
+}
+
+#[test]
+fn a_visit_says_which_resource_is_its_reason() {
+    let mut machine = kept(chain(3));
+    let because = |machine: &mut Machine| {
+        let reasons = commands(machine).into_iter().filter_map(|command| match command {
+            Command::Visit { because, ticket, .. } => Some((ticket, because)),
+            _ => None,
+        });
+        reasons.collect::<Vec<_>>()
+    };
+
+    machine.request(Id(0), Reason::Change);
+    let [(first, by_hand)] = because(&mut machine)[..] else { panic!("I5: one visit") };
+    machine.report(first, CHANGED);
+    let [(second, new_state)] = because(&mut machine)[..] else { panic!("I5: one visit") };
+    machine.report(second, ending(Outcome::CannotLook));
+    let [(_, look_failed)] = because(&mut machine)[..] else { panic!("I5: one visit") };
+
+    let expected = [None, Some(Because::NewState(Id(0))), Some(Because::LookFailed(Id(1)))];
+    assert_eq!([by_hand, new_state, look_failed], expected, "I5: the reasons");
+}
+
+#[test]
+fn what_waits_names_the_first_that_is_unsettled() {
+    let mut machine = kept(chain(3));
+    let [_ticket] = begin(&mut machine, &[0]);
+    machine.request(Id(2), Reason::Change);
+    let none: [Ticket; 0] = begin(&mut machine, &[]);
+
+    assert_eq!(none, [], "I2: nothing else begins");
+    assert_eq!(machine.waits_for(Id(2)), Some(Id(0)), "I2: what it waits for");
+    assert_eq!(machine.waits_for(Id(0)), None, "I2: it waits for nothing");
+}
+
+/// Has all visits end in this way until there are none. Returns who was visited.
+fn settle_reported(
+    machine: &mut Machine,
+    reported: &mut Vec<Reported>,
+    ending: impl Fn(usize) -> Ending,
+) -> Vec<usize> {
+    let mut visited = Vec::new();
+    while let Some(command) = machine.next() {
+        if let Command::Visit { ticket, .. } = command {
+            visited.push(ticket.id.0);
+            reported.push(machine.report(ticket, ending(ticket.id.0)));
+        }
+    }
+    visited
+}
