@@ -26,7 +26,7 @@ use crate::site::Site;
 
 pub(super) use self::kept::Kept;
 pub use self::rest::Rest;
-pub(super) use self::visit::{Closing, Place, Stands, Visit};
+pub(super) use self::visit::{Closing, Followed, Place, Stands, Visit};
 
 mod entries;
 mod kept;

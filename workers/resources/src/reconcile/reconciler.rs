@@ -16,7 +16,7 @@ use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::observer::{Happened, What};
-use crate::reconcile::board::{Closing, Stands, Visit};
+use crate::reconcile::board::{Closing, Followed, Stands, Visit};
 use crate::reconcile::cause::{Basis, Why, Whys};
 use crate::reconcile::held::{Failure, Held, Judgement};
 use crate::reconcile::pace::Pace;
@@ -190,7 +190,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
         let state = closing.state.clone();
         let is_good = closing.outcome.is_good();
-        let (stands, records) = self.seat.report(closing);
+        let Followed { stands, records } = self.seat.report(closing);
         self.setting.facilities.notices().flush_answers(records).await;
         if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
             self.publish(state);

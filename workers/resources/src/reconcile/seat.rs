@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::asking::Turn;
 use crate::facilities::Position;
 use crate::observer::Happened;
-use crate::reconcile::board::{Board, Closing, Kept, Place, Stands, Visit};
+use crate::reconcile::board::{Board, Closing, Followed, Kept, Place, Stands, Visit};
 use crate::schedule::{Id, Reason, Ticket};
 
 /// The place of one worker at the board of its site. Its resource is visited first of all.
@@ -68,11 +68,10 @@ impl Seat {
         self.look(|kept, id| kept.waits_for(id)).flatten()
     }
 
-    /// Says how a visit has ended. Returns how the resource stands, and up to where records have to be
-    /// written because of it.
-    pub(super) fn report(&self, closing: Closing) -> (Stands, Position) {
-        let reported = self.step(|kept, _| kept.report(closing));
-        reported.unwrap_or((Stands::Waits, Position::default()))
+    /// Says how a visit has ended.
+    pub(super) fn report(&self, closing: Closing) -> Followed {
+        let nothing = || Followed { stands: Stands::Waits, records: Position::default() };
+        self.step(|kept, _| kept.report(closing)).unwrap_or_else(nothing)
     }
 
     /// Says that the resource is not as declared until another worker has kept it.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::context::Notice;
+use crate::facilities::Position;
 use crate::reconcile::cause::Why;
 use crate::reconcile::state::State;
 use crate::schedule::{Id, Outcome, Ticket};
@@ -41,6 +42,14 @@ pub(in crate::reconcile) struct Closing {
     pub(in crate::reconcile) state: Option<State>,
     /// What those are told that it notifies.
     pub(in crate::reconcile) notice: Notice,
+}
+
+/// What follows from a report.
+#[derive(Debug)]
+pub(in crate::reconcile) struct Followed {
+    pub(in crate::reconcile) stands: Stands,
+    /// Up to where records are to be written because of it.
+    pub(in crate::reconcile) records: Position,
 }
 
 /// How a resource stands after a visit.

@@ -6,7 +6,7 @@ use super::Kept;
 use crate::asking::Question;
 use crate::facilities::Position;
 use crate::observer::{Happened, LastEvent};
-use crate::reconcile::board::visit::{Closing, Place, Stands, Visit};
+use crate::reconcile::board::visit::{Closing, Followed, Place, Stands, Visit};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
 
@@ -86,9 +86,8 @@ impl Kept {
         self.machine.waits_for(id).map(|awaited| self.entries.name(awaited))
     }
 
-    /// Takes over how a visit has ended. Returns how the resource stands, and up to where records have
-    /// to be written because of it.
-    pub(in crate::reconcile) fn report(&mut self, closing: Closing) -> (Stands, Position) {
+    /// Takes over how a visit has ended.
+    pub(in crate::reconcile) fn report(&mut self, closing: Closing) -> Followed {
         let Closing { ticket, outcome, has_acted, is_holding, state, notice } = closing;
         let (id, before) = (ticket.id, self.position());
         if has_acted {
@@ -117,7 +116,7 @@ impl Kept {
         }
         self.take_commands();
         let after = self.position();
-        (stands, if after > before { after } else { Position::default() })
+        Followed { stands, records: if after > before { after } else { Position::default() } }
     }
 
     /// Takes over a resource's state, before anybody is visited because of it.
