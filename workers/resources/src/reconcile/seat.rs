@@ -95,3 +95,6 @@ impl Drop for Seat {
         self.step(Kept::leave);
     }
 }
+
+#[cfg(test)]
+mod tests;

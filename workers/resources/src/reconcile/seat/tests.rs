@@ -1,0 +1,264 @@
+//! Workers at the board of a small site, without engine and kinds.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::Seat;
+use crate::action::Action;
+use crate::context::Notice;
+use crate::declaration::{
+    Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
+};
+use crate::error::BoxError;
+use crate::facilities::Facilities;
+use crate::kinds::Kinds;
+use crate::reconcile::board::{Board, Closing, Rest, Stands, Visit};
+use crate::reconcile::state::State;
+use crate::schedule::{Answer, Outcome, Reason, Ticket};
+use crate::site::Site;
+
+type TestResult<T = ()> = Result<T, BoxError>;
+
+#[derive(Debug)]
+struct NoConfig;
+
+impl Render for NoConfig {
+    fn render(&self, _: &Inputs) -> Result<Rendered, RenderError> {
+        Ok(Rendered::Unknown { because: Vec::new() })
+    }
+}
+
+fn resource(name: &str) -> Declaration {
+    let place = Place { file: PathBuf::from("site.yaml"), line: 1, column: 1 };
+    Declaration::new(name.into(), "it".into(), PathBuf::from("/"), place, Arc::new(NoConfig))
+}
+
+/// Returns a resource that depends on others.
+fn after(name: &str, used: &[&str]) -> Declaration {
+    let uses = used.iter().map(|used| Dependency {
+        alias: (*used).to_owned(),
+        resource: (*used).to_owned(),
+        on_change: OnChange::Check,
+    });
+    Declaration { dependencies: uses.collect(), ..resource(name) }
+}
+
+/// Returns a resource that notifies others.
+fn telling(name: &str, targets: &[&str]) -> Declaration {
+    let notify = targets.iter().map(|target| (*target).to_owned()).collect();
+    Declaration { notify, ..resource(name) }
+}
+
+fn site(declarations: Vec<Declaration>) -> TestResult<Site> {
+    Ok(Site::new(declarations, Kinds::default(), String::new())?)
+}
+
+/// Returns a board of a site, of which all resources are new.
+fn board(declarations: Vec<Declaration>) -> TestResult<Board> {
+    let board = Board::default();
+    board.connect(&site(declarations)?, &Facilities::default(), []);
+    Ok(board)
+}
+
+fn notice(by: &str, attributes: &[&str], actions: &[(&str, &str)]) -> Notice {
+    let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
+    let actions = actions.iter().map(|(name, to)| Action::new(name).with("to", *to)).collect();
+    Notice::new(by, attributes, actions)
+}
+
+fn closing(ticket: Ticket, outcome: Outcome) -> Closing {
+    let (has_acted, is_holding, state) = (false, false, None);
+    Closing { ticket, outcome, has_acted, is_holding, state, notice: notice("", &[], &[]) }
+}
+
+impl Seat {
+    /// Ends the visit that has begun without an action.
+    async fn end(&self, outcome: Outcome) -> Stands {
+        let Visit { ticket, .. } = self.visit().await;
+        self.report(closing(ticket, outcome)).stands
+    }
+
+    /// Has a visit requested and act.
+    async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
+        self.request(Reason::Change);
+        let Visit { ticket, .. } = self.visit().await;
+        self.turn(ticket).ask_alone().await?;
+        let closing = Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
+        Ok(self.report(closing).stands)
+    }
+}
+
+/// Returns the workers of some resources, after their first visits.
+async fn seats<const COUNT: usize>(board: &Board, names: [&str; COUNT]) -> [Seat; COUNT] {
+    let seats = names.map(|name| Seat::new(board.clone(), name));
+    for seat in &seats {
+        seat.end(Outcome::Good).await;
+    }
+    seats
+}
+
+#[tokio::test]
+async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() -> TestResult {
+    let board = board(vec![telling("source", &["target"]), resource("target")])?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+
+    for (attribute, action) in
+        [("mode", ("chmod", "0600")), ("content", ("write", "a")), ("mode", ("chmod", "0640"))]
+    {
+        source.act(notice("source", &[attribute], &[action])).await.expect("it may act");
+    }
+    let first = target.visit().await;
+    let answer = target.turn(first.ticket).ask_alone().await;
+    target.report(closing(first.ticket, Outcome::NotAllowed));
+    let second = target.visit().await;
+    target.report(closing(second.ticket, Outcome::Good));
+    source.act(notice("source", &["mode"], &[("chmod", "0644")])).await.expect("it may act");
+    let third = target.visit().await;
+
+    assert_eq!(answer, Err(Answer::Again));
+    let all = [("write", "a"), ("chmod", "0640")];
+    assert_eq!(second.notices, [notice("source", &["mode", "content"], &all)]);
+    assert_eq!(third.notices, [notice("source", &["mode"], &[("chmod", "0644")])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestResult {
+    let sources = [telling("one", &["target"]), telling("other", &["target"])];
+    let board = board([&sources[..], &[resource("target")]].concat())?;
+    let [one, other, target] = seats(&board, ["one", "other", "target"]).await;
+
+    one.act(notice("one", &["mode"], &[])).await.expect("it may act");
+    let first = target.visit().await;
+    other.act(notice("other", &["content"], &[])).await.expect("it may act");
+    target.report(closing(first.ticket, Outcome::Good));
+    let second = target.visit().await;
+
+    assert_eq!(first.notices, [notice("one", &["mode"], &[])]);
+    assert_eq!(second.notices, [notice("other", &["content"], &[])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
+    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    let held_back_by = || board.tallies().tally().resources["page"].held_back_by.clone();
+    root.request(Reason::Change);
+    root.end(Outcome::Failed).await;
+
+    page.request(Reason::Change);
+    let visit = page.visit().await;
+    let answer = page.turn(visit.ticket).ask_alone().await;
+    let stands = page.report(closing(visit.ticket, Outcome::NotAllowed)).stands;
+    let held_back = held_back_by();
+    // While the root is tried again, the page says the same of itself.
+    root.request(Reason::Routine);
+    let tried = held_back_by();
+    root.end(Outcome::Good).await;
+    page.end(Outcome::Good).await;
+
+    assert_eq!((answer, stands), (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    let root = || Some("root".to_owned());
+    assert_eq!([held_back, tried, held_back_by()], [root(), root(), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
+    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    let state = State::new(json!({"on": true}).into());
+
+    root.request(Reason::Change);
+    let visit = root.visit().await;
+    let new_state = Some(state.clone());
+    root.report(Closing { state: new_state, ..closing(visit.ticket, Outcome::Good) });
+    let because = page.visit().await.because;
+
+    assert_eq!(board.last_state("root"), Some(state));
+    assert_eq!(because.map(|why| why.to_string()).as_deref(), Some("\"root\" has a new state"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult {
+    let board = board(vec![resource("it")])?;
+    let old = Seat::new(board.clone(), "it");
+    let visit = old.visit().await;
+
+    let new = Seat::new(board.clone(), "it");
+    let state = Some(State::new(json!({}).into()));
+    let stands = old.report(Closing { state, ..closing(visit.ticket, Outcome::Good) }).stands;
+    drop(old);
+
+    assert_eq!((stands, board.last_state("it")), (Stands::Waits, None));
+    assert_eq!(new.end(Outcome::Good).await, Stands::Counted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_not_answered_is_told_when_the_resource_is_back() -> TestResult {
+    let both = || vec![telling("source", &["target"]), resource("target")];
+    let board = board(both())?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+    source.act(notice("source", &["mode"], &[])).await.expect("it may act");
+    drop(target);
+
+    board.connect(&site(vec![resource("source")])?, &Facilities::default(), []);
+    board.connect(&site(both())?, &Facilities::default(), ["target"]);
+    let target = Seat::new(board.clone(), "target");
+
+    assert_eq!(target.visit().await.notices, [notice("source", &["mode"], &[])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whom_an_action_notifies_is_in_the_file_until_it_is_answered() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let facilities = Facilities::open(folder.path())?;
+    let board = Board::default();
+    let site = site(vec![telling("source", &["target"]), resource("target")])?;
+    board.connect(&site, &facilities, []);
+    let [source, target] = seats(&board, ["source", "target"]).await;
+    let text = |path: &Path| std::fs::read_to_string(path.join("notices")).unwrap_or_default();
+
+    source.request(Reason::Change);
+    let visit = source.visit().await;
+    source.turn(visit.ticket).ask_alone().await.expect("it may act");
+    facilities.notices().flush(facilities.notices().position()).await?;
+    let allowed = text(folder.path());
+    let acted = Closing { has_acted: true, ..closing(visit.ticket, Outcome::Good) };
+    source.report(acted);
+    let records = {
+        let visit = target.visit().await;
+        target.report(closing(visit.ticket, Outcome::Good)).records
+    };
+    facilities.notices().flush(records).await?;
+
+    assert_eq!(allowed.trim(), r#"{"owed":"target","by":"source"}"#);
+    assert_eq!(text(folder.path()), "");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_site_is_at_rest_when_all_have_started_and_were_visited() -> TestResult {
+    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let mut activity = board.activity();
+
+    let before = activity.rest();
+    let root = Seat::new(board.clone(), "root");
+    let started = activity.rest();
+    let visit = root.visit().await;
+    let state = Some(State::new(json!({}).into()));
+    root.report(Closing { state, ..closing(visit.ticket, Outcome::Good) });
+    let published = activity.rest();
+    let page = Seat::new(board.clone(), "page");
+    page.end(Outcome::Good).await;
+
+    assert_eq!([before, started, published], [Rest::Starting, Rest::AtWork, Rest::Starting]);
+    assert_eq!(activity.rest(), Rest::AtRest);
+    Ok(())
+}
