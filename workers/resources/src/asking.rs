@@ -129,12 +129,15 @@ impl Turn {
         if self.schedule.allows(self.ticket) {
             return None;
         }
-        self.answer(None, None).await.err()
+        self.ask_alone().await.err()
     }
 
     /// Asks for an action that no other visit may do.
     pub(crate) async fn ask_alone(&self) -> Result<(), Answer> {
-        self.answer(None, None).await.map(drop)
+        match self.answer(None, None).await? {
+            Part::Lead { .. } => Ok(()),
+            _ => Err(Answer::Halted),
+        }
     }
 
     /// Asks for an action, perhaps together with others of the same `key`, which is asked for only

@@ -72,7 +72,7 @@ impl World {
                 self.go_on(id);
             } else if let Some(id) = ids().find(|id| {
                 let fact = &self.model.facts[id];
-                fact.has_failed || fact.is_holding
+                fact.has_failed || fact.is_holding || self.truths[id].is_kept_as_before
             }) {
                 // It is visited again after a while.
                 self.request(id, Reason::Routine);
@@ -110,13 +110,21 @@ impl Counts {
         self.swaps += other.swaps;
         self.halts += other.halts;
         self.excused += other.excused;
+        self.kept_as_before += other.kept_as_before;
         self.rests += other.rests;
     }
 
     /// Whether each rare thing has happened.
     fn has_all(&self) -> bool {
-        let rare =
-            [self.again, self.held_back, self.shared, self.crashes, self.halts, self.excused];
+        let rare = [
+            self.again,
+            self.held_back,
+            self.shared,
+            self.crashes,
+            self.halts,
+            self.excused,
+            self.kept_as_before,
+        ];
         rare.iter().all(|count| *count > 50) && self.split > 5 && self.delivered > 1_000
     }
 }

@@ -280,8 +280,7 @@ impl Model {
         self.asked.retain(|asked| asked.ticket.id != id);
         self.fact(id).is_holding = ending.is_holding;
         let before = self.facts[&id].clone();
-        let is_good = matches!(ending.outcome, Outcome::Good | Outcome::LeftAlone);
-        self.conclude(id, ending.outcome, visit.answer);
+        let is_good = self.conclude(id, ending.outcome, visit.answer);
         let is_answer = ending.outcome == Outcome::Good;
         let acknowledged = if is_answer { self.acknowledge(id, &visit) } else { Vec::new() };
         let targets = self.expected_from(id);
@@ -309,8 +308,9 @@ impl Model {
         (acknowledged, if ending.has_acted { targets } else { Vec::new() })
     }
 
-    /// What the end of a visit says of its resource.
-    fn conclude(&mut self, id: Id, outcome: Outcome, answer: Option<Answer>) {
+    /// What the end of a visit says of its resource. Returns whether that is good.
+    fn conclude(&mut self, id: Id, outcome: Outcome, answer: Option<Answer>) -> bool {
+        let may_be_excused = matches!(outcome, Outcome::CannotLook | Outcome::KeptAsBefore);
         let is_unsettled = self.is_unsettled_before(id);
         let is_failing = self.needs_failing(id);
         let mut workers: Vec<Id> = self.site.needs(id).collect();
@@ -318,12 +318,10 @@ impl Model {
         let fact = self.fact(id);
         fact.is_held_back = false;
         match (outcome, answer) {
-            (Outcome::Good | Outcome::LeftAlone, _) => {
-                (fact.is_good, fact.has_failed, fact.is_excused) = (true, false, false);
-            }
             (Outcome::NotAllowed, Some(Answer::Again)) => fact.request = Some(Reason::Change),
-            (Outcome::NotAllowed, Some(Answer::HeldBack)) | (Outcome::CannotLook, _)
-                if outcome == Outcome::NotAllowed || is_unsettled || is_failing =>
+            (_, answer)
+                if outcome == Outcome::NotAllowed && answer == Some(Answer::HeldBack)
+                    || may_be_excused && (is_unsettled || is_failing) =>
             {
                 fact.is_excused = false;
                 if is_failing && !is_unsettled {
@@ -332,15 +330,18 @@ impl Model {
                     fact.request = Some(Reason::Change);
                 }
             }
-            (Outcome::CannotLook, _)
-                if !fact.is_excused && !fact.has_failed && !workers.is_empty() =>
-            {
+            _ if may_be_excused && !fact.is_excused && !fact.has_failed && !workers.is_empty() => {
                 (fact.is_excused, fact.request) = (true, Some(Reason::Change));
                 self.excused += 1;
                 workers.into_iter().for_each(|used| self.request(used, Reason::Change));
             }
+            (Outcome::Good | Outcome::LeftAlone | Outcome::KeptAsBefore, _) => {
+                (fact.is_good, fact.has_failed, fact.is_excused) = (true, false, false);
+                return true;
+            }
             _ => (fact.is_good, fact.has_failed, fact.is_excused) = (false, true, false),
         }
+        false
     }
 
     fn acknowledge(&mut self, id: Id, visit: &Visited) -> Vec<Id> {

@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::model::{Fact, Model};
 use super::random::Random;
 use super::sites::Site;
-use crate::schedule::{Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Ticket};
+use crate::schedule::{
+    Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Reported, Ticket,
+};
 
 /// The most resources of a site.
 const COUNT: usize = 8;
@@ -28,6 +30,8 @@ pub(super) struct Truth {
     /// It cannot be looked at while something that it needs has drifted.
     is_inside: bool,
     pub(super) is_noop: bool,
+    /// It could not be made as declared, and is as it was before.
+    pub(super) is_kept_as_before: bool,
     version: u64,
     /// The version that others see; none before its first good visit.
     published: Option<u64>,
@@ -77,6 +81,7 @@ pub(super) struct Counts {
     pub(super) swaps: u64,
     pub(super) halts: u64,
     pub(super) excused: u64,
+    pub(super) kept_as_before: u64,
     pub(super) rests: u64,
 }
 
@@ -336,7 +341,11 @@ impl World {
         let is_away = |used: Id| self.truths[&used].has_drifted && !self.truths[&used].is_noop;
         let cannot = truth.look_fails || truth.is_inside && self.site().needs(id).any(is_away);
         let has_seen = visit.seen == truth.last_seen && visit.delivered.is_empty();
+        let was_good = truth.published.is_some();
+        let is_kept = cannot && was_good && self.random.chance(20);
+        let truth = &self.truths[&id];
         visit.step = match () {
+            () if is_kept => Step::End(Outcome::KeptAsBefore),
             () if cannot => Step::End(Outcome::CannotLook),
             () if truth.is_noop => Step::End(Outcome::LeftAlone),
             () if has_seen && !truth.has_drifted => Step::End(Outcome::Good),
@@ -449,7 +458,13 @@ impl World {
         }
         // Without an edge any more the target may have looked before it is notified.
         self.free.extend(sent.into_iter().map(|target| (target, id)));
-        self.machine.report(visit.ticket, ending);
+        let is_counted = self.machine.report(visit.ticket, ending) == Reported::Counted;
+        let truth = self.truth(id);
+        truth.is_kept_as_before = outcome == Outcome::KeptAsBefore && is_counted;
+        if truth.is_kept_as_before {
+            truth.last_seen.clone_from(&visit.seen);
+            self.counts.kept_as_before += 1;
+        }
         self.end_event();
     }
 }
