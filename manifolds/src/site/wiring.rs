@@ -131,7 +131,9 @@ impl Wiring {
             };
             self.installed.insert(name, installed);
         }
-        self.board.connect(site, &self.facilities, fresh.iter().map(String::as_str));
+        let resources = (site.order(), site.declarations());
+        let names = fresh.iter().map(String::as_str);
+        self.board.connect(resources, site.kinds(), &self.facilities, names);
         let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
         let (total, new) = (self.installed.len(), fresh.len());
         let moved = Moved { total, new, renewed };

@@ -15,14 +15,16 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::asking::{Question, Scheduling};
+use crate::declaration::Declaration;
 use crate::error::BoxError;
 use crate::facilities::Facilities;
+use crate::kinds::Kinds;
 use crate::observer::LastEvent;
+use crate::order::Order;
 use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
 use crate::released::Released;
 use crate::schedule::{Answer, Ticket};
-use crate::site::Site;
 
 pub(super) use self::kept::Kept;
 pub use self::rest::Rest;
@@ -75,17 +77,18 @@ impl Activity {
 }
 
 impl Board {
-    /// Takes over the resources of a site, and forgets all others. Those that are `fresh` are others
-    /// than before under their names. The first site gets the notifications that an earlier agent has
-    /// left unanswered.
+    /// Takes over the resources of a site with their order and kinds, and forgets all others. Those that
+    /// are `fresh` are others than before under their names. The first site gets the notifications that
+    /// an earlier agent has left unanswered.
     pub fn connect<'a>(
         &self,
-        site: &Site,
+        resources: (&Order, &[Declaration]),
+        kinds: &Kinds,
         facilities: &Facilities,
         fresh: impl IntoIterator<Item = &'a str>,
     ) {
         let fresh = fresh.into_iter().collect::<Vec<_>>();
-        self.step(|kept| kept.connect(site, facilities, &fresh));
+        self.step(|kept| kept.connect(resources, kinds, facilities, &fresh));
     }
 
     /// Runs `hand_over`, which hands other declarations to the resources with these names, and has

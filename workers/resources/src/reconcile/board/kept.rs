@@ -4,14 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use crate::asking::Questions;
 use crate::context::Notice;
+use crate::declaration::Declaration;
 use crate::facilities::{Facilities, Position};
+use crate::kinds::Kinds;
+use crate::order::Order;
 use crate::pass::graph;
 use crate::reconcile::board::entries::Entries;
 use crate::reconcile::board::rest::Rest;
 use crate::reconcile::tally::Tally;
 use crate::released::Released;
 use crate::schedule::{Graph, Id, Machine, Policy};
-use crate::site::Site;
 
 mod commands;
 mod worker;
@@ -55,8 +57,14 @@ impl Default for Kept {
 
 impl Kept {
     /// Takes over the resources of a site, and forgets all others.
-    pub(super) fn connect(&mut self, site: &Site, facilities: &Facilities, fresh: &[&str]) {
-        let (declarations, before) = (site.declarations(), self.entries.resources());
+    pub(super) fn connect(
+        &mut self,
+        (order, declarations): (&Order, &[Declaration]),
+        kinds: &Kinds,
+        facilities: &Facilities,
+        fresh: &[&str],
+    ) {
+        let before = self.entries.resources();
         before.iter().for_each(|id| self.entries.get_mut(*id).is_resource = false);
         let mut numbers = Vec::with_capacity(declarations.len());
         for declaration in declarations {
@@ -71,7 +79,7 @@ impl Kept {
         for id in gone.chain(&fresh).copied().collect::<Vec<_>>() {
             self.entries.get_mut(id).forget();
         }
-        let graph = graph(site.order(), declarations, site.kinds(), |node| numbers[node]);
+        let graph = graph(order, declarations, kinds, |node| numbers[node]);
         if self.facilities.replace(facilities.clone()).is_some() {
             self.machine.swap(graph, &fresh, &[]);
         } else {

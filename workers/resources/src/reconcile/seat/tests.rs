@@ -14,10 +14,10 @@ use crate::declaration::{
 use crate::error::BoxError;
 use crate::facilities::Facilities;
 use crate::kinds::Kinds;
+use crate::order::Order;
 use crate::reconcile::board::{Board, Closing, Rest, Stands, Visit};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
-use crate::site::Site;
 
 type TestResult<T = ()> = Result<T, BoxError>;
 
@@ -51,14 +51,22 @@ fn telling(name: &str, targets: &[&str]) -> Declaration {
     Declaration { notify, ..resource(name) }
 }
 
-fn site(declarations: Vec<Declaration>) -> TestResult<Site> {
-    Ok(Site::new(declarations, Kinds::default(), String::new())?)
+/// Has a board take over resources.
+fn connect(
+    board: &Board,
+    declarations: &[Declaration],
+    (facilities, fresh): (&Facilities, &[&str]),
+) -> TestResult {
+    let order = Order::new(declarations)?;
+    let fresh = fresh.iter().copied();
+    board.connect((&order, declarations), &Kinds::default(), facilities, fresh);
+    Ok(())
 }
 
 /// Returns a board of a site, of which all resources are new.
-fn board(declarations: Vec<Declaration>) -> TestResult<Board> {
+fn board(declarations: &[Declaration]) -> TestResult<Board> {
     let board = Board::default();
-    board.connect(&site(declarations)?, &Facilities::default(), []);
+    connect(&board, declarations, (&Facilities::default(), &[]))?;
     Ok(board)
 }
 
@@ -101,7 +109,7 @@ async fn seats<const COUNT: usize>(board: &Board, names: [&str; COUNT]) -> [Seat
 
 #[tokio::test]
 async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() -> TestResult {
-    let board = board(vec![telling("source", &["target"]), resource("target")])?;
+    let board = board(&[telling("source", &["target"]), resource("target")])?;
     let [source, target] = seats(&board, ["source", "target"]).await;
 
     for (attribute, action) in
@@ -127,7 +135,7 @@ async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_don
 #[tokio::test]
 async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestResult {
     let sources = [telling("one", &["target"]), telling("other", &["target"])];
-    let board = board([&sources[..], &[resource("target")]].concat())?;
+    let board = board(&[&sources[..], &[resource("target")]].concat())?;
     let [one, other, target] = seats(&board, ["one", "other", "target"]).await;
 
     one.act(notice("one", &["mode"], &[])).await.expect("it may act");
@@ -143,7 +151,7 @@ async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestR
 
 #[tokio::test]
 async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
-    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let board = board(&[resource("root"), after("page", &["root"])])?;
     let [root, page] = seats(&board, ["root", "page"]).await;
     let held_back_by = || board.tallies().tally().resources["page"].held_back_by.clone();
     root.request(Reason::Change);
@@ -168,7 +176,7 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
 
 #[tokio::test]
 async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
-    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let board = board(&[resource("root"), after("page", &["root"])])?;
     let [root, page] = seats(&board, ["root", "page"]).await;
     let state = State::new(json!({"on": true}).into());
 
@@ -185,7 +193,7 @@ async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
 
 #[tokio::test]
 async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult {
-    let board = board(vec![resource("it")])?;
+    let board = board(&[resource("it")])?;
     let old = Seat::new(board.clone(), "it");
     let visit = old.visit().await;
 
@@ -201,14 +209,15 @@ async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult 
 
 #[tokio::test]
 async fn what_was_not_answered_is_told_when_the_resource_is_back() -> TestResult {
-    let both = || vec![telling("source", &["target"]), resource("target")];
-    let board = board(both())?;
+    let both = [telling("source", &["target"]), resource("target")];
+    let board = board(&both)?;
     let [source, target] = seats(&board, ["source", "target"]).await;
     source.act(notice("source", &["mode"], &[])).await.expect("it may act");
     drop(target);
 
-    board.connect(&site(vec![resource("source")])?, &Facilities::default(), []);
-    board.connect(&site(both())?, &Facilities::default(), ["target"]);
+    let facilities = Facilities::default();
+    connect(&board, &[resource("source")], (&facilities, &[]))?;
+    connect(&board, &both, (&facilities, &["target"]))?;
     let target = Seat::new(board.clone(), "target");
 
     assert_eq!(target.visit().await.notices, [notice("source", &["mode"], &[])]);
@@ -220,8 +229,8 @@ async fn whom_an_action_notifies_is_in_the_file_until_it_is_answered() -> TestRe
     let folder = tempfile::tempdir()?;
     let facilities = Facilities::open(folder.path())?;
     let board = Board::default();
-    let site = site(vec![telling("source", &["target"]), resource("target")])?;
-    board.connect(&site, &facilities, []);
+    let site = [telling("source", &["target"]), resource("target")];
+    connect(&board, &site, (&facilities, &[]))?;
     let [source, target] = seats(&board, ["source", "target"]).await;
     let text = |path: &Path| std::fs::read_to_string(path.join("notices")).unwrap_or_default();
 
@@ -245,7 +254,7 @@ async fn whom_an_action_notifies_is_in_the_file_until_it_is_answered() -> TestRe
 
 #[tokio::test]
 async fn a_site_is_at_rest_when_all_have_started_and_were_visited() -> TestResult {
-    let board = board(vec![resource("root"), after("page", &["root"])])?;
+    let board = board(&[resource("root"), after("page", &["root"])])?;
     let mut activity = board.activity();
 
     let before = activity.rest();
