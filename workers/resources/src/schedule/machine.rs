@@ -150,6 +150,13 @@ impl Machine {
         self.send(target, source);
     }
 
+    /// Forgets a notification whose target has left the site. It is on record no more.
+    pub(crate) fn forget(&mut self, target: Id, source: Id) {
+        self.notifications.forget(target, source);
+        let visit = self.nodes.get_mut(source).and_then(|node| node.visit.as_mut());
+        visit.into_iter().for_each(|visit| visit.targets.retain(|it| *it != target));
+    }
+
     /// Asks whether a visit may act. The answer is a command.
     ///
     /// One action may be for all visits that ask with the same key, if their resources are of one

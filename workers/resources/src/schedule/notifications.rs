@@ -77,6 +77,11 @@ impl Notifications {
         self.forget_done(target, source)
     }
 
+    /// Removes a notification, whatever it waits for.
+    pub(super) fn forget(&mut self, target: Id, source: Id) {
+        self.pending.remove(&(target, source));
+    }
+
     /// Removes a notification that is neither sent nor expected. Returns whether it was one.
     fn forget_done(&mut self, target: Id, source: Id) -> bool {
         let it = self.pending.get(&(target, source));

@@ -1,11 +1,11 @@
 //! The schedule of a site that is kept, and what belongs to it under the same lock.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::asking::Questions;
 use crate::context::Notice;
 use crate::declaration::Declaration;
-use crate::facilities::{Facilities, Position};
+use crate::facilities::{Facilities, Notices, Position};
 use crate::kinds::Kinds;
 use crate::order::Order;
 use crate::pass::graph;
@@ -80,19 +80,38 @@ impl Kept {
             self.entries.get_mut(id).forget();
         }
         let graph = graph(order, declarations, kinds, |node| numbers[node]);
+        let on_record = self.on_record(facilities.notices());
         if self.facilities.replace(facilities.clone()).is_some() {
             self.machine.swap(graph, &fresh, &[]);
+            self.take_over_notices(&on_record);
         } else {
-            let left = facilities.notices().all();
-            let left = left
-                .iter()
-                .map(|(target, source)| (self.entries.number(target), self.entries.number(source)));
-            let left = left.collect::<Vec<_>>();
-            self.machine = Machine::new(Policy::keep(), graph, left);
+            self.machine = Machine::new(Policy::keep(), graph, on_record);
         }
         self.forget_lost();
         self.count_missing();
         self.released.retain(|released| self.entries.resource(&released.name).is_none());
+    }
+
+    /// Returns the notifications that are on record, as target and source.
+    fn on_record(&mut self, notices: &Notices) -> BTreeSet<(Id, Id)> {
+        let on_record = notices.all().into_iter();
+        let numbers =
+            on_record.map(|(target, by)| (self.entries.number(&target), self.entries.number(&by)));
+        numbers.collect()
+    }
+
+    /// Forgets the notifications of resources that have left the site, as the record did, and
+    /// notifies those that the record hands them over to.
+    fn take_over_notices(&mut self, on_record: &BTreeSet<(Id, Id)>) {
+        let pending: BTreeSet<(Id, Id)> = self.machine.pending().collect();
+        for (target, source) in &pending - on_record {
+            if !self.machine.graph().contains(target) {
+                self.machine.forget(target, source);
+            }
+        }
+        for (target, source) in on_record - &pending {
+            self.machine.notify(target, source);
+        }
     }
 
     /// Forgets the notifications that are not pending any more, the numbers that nobody means, and the
@@ -128,12 +147,13 @@ impl Kept {
         self.entries.resource(resource).and(self.facilities.clone())
     }
 
-    /// Notifies one resource, for a reason that is no resource; returns whether there is one.
+    /// Notifies one resource, for a reason that is no resource. Returns whether there is one: if not,
+    /// the notification, which is on record, waits for a site that has one.
     pub(super) fn notify(&mut self, target: &str, source: &str) -> bool {
-        let Some(target) = self.entries.resource(target) else { return false };
-        let source = self.entries.number(source);
+        let is_there = self.entries.resource(target).is_some();
+        let (target, source) = (self.entries.number(target), self.entries.number(source));
         self.machine.notify(target, source);
-        true
+        is_there
     }
 
     /// Returns whether nothing is to be done before the next event.

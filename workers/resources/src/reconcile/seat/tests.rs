@@ -208,7 +208,7 @@ async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult 
 }
 
 #[tokio::test]
-async fn what_was_not_answered_is_told_when_the_resource_is_back() -> TestResult {
+async fn what_has_left_the_site_is_not_told_when_its_name_is_back() -> TestResult {
     let both = [telling("source", &["target"]), resource("target")];
     let board = board(&both)?;
     let [source, target] = seats(&board, ["source", "target"]).await;
@@ -220,7 +220,26 @@ async fn what_was_not_answered_is_told_when_the_resource_is_back() -> TestResult
     connect(&board, &both, (&facilities, &["target"]))?;
     let target = Seat::new(board.clone(), "target");
 
-    assert_eq!(target.visit().await.notices, [notice("source", &["mode"], &[])]);
+    assert_eq!(target.visit().await.notices, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let facilities = Facilities::open(folder.path())?;
+    let board = Board::default();
+    let before = [telling("source", &["home"]), resource("home")];
+    connect(&board, &before, (&facilities, &[]))?;
+    let [source, _home] = seats(&board, ["source", "home"]).await;
+    source.act(notice("source", &["mode"], &[])).await.expect("it may act");
+
+    facilities.notices().hand_over(|_| vec!["item".to_owned()]).await;
+    let after = [telling("source", &["item"]), resource("item")];
+    connect(&board, &after, (&facilities, &["item"]))?;
+    let item = Seat::new(board.clone(), "item");
+
+    assert_eq!(item.visit().await.notices, [notice("source", &[], &[])]);
     Ok(())
 }
 

@@ -110,6 +110,24 @@ fn a_notification_of_a_rule_waits_for_a_site_that_has_its_target() {
 }
 
 #[test]
+fn a_notification_that_is_forgotten_is_not_sent_by_a_visit_under_way() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+
+    machine.swap(chain(1), &[], &[]);
+    machine.forget(Id(1), Id(0));
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+    machine.swap(chain(2), &[], &[]);
+    machine.attach(Id(1));
+    let [target] = begin(&mut machine, &[]);
+
+    assert_eq!(machine.pending().next(), None, "I7: it is forgotten");
+    assert_eq!(target.id, Id(1), "I5: only the new one is visited");
+}
+
+#[test]
 fn a_visit_does_not_acknowledge_what_was_sent_after_it_began() {
     let (mut machine, target) = notified();
     let [source] = begin(&mut machine, &[0]);
