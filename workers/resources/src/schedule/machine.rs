@@ -192,7 +192,8 @@ impl Machine {
                 self.set_good(id);
                 self.acknowledge(id, &visit);
             }
-            (Outcome::LeftAlone | Outcome::KeptAsBefore, _) => self.set_good(id),
+            (Outcome::LeftAlone, _) => self.set_good(id),
+            (Outcome::KeptAsBefore, _) => self.keep_as_before(id),
             (Outcome::NotAllowed, Some(Answer::Again)) => {
                 self.nodes[id].request = Some(Reason::Change);
             }

@@ -15,7 +15,8 @@ pub(super) struct Node {
     pub(super) condition: Condition,
     /// It wanted to act and may not: its visit is requested when nothing that it needs is failing.
     pub(super) is_held_back: bool,
-    /// Its last look has failed, and was excused: visits of what it needs were requested.
+    /// Its last look has failed, and was excused: visits of what it needs were requested. The next
+    /// look that fails is not.
     pub(super) is_excused: bool,
     /// It holds up the end of the run.
     pub(super) is_holding: bool,

@@ -336,7 +336,9 @@ impl Model {
                 workers.into_iter().for_each(|used| self.request(used, Reason::Change));
             }
             (Outcome::Good | Outcome::LeftAlone | Outcome::KeptAsBefore, _) => {
-                (fact.is_good, fact.has_failed, fact.is_excused) = (true, false, false);
+                // What is kept as before wakes nobody each time that it is tried again.
+                let is_excused = outcome == Outcome::KeptAsBefore;
+                (fact.is_good, fact.has_failed, fact.is_excused) = (true, false, is_excused);
                 return true;
             }
             _ => (fact.is_good, fact.has_failed, fact.is_excused) = (false, true, false),

@@ -1,15 +1,17 @@
 //! Reasons of visits, and looks that do not count (I5).
 
 use super::notifications::notified;
-use super::{CHANGED, GOOD, begin, chain, commands, ending, kept};
+use super::{CHANGED, Does, GOOD, begin, chain, commands, ending, kept, settle};
 use crate::schedule::{
     Because, Command, Ending, Id, Machine, Outcome, Reason, Reported, Standing, Ticket,
 };
 
+const KEPT_AS_BEFORE: Ending = ending(Outcome::KeptAsBefore);
+
 #[test]
 fn what_is_kept_as_before_holds_back_nobody_and_acknowledges_nothing() {
     let (mut machine, target) = notified();
-    machine.report(target, ending(Outcome::KeptAsBefore));
+    machine.report(target, KEPT_AS_BEFORE);
     commands(&mut machine);
 
     let is_pending = machine.pending().eq([(Id(1), Id(0))]);
@@ -26,12 +28,25 @@ fn what_is_kept_as_before_is_excused_once_as_a_look_that_fails() {
     let mut reported = Vec::new();
     let visited = settle_reported(&mut machine, &mut reported, |id| match id {
         0 => GOOD,
-        _ => ending(Outcome::KeptAsBefore),
+        _ => KEPT_AS_BEFORE,
     });
 
     assert_eq!(visited, [1, 0, 1], "I5: what it needs is visited first");
     assert_eq!(reported[0], Reported::Excused, "I5: excused");
     assert_eq!(reported[2], Reported::Counted, "I5: excused once");
+}
+
+#[test]
+fn what_is_still_kept_as_before_wakes_nobody_when_it_is_tried_again() {
+    let mut machine = kept(chain(2));
+    let kept_as_before = |id: usize| Does::End(if id == 0 { GOOD } else { KEPT_AS_BEFORE });
+    machine.request(Id(1), Reason::Change);
+    let first = settle(&mut machine, kept_as_before);
+
+    machine.request(Id(1), Reason::Routine);
+    let then = settle(&mut machine, kept_as_before);
+
+    assert_eq!((first, then), (vec![1, 0, 1], vec![1]), "I5: who is visited");
 }
 
 #[test]
