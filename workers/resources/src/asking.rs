@@ -81,8 +81,8 @@ impl Questions {
         machine.ask(ticket, key);
     }
 
-    /// Gives an answer to some visits. If they may act, the first of them acts for all, as soon as the
-    /// records up to there are on disk.
+    /// Gives an answer to some visits. If they may act, the first of them acts for all, as soon as
+    /// the records up to there are on disk.
     pub(crate) fn answer(&mut self, tickets: &[Ticket], answer: Answer, records: Position) {
         let mut questions = tickets.iter().filter_map(|ticket| self.open.remove(ticket));
         // If a visit was dropped, it needs no answer. If it was to act, the channels of the others
@@ -124,7 +124,8 @@ impl Turn {
         self.may_share = false;
     }
 
-    /// Asks, if the visit may not act now. Returns the answer if it still may not: then the visit ends.
+    /// Asks, if the visit may not act now. Returns the answer if it still may not: then the visit
+    /// ends.
     pub(crate) async fn refusal(&self) -> Option<Answer> {
         if self.schedule.allows(self.ticket) {
             return None;

@@ -1,18 +1,18 @@
 //! One resource under `run`: it is kept as declared until its worker is told to stop.
 //!
 //! Invariants:
-//! 1. The schedule says when the resource is visited. Each visit works from all that is known when it
-//!    begins; what comes later has it visited again.
+//! 1. The schedule says when the resource is visited. Each visit works from all that is known when
+//!    it begins; what comes later has it visited again.
 //! 2. A path is watched before the resource is checked, so no later change of it is missed.
 //! 3. After a failure the next visit waits for the backoff, for a watch, or for the schedule. After
-//!    many repairs in a row watches do not count: two resources that want one file otherwise must not
-//!    keep the machine busy.
+//!    many repairs in a row watches do not count: two resources that want one file otherwise must
+//!    not keep the machine busy.
 //! 4. Looks that watches cause and that find nothing to do take a tenth of the time at most: a file
 //!    that is written all the time must not either. One that fails counts as a longer one, for a
 //!    failing action may set off the watches itself.
-//! 5. The schedule is asked before each action, and before a program is started for the first time, or
-//!    is replaced. A program that has ended and ran with an equal config is started without a question:
-//!    holding back leaves nothing dead.
+//! 5. The schedule is asked before each action, and before a program is started for the first time,
+//!    or is replaced. A program that has ended and ran with an equal config is started without a
+//!    question: holding back leaves nothing dead.
 //! 6. What a visit has come to is reported once, also if it was interrupted.
 
 use std::fmt;
@@ -71,8 +71,8 @@ pub struct Reconcile {
     pub look_every: Duration,
     /// What resources are given; nothing that outlives the process by default.
     pub facilities: Facilities,
-    /// Seeds the jitter, together with the resource's name. By default another one each time, so that
-    /// hosts that have lost the same server do not come back to it in step.
+    /// Seeds the jitter, together with the resource's name. By default another one each time, so
+    /// that hosts that have lost the same server do not come back to it in step.
     pub seed: u64,
 }
 
@@ -99,8 +99,9 @@ pub struct Links {
     pub declaration: watch::Receiver<Arc<Declaration>>,
     /// What tells that files have changed.
     pub watches: Live<Watches>,
-    /// What it and the other resources of its site tell each other. It is to be told of the resource
-    /// before the worker starts, and the worker starts when each dependency has a state on offer.
+    /// What it and the other resources of its site tell each other. It is to be told of the
+    /// resource before the worker starts, and the worker starts when each dependency has a state on
+    /// offer.
     pub board: Board,
     /// Which resource keeps which path.
     pub claims: Claims,
@@ -184,9 +185,9 @@ impl Program {
 /// reason, and is tried again after a backoff, or as soon as one of these says that it may be
 /// otherwise. The state that it had stays on offer.
 ///
-/// Nothing is done to it while a resource that it depends on is not as declared: it is degraded then
-/// too, *held back by* that resource, and goes on at once when that one is mended. As long as a
-/// resource before it is at work it waits, and says nothing.
+/// Nothing is done to it while a resource that it depends on is not as declared: it is degraded
+/// then too, *held back by* that resource, and goes on at once when that one is mended. As long as
+/// a resource before it is at work it waits, and says nothing.
 ///
 /// `offer` is called with a watch of the state when the resource is as declared for the first time.
 ///

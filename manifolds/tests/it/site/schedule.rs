@@ -95,8 +95,8 @@ impl Unit for Bell {
     }
 }
 
-/// Keeps a source whose first actions fail, and a bell that it notifies. Returns how often each has acted when all is
-/// settled.
+/// Keeps a source whose first actions fail, and a bell that it notifies. Returns how often each has
+/// acted when all is settled.
 async fn rung(fails: usize, is_enough: bool) -> TestResult<(usize, usize)> {
     let (tries, bell) = (watch::Sender::new(0), Bell::default());
     let (tried, rings) = (tries.subscribe(), bell.0.subscribe());
@@ -288,7 +288,8 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     machine.stop().await
 }
 
-/// Lines of one file: each follows the version of what it depends on, and all are written by one action.
+/// Lines of one file: each follows the version of what it depends on, and all are written by one
+/// action.
 #[derive(Debug, Default)]
 struct Lines {
     written: Mutex<BTreeMap<String, u64>>,

@@ -5,8 +5,8 @@
 //!    between its action and theirs loses a restart. One may be done that was not needed.
 //! 2. The lines of the file have the order in which they were added.
 //! 3. A line that is not whole was not relied on: its action has not begun.
-//! 4. A notification is on record until its target has answered it, or has left the site. Its target
-//!    need not be among the resources that are applied.
+//! 4. A notification is on record until its target has answered it, or has left the site. Its
+//!    target need not be among the resources that are applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -162,8 +162,8 @@ impl Notices {
         self.change(|_| {})
     }
 
-    /// Puts on disk what was changed up to a position. Changes that wait at the same time are written
-    /// together.
+    /// Puts on disk what was changed up to a position. Changes that wait at the same time are
+    /// written together.
     pub(crate) async fn flush(&self, up_to: Position) -> Result<(), BoxError> {
         let Some(store) = self.0.clone().filter(|_| up_to > Position::default()) else {
             return Ok(());
@@ -175,7 +175,8 @@ impl Notices {
         blocking(move || journal.write(&store)).await
     }
 
-    /// Notes that a resource has answered. That this cannot be written costs a restart, and no more.
+    /// Notes that a resource has answered. That this cannot be written costs a restart, and no
+    /// more.
     pub(crate) async fn settle(&self, target: &str, due: &[String]) {
         let struck = due.iter().map(|by| self.strike(target, by)).max();
         self.flush_answers(struck.unwrap_or_default()).await;
@@ -248,8 +249,8 @@ impl Line {
     }
 }
 
-/// The file. All that writes to it holds the lock while it does, also if nobody waits for it any more,
-/// so the lines have the order in which they were added.
+/// The file. All that writes to it holds the lock while it does, also if nobody waits for it any
+/// more, so the lines have the order in which they were added.
 #[derive(Debug, Default)]
 struct Journal {
     file: Option<File>,
@@ -348,8 +349,8 @@ impl<'a> Promise<'a> {
         Self { source, targets, notices, is_made: AtomicBool::new(false), seen_by: None }
     }
 
-    /// Returns a promise that the schedule puts on record. An observer sees it being made, with the event
-    /// that comes of the action.
+    /// Returns a promise that the schedule puts on record. An observer sees it being made, with the
+    /// event that comes of the action.
     pub(crate) fn scheduled(
         source: &'a str,
         targets: Vec<Arc<str>>,

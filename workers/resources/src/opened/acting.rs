@@ -88,8 +88,8 @@ impl Opened {
         Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
-    /// Acts for the resource and for others, and tells them how it has ended. Does nothing if there are
-    /// no others.
+    /// Acts for the resource and for others, and tells them how it has ended. Does nothing if there
+    /// are no others.
     async fn lead(
         &self,
         own: GroupMember,

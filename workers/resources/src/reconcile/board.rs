@@ -1,12 +1,12 @@
 //! What the resources of one site tell each other, and the schedule of their visits.
 //!
 //! Invariants:
-//! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the same
-//!    step. So no command waits for anybody.
+//! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the
+//!    same step. So no command waits for anybody.
 //! 2. A state is in the table before its report is followed by a visit.
 //! 3. A worker that is not the last one of its resource changes nothing here.
-//! 4. The commands of a step that give permission to act come after the records of whom that notifies;
-//!    who may act has these on disk first.
+//! 4. The commands of a step that give permission to act come after the records of whom that
+//!    notifies; who may act has these on disk first.
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ mod kept;
 mod rest;
 mod visit;
 
-/// What the resources of one site tell each other: their states, what notifies them, and who is looked
-/// at when. Cheap to clone; clones are the same board.
+/// What the resources of one site tell each other: their states, what notifies them, and who is
+/// looked at when. Cheap to clone; clones are the same board.
 ///
-/// It outlives the workers of the resources: a notification is kept until the resource has done what
-/// it means, however often its worker is started meanwhile. Notifications that come before the first
-/// was answered are one. Nobody waits to tell something.
+/// It outlives the workers of the resources: a notification is kept until the resource has done
+/// what it means, however often its worker is started meanwhile. Notifications that come before the
+/// first was answered are one. Nobody waits to tell something.
 #[derive(Clone, Default)]
 pub struct Board(Arc<Shared>);
 
@@ -68,7 +68,8 @@ impl Activity {
         self.0.has_changed().unwrap_or(false)
     }
 
-    /// Waits until it has changed and was not seen; for ever once the site is no longer kept. Cancel safe.
+    /// Waits until it has changed and was not seen; for ever once the site is no longer kept.
+    /// Cancel safe.
     pub async fn changed(&mut self) {
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -77,9 +78,9 @@ impl Activity {
 }
 
 impl Board {
-    /// Takes over the resources of a site with their order and kinds, and forgets all others. Those that
-    /// are `fresh` are others than before under their names. The first site gets the notifications that
-    /// an earlier agent has left unanswered.
+    /// Takes over the resources of a site with their order and kinds, and forgets all others. Those
+    /// that are `fresh` are others than before under their names. The first site gets the
+    /// notifications that an earlier agent has left unanswered.
     pub fn connect<'a>(
         &self,
         resources: (&Order, &[Declaration]),
@@ -100,8 +101,8 @@ impl Board {
         });
     }
 
-    /// Notifies a resource as another resource that has changed would. The notification is on record before this
-    /// returns. Returns whether there is such a resource.
+    /// Notifies a resource as another resource that has changed would. The notification is on
+    /// record before this returns. Returns whether there is such a resource.
     pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
         let Some(facilities) = self.look(|kept| kept.facilities_of(resource)) else {
             return Ok(false);
@@ -131,8 +132,8 @@ impl Board {
         self.look(|kept| kept.note_released(released));
     }
 
-    /// Logs how many resources were changed beyond those that the log tells of one by one, which are 100
-    /// in a second. Never ends. Cancel safe.
+    /// Logs how many resources were changed beyond those that the log tells of one by one, which
+    /// are 100 in a second. Never ends. Cancel safe.
     pub async fn summarize(self) {
         self.0.flood.clone().summarize().await;
     }

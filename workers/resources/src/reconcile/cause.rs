@@ -108,7 +108,8 @@ impl Whys {
     }
 }
 
-/// The time is a reason only if there is no other one, and who notifies a resource has a new state as well.
+/// The time is a reason only if there is no other one, and who notifies a resource has a new state
+/// as well.
 impl fmt::Display for Whys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_implied = |why: &Why| match why {

@@ -38,7 +38,8 @@ pub(super) struct Held {
     started_by: Option<Config>,
     /// The files that it reads, with paths that may begin in the folder of its manifest.
     reads: Vec<PathBuf>,
-    /// What it saw at its last look that succeeded, if nobody has looked since it sees something else.
+    /// What it saw at its last look that succeeded, if nobody has looked since it sees something
+    /// else.
     before: Option<Context>,
 }
 
@@ -177,8 +178,8 @@ impl Judgement {
             }
             Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
             Outcome::Skipped { .. } => judgement.failure = Some(Failure::NotAllowed),
-            // What was broken off is not done, and what it was told still has to be. That this is so
-            // is said by nobody: a worker that is told to stop has no health any more.
+            // What was broken off is not done, and what it was told still has to be. That this is
+            // so is said by nobody: a worker that is told to stop has no health any more.
             Outcome::Halted { at, .. } => {
                 judgement.failure = Some(Failure::Interrupted);
                 judgement.output.extend(at.into_iter().flat_map(|done| done.log));
@@ -239,15 +240,15 @@ impl Held {
         }
     }
 
-    /// Shows the resource something else from now on. If it `may_stay`, what it saw before is kept until somebody has
-    /// looked.
+    /// Shows the resource something else from now on. If it `may_stay`, what it saw before is kept
+    /// until somebody has looked.
     pub(super) fn see(&mut self, context: Context, may_stay: bool) {
         let last = self.opened.see(context);
         self.before = self.before.take().or(Some(last)).filter(|_| may_stay);
     }
 
-    /// Shows the resource what it saw before, but nothing of what it was notified of: that is answered when the
-    /// resource sees it again.
+    /// Shows the resource what it saw before, but nothing of what it was notified of: that is
+    /// answered when the resource sees it again.
     pub(super) fn step_back(&mut self) {
         if let Some(before) = self.before.take() {
             self.opened.see(before);
@@ -255,8 +256,8 @@ impl Held {
         self.opened.forget_notices();
     }
 
-    /// Checks the resource, and changes it if need be. If it cannot be looked at with what it sees now, it is kept
-    /// with what it saw before; then what was wrong is returned too.
+    /// Checks the resource, and changes it if need be. If it cannot be looked at with what it sees
+    /// now, it is kept with what it saw before; then what was wrong is returned too.
     pub(super) async fn converge(
         &mut self,
         halting: &Halting,
@@ -283,8 +284,8 @@ impl Held {
         }
     }
 
-    /// Returns how the program is to be started, if the resource is one and it is to be. It runs with
-    /// the config `ran_with` if it was started before, by any worker.
+    /// Returns how the program is to be started, if the resource is one and it is to be. It runs
+    /// with the config `ran_with` if it was started before, by any worker.
     pub(super) fn start(&self, is_notified: bool, ran_with: Option<&Config>) -> Option<Start> {
         self.opened.program()?;
         let is_started = self.program.is_some() && self.is_started_by_config();
@@ -299,8 +300,8 @@ impl Held {
         self.started_by.as_ref() == Some(self.opened.config())
     }
 
-    /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker was
-    /// told to stop.
+    /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
+    /// was told to stop.
     pub(super) async fn supervise(
         &mut self,
         name: &str,

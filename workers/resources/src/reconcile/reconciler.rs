@@ -163,8 +163,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.full_look()
     }
 
-    /// Visits the resource, and reports what that has come to. Returns how long to wait at most for the
-    /// next visit. What the engine is to decide on ends the worker.
+    /// Visits the resource, and reports what that has come to. Returns how long to wait at most for
+    /// the next visit. What the engine is to decide on ends the worker.
     async fn visit(&mut self, visit: Visit) -> Result<Duration, Exit> {
         let began = Instant::now();
         self.is_waiting = false;

@@ -31,7 +31,8 @@ impl Seat {
         self.board.step(|kept| kept.is_kept_by(place).then(|| step(kept, place.id)))
     }
 
-    /// Does something that is no event of the schedule, unless the worker keeps the resource no more.
+    /// Does something that is no event of the schedule, unless the worker keeps the resource no
+    /// more.
     fn look<T>(&self, look: impl FnOnce(&mut Kept, Id) -> T) -> Option<T> {
         let place = self.place.as_ref()?;
         self.board.look(|kept| kept.is_kept_by(place).then(|| look(kept, place.id)))

@@ -148,8 +148,8 @@ pub(crate) enum Outcome {
     LeftAlone,
     /// The visit could not look at the resource, or its config is wrong.
     CannotLook,
-    /// The visit could not look at the resource as it is to be, or its new config is wrong. It is as it
-    /// was declared before, so it holds back nobody.
+    /// The visit could not look at the resource as it is to be, or its new config is wrong. It is
+    /// as it was declared before, so it holds back nobody.
     KeptAsBefore,
     /// An action has failed, or has not repaired the resource.
     Failed,

@@ -34,8 +34,8 @@ pub(super) struct Entry {
     /// The visit that its worker has not taken yet.
     pub(super) visit: Option<Visit>,
     pub(super) state: Option<State>,
-    /// Why it was held back when it last wanted to act, until a visit of it counts: this resource had
-    /// failed. Unlike its standing it stays while that one is tried again.
+    /// Why it was held back when it last wanted to act, until a visit of it counts: this resource
+    /// had failed. Unlike its standing it stays while that one is tried again.
     pub(super) held_back_by: Option<Arc<str>>,
     pub(super) count: Count,
 }

@@ -114,8 +114,8 @@ impl Kept {
         }
     }
 
-    /// Forgets the notifications that are not pending any more, the numbers that nobody means, and the
-    /// questions of visits that were given up.
+    /// Forgets the notifications that are not pending any more, the numbers that nobody means, and
+    /// the questions of visits that were given up.
     fn forget_lost(&mut self) {
         let pending: HashSet<(Id, Id)> = self.machine.pending().collect();
         self.notices.retain(|pair, _| pending.contains(pair));
@@ -147,8 +147,8 @@ impl Kept {
         self.entries.resource(resource).and(self.facilities.clone())
     }
 
-    /// Notifies one resource, for a reason that is no resource. Returns whether there is one: if not,
-    /// the notification, which is on record, waits for a site that has one.
+    /// Notifies one resource, for a reason that is no resource. Returns whether there is one: if
+    /// not, the notification, which is on record, waits for a site that has one.
     pub(super) fn notify(&mut self, target: &str, source: &str) -> bool {
         let is_there = self.entries.resource(target).is_some();
         let (target, source) = (self.entries.number(target), self.entries.number(source));

@@ -33,7 +33,8 @@ struct Holding {
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Looks at the resource, and makes it as declared. Notes for the schedule what that has come to.
+    /// Looks at the resource, and makes it as declared. Notes for the schedule what that has come
+    /// to.
     pub(super) async fn round(
         &mut self,
         notices: &[Notice],
@@ -154,8 +155,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps its
-    /// last. Returns which of them are others than before.
+    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps
+    /// its last. Returns which of them are others than before.
     fn learn(&mut self, declaration: &Declaration) -> Vec<Why> {
         let soon = self.setting.backoff_of(declaration).reset_after;
         self.setbacks.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));

@@ -45,8 +45,8 @@ impl Machine {
         &self.graph
     }
 
-    /// Returns the first that a resource waits for: one before it, at any distance, that is unsettled
-    /// itself.
+    /// Returns the first that a resource waits for: one before it, at any distance, that is
+    /// unsettled itself.
     pub(crate) fn waits_for(&self, id: Id) -> Option<Id> {
         let mut id = id;
         loop {

@@ -146,8 +146,8 @@ impl Machine {
         self.set_condition(id, Condition::Good);
     }
 
-    /// Notes that the resource is as it was declared before. The next look that fails is not excused,
-    /// so each time that the resource is tried again it wakes nobody.
+    /// Notes that the resource is as it was declared before. The next look that fails is not
+    /// excused, so each time that the resource is tried again it wakes nobody.
     pub(super) fn keep_as_before(&mut self, id: Id) {
         self.nodes[id].is_excused = true;
         self.set_condition(id, Condition::Good);
