@@ -28,6 +28,8 @@ pub(super) struct Entry {
     pub(super) worker: Option<u64>,
     /// Whether it has had a worker.
     pub(super) was_started: bool,
+    /// The resources that wait for its first start before they may act.
+    pub(super) awaited_by: BTreeSet<Id>,
     /// How many of those that it needs have no state yet.
     pub(super) missing: usize,
     pub(super) wake: Arc<Notify>,
@@ -47,6 +49,7 @@ impl Entry {
             is_resource: false,
             worker: None,
             was_started: false,
+            awaited_by: BTreeSet::new(),
             missing: 0,
             wake: Arc::default(),
             visit: None,

@@ -88,6 +88,13 @@ impl Seat {
         self.report(closing(ticket, outcome)).stands
     }
 
+    /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
+    async fn refused(&self) -> (Result<(), Answer>, Stands) {
+        let Visit { ticket, .. } = self.visit().await;
+        let answer = self.turn(ticket).ask_alone().await;
+        (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
+    }
+
     /// Has a visit requested and act.
     async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
         self.request(Reason::Change);
@@ -158,9 +165,7 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
     root.end(Outcome::Failed).await;
 
     page.request(Reason::Change);
-    let visit = page.visit().await;
-    let answer = page.turn(visit.ticket).ask_alone().await;
-    let stands = page.report(closing(visit.ticket, Outcome::NotAllowed)).stands;
+    let refused = page.refused().await;
     let held_back = held_back_by();
     // While the root is tried again, the page says the same of itself.
     root.request(Reason::Routine);
@@ -168,9 +173,27 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
     root.end(Outcome::Good).await;
     page.end(Outcome::Good).await;
 
-    assert_eq!((answer, stands), (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
     let root = || Some("root".to_owned());
     assert_eq!([held_back, tried, held_back_by()], [root(), root(), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_back() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let page = Seat::new(board.clone(), "page");
+
+    let first = page.refused().await;
+    let root = Seat::new(board.clone(), "root");
+    let waits_for = page.waits_for();
+    root.end(Outcome::Failed).await;
+    let then = page.refused().await;
+
+    let held_back = |stands| (Err(Answer::HeldBack), stands);
+    assert_eq!(first, held_back(Stands::Waits));
+    assert_eq!(waits_for.as_deref(), Some("root"));
+    assert_eq!(then, held_back(Stands::HeldBack("root".into())));
     Ok(())
 }
 

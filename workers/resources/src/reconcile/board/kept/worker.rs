@@ -19,11 +19,13 @@ impl Kept {
         let entry = self.entries.get_mut(id);
         self.starting -= usize::from(entry.is_starting());
         entry.was_started = true;
+        let awaited_by = std::mem::take(&mut entry.awaited_by);
         let (before, wake) = (entry.worker.replace(self.workers), Arc::clone(&entry.wake));
         if before.is_some() {
             self.detach(id);
         }
         self.machine.attach(id);
+        awaited_by.into_iter().for_each(|id| self.machine.request(id, Reason::Change));
         Some(Place { id, worker: self.workers, wake })
     }
 
@@ -83,7 +85,11 @@ impl Kept {
 
     /// Returns a resource that this one waits for.
     pub(in crate::reconcile) fn waits_for(&self, id: Id) -> Option<Arc<str>> {
-        self.machine.waits_for(id).map(|awaited| self.entries.name(awaited))
+        let awaited = self.machine.waits_for(id).or(match self.machine.standing(id) {
+            Some(Standing::HeldBack(by)) => Some(by),
+            _ => None,
+        });
+        awaited.map(|awaited| self.entries.name(awaited))
     }
 
     /// Takes over how a visit has ended.
@@ -105,7 +111,14 @@ impl Kept {
         }
         let stands = match self.machine.standing(id) {
             _ if is_counted && outcome != Outcome::NotAllowed => Stands::Counted,
-            Some(Standing::HeldBack(by)) => Stands::HeldBack(self.entries.name(by)),
+            Some(Standing::HeldBack(by)) if self.entries.get(by).was_started => {
+                Stands::HeldBack(self.entries.name(by))
+            }
+            // Nobody knows yet whether that one is as declared.
+            Some(Standing::HeldBack(by)) => {
+                self.entries.get_mut(by).awaited_by.insert(id);
+                Stands::Waits
+            }
             _ => Stands::Waits,
         };
         if stands != Stands::Waits {
