@@ -64,13 +64,18 @@ pub(crate) enum Part {
 }
 
 impl Questions {
-    /// Puts a question to the machine.
+    /// Puts a question to the machine. A visit that was given up is refused at once, because the
+    /// machine has no answer for it.
     pub(crate) fn ask(
         &mut self,
         machine: &mut Machine,
         (ticket, key): (Ticket, Option<String>),
         question: Question,
     ) {
+        if machine.judge(ticket).is_none() {
+            drop(question.told.send(Part::NotAllowed(Answer::Halted)));
+            return;
+        }
         if self.open.is_empty() {
             // No group is open, so no key is in use.
             self.keys.clear();

@@ -50,7 +50,7 @@ pub(super) struct Reconciler<F> {
     stop: Stop,
     halting: Halting,
     seat: Seat,
-    /// Whether a visit was requested that has not begun.
+    /// Whether a requested visit has not begun, and nobody was told so yet.
     is_waiting: bool,
     /// Why the next visit comes, as far as that is known.
     whys: Whys,
@@ -154,8 +154,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         PATIENCE
     }
 
-    /// Says that a visit waits for another resource, if it does. Returns how long to wait on.
+    /// Says that a visit waits for another resource, if it does. Returns how long to wait until it is
+    /// requested once more, in case that nothing was.
     fn wait_for_another(&mut self) -> Duration {
+        self.is_waiting = false;
         if let Some(name) = self.seat.waits_for() {
             let reason = format!("waits for \"{name}\", which has something to do");
             self.links.health.degraded(reason);

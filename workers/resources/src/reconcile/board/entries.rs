@@ -59,10 +59,13 @@ impl Entry {
         }
     }
 
-    /// Forgets the resource, in whose place another one of its name comes. Its count goes on.
+    /// Forgets the resource, in whose place another one of its name comes. Its count goes on, and
+    /// others wait for that one's first start.
     pub(super) fn forget(&mut self) {
         let count = std::mem::take(&mut self.count);
-        *self = Self { is_resource: self.is_resource, count, ..Self::new(Arc::clone(&self.name)) };
+        let awaited_by = std::mem::take(&mut self.awaited_by);
+        let new = Self::new(Arc::clone(&self.name));
+        *self = Self { is_resource: self.is_resource, count, awaited_by, ..new };
     }
 
     /// Returns whether only its first start is missing.
@@ -91,6 +94,14 @@ impl Entries {
     /// Returns the number of a resource.
     pub(super) fn resource(&self, name: &str) -> Option<Id> {
         self.by_name.get(name).copied().filter(|id| self.get(*id).is_resource)
+    }
+
+    /// Has nobody wait for a first start who has left: the number may mean another one soon.
+    pub(super) fn end_waits_of_others(&mut self) {
+        let resources: BTreeSet<Id> = self.resources().into_iter().collect();
+        for entry in &mut self.entries {
+            entry.awaited_by.retain(|id| resources.contains(id));
+        }
     }
 
     /// Returns the numbers of all resources.

@@ -79,6 +79,7 @@ impl Kept {
         for id in gone.chain(&fresh).copied().collect::<Vec<_>>() {
             self.entries.get_mut(id).forget();
         }
+        self.entries.end_waits_of_others();
         let graph = graph(order, declarations, kinds, |node| numbers[node]);
         let on_record = self.on_record(facilities.notices());
         if self.facilities.replace(facilities.clone()).is_some() {

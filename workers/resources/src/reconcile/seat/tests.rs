@@ -180,6 +180,39 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_failed_resource_that_is_held_back_says_so() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    for seat in [&page, &root] {
+        seat.request(Reason::Change);
+        seat.end(Outcome::Failed).await;
+    }
+
+    page.request(Reason::Routine);
+    let refused = page.refused().await;
+
+    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_waits_for_the_first_start_of_another_one_in_its_place() -> TestResult {
+    let both = [resource("root"), after("page", &["root"])];
+    let board = board(&both)?;
+    let page = Seat::new(board.clone(), "page");
+    let first = page.refused().await;
+
+    connect(&board, &both, (&Facilities::default(), &["root"]))?;
+    let root = Seat::new(board.clone(), "root");
+    root.end(Outcome::Failed).await;
+    let then = page.refused().await;
+
+    assert_eq!(first, (Err(Answer::HeldBack), Stands::Waits));
+    assert_eq!(then, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_back() -> TestResult {
     let board = board(&[resource("root"), after("page", &["root"])])?;
     let page = Seat::new(board.clone(), "page");
@@ -221,10 +254,12 @@ async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult 
     let visit = old.visit().await;
 
     let new = Seat::new(board.clone(), "it");
+    let answer = old.turn(visit.ticket).ask_alone().await;
     let state = Some(State::new(json!({}).into()));
     let stands = old.report(Closing { state, ..closing(visit.ticket, Outcome::Good) }).stands;
     drop(old);
 
+    assert_eq!(answer, Err(Answer::Halted));
     assert_eq!((stands, board.last_state("it")), (Stands::Waits, None));
     assert_eq!(new.end(Outcome::Good).await, Stands::Counted);
     Ok(())

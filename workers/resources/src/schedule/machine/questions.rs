@@ -16,10 +16,10 @@ impl Machine {
         let node = &self.nodes[id];
         Some(if node.shown.is_at_work {
             Standing::AtWork
-        } else if node.condition == Condition::Failed {
-            Standing::Failed
         } else if let Some(by) = self.held_back_by(id).filter(|_| node.is_held_back) {
             Standing::HeldBack(by)
+        } else if node.condition == Condition::Failed {
+            Standing::Failed
         } else if node.has_worker && node.condition == Condition::Good {
             Standing::Good
         } else {
