@@ -60,6 +60,7 @@ mod seal;
 mod secrets;
 mod shape;
 mod site;
+pub mod state;
 mod surroundings;
 #[cfg(feature = "testing")]
 pub mod testing;
