@@ -6,6 +6,7 @@ mod damage;
 mod documents;
 mod history;
 mod layered;
+mod mount;
 mod needs_root;
 mod operations;
 mod rfc;

@@ -1,56 +1,13 @@
 //! Tests that only root can run. Without root, `.ci/test` counts them as skipped.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use crankcase_facts::{Facts, FactsError, Sqlite, StoreError};
 use serde_json::json;
-use tempfile::TempDir;
 
+use crate::mount::Mount;
 use crate::support::{TestResult, World, open};
-
-/// A small file system in memory, until it is dropped.
-struct Mount(TempDir);
-
-impl Mount {
-    fn new(options: &str) -> TestResult<Self> {
-        let folder = tempfile::tempdir()?;
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", options, "crankcase-test"])
-            .arg(folder.path())
-            .output()?;
-        if mount.status.success() { Ok(Self(folder)) } else { Err(format!("{mount:?}").into()) }
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-}
-
-impl Mount {
-    /// Fills the disk to the last byte.
-    fn fill(&self) -> TestResult {
-        let mut file = File::create(self.path().join("fill"))?;
-        while file.write(&[0; 512])? > 0 {}
-        Ok(())
-    }
-
-    fn remount(&self, option: &str) -> TestResult {
-        let mut mount = Command::new("mount");
-        let mount = mount.args(["-o", &format!("remount,{option}")]).arg(self.path()).output()?;
-        if mount.status.success() { Ok(()) } else { Err(format!("{mount:?}").into()) }
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        // Lazily, because the store is dropped after the mount.
-        let unmounted = Command::new("umount").arg("-l").arg(self.path()).status();
-        assert!(unmounted.is_ok_and(|status| status.success()), "it cannot be unmounted");
-    }
-}
 
 #[test]
 fn a_full_disk_refuses_a_change_and_loses_nothing() -> TestResult {
