@@ -54,6 +54,7 @@ fn settle(machine: &mut Machine, mut visit: impl FnMut(usize) -> Does) -> Vec<us
         match command {
             Command::Visit { ticket, .. } => {
                 visited.push(ticket.id.0);
+                assert!(visited.len() < 100_000, "I5: it never comes to rest");
                 match visit(ticket.id.0) {
                     Does::End(ending) => {
                         machine.report(ticket, ending);
