@@ -97,12 +97,12 @@ enum Worked {
     Interrupted,
     /// A person has refused the plan.
     Unconfirmed,
-    /// What ran was killed, and there is no account.
+    /// A second signal killed the programs, and there is no account.
     Killed,
     Done(Box<Done>),
 }
 
-/// What is to be shown of work that is done.
+/// The account of the work, to be shown.
 struct Done {
     applied: Applied,
     observing: Arc<Observing>,

@@ -1,4 +1,4 @@
-//! The rounds of an apply, each of which makes facts known to the next one, and their account.
+//! The rounds of an apply, and their account. A round makes facts known to the next one.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -176,7 +176,7 @@ async fn a_kept_fact_that_makes_the_manifest_wrong_fails_the_apply() -> TestResu
     assert!(applied.stderr.contains("site.yaml:2:"), "{applied:?}");
     let left = "- home (print) was not attempted: the site was not loaded again\n";
     assert_eq!(applied.stdout.matches(left).count(), 1, "{applied:?}");
-    // What is wrong with the manifest follows the lines of data.
+    // The errors of the manifest follow the lines of data.
     let mut lines = json.stdout.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok());
     let is_left = |line: Value| line["name"] == "home" && line["by"] == "not_loaded_again";
     assert!(lines.any(is_left), "{json:?}");

@@ -107,7 +107,7 @@ esac
     let mut said = BufReader::new(logs.stderr.take().ok_or("no logs")?).lines();
     assert_eq!(within(said.next_line()).await??.as_deref(), Some("hangs"));
 
-    // Those of an apply that is there are left alone. It holds the folder, so only a check may ask.
+    // A check leaves the containers of the apply alone. No other apply gets the folder.
     fs::remove_file(machine.path("hang"))?;
     let beside = machine.run(&["check", "site.yaml"]).await?;
     let kept = ship.containers().await?;

@@ -10,7 +10,7 @@ use crankcase_resources::What;
 use crate::site::machine::{Machine, TestResult, quick};
 use crate::site::seen::Seen;
 
-/// Two files, of which one uses the state of the other and notifies a command.
+/// Two files. One uses the state of the other, and notifies a command.
 const SITE: &str = "resources:\n  source: {type: file, config: {path: '@/source', content: a}}\n  note: \
                     {type: file, dependencies: [source], notify: [told], config: {path: '@/note', \
                     content: '{{ deps.source.state.sha256 }}'}}\n  told: {type: exec, config: {command: \

@@ -18,7 +18,7 @@ use crate::site::machine::{Machine, TestResult, quick, within};
 
 type Bus = mpsc::Sender<Result<(), BoxError>>;
 
-/// What has resources looked at, by their names.
+/// The watches of resources, by name. A signal requests a look.
 #[derive(Debug, Default)]
 struct Signals(Mutex<BTreeMap<String, Bus>>);
 
@@ -221,7 +221,7 @@ async fn nothing_acts_on_a_state_that_was_replaced_during_its_look() -> TestResu
     Ok(())
 }
 
-/// What a lamp needs, at any distance. Only somebody who looks at it sees that it is off.
+/// The needs of a lamp, at any distance. Only a look at one shows that it is off.
 #[derive(Debug, Default)]
 struct Power {
     is_off: watch::Sender<bool>,
@@ -272,7 +272,7 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     ]);
     let site = "resources:\n  power: {type: power}\n  wire: {type: noop, dependencies: [power]}\n  \
                 lamp: {type: lamp, dependencies: [wire]}\n";
-    // What has failed is not tried again before the end.
+    // No failed resource is tried again before the end.
     let day = Duration::from_secs(24 * 60 * 60);
     let backoff = Backoff::default().initial(day).max(day);
     let machine = Machine::begin(tempfile::tempdir()?, site, (backoff, kinds)).await?;
@@ -293,7 +293,7 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
 #[derive(Debug, Default)]
 struct Lines {
     written: Mutex<BTreeMap<String, u64>>,
-    /// Who was acted on at once.
+    /// The resources of each action that was done for several at once.
     groups: Mutex<Vec<BTreeSet<String>>>,
     changed: watch::Sender<u64>,
 }

@@ -30,7 +30,7 @@ pub(crate) struct Links {
     pub(crate) in_turn: Option<Used>,
     /// Whether it keeps a fact that says which resources there are.
     pub(crate) declares_others: bool,
-    /// Those of its parts that keep facts, or use facts that its parts keep, by their names.
+    /// Its parts that keep facts, and its parts that use such facts, by their names.
     pub(crate) parts: BTreeMap<String, PartLinks>,
 }
 

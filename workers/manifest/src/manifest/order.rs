@@ -58,7 +58,7 @@ fn tell(
                 tell_twice(name, &placed[second], problems);
             }
         }
-        // What is written was looked up, but a part may be kept as it was in the site before.
+        // All written names were looked up, but a part may be kept as it was in the site before.
         OrderError::Unknown { name, .. } if problems.count() == 0 => {
             if let Some(Placed { template, offset, .. }) = last(name).map(|user| &placed[user]) {
                 problems.with_hint(&template.source, *offset, error, Hint::of(name));
