@@ -8,7 +8,8 @@
 //!    flush meanwhile share the next one.
 //! 4. A record waits until it is written: after an error it is part of the next write, unless a
 //!    later record replaces it.
-//! 5. An error reaches each flush whose position the write had. If nobody waits, it is logged.
+//! 5. An error reaches each flush whose position the write had, unless a later write has put them
+//!    on disk by then. If nobody waits, it is logged.
 //! 6. What is looked at includes the records that wait, and needs no disk, except for the documents
 //!    that are on disk.
 

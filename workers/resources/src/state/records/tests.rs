@@ -20,10 +20,11 @@ use crate::state::store::{Loaded, Store, StoreError};
 
 type TestResult<T = ()> = Result<T, BoxError>;
 
-/// A store each of whose writes waits for a permission.
+/// A store each of whose writes waits for a permission. One of them can panic then.
 #[derive(Debug)]
 struct Gated {
     inner: MemoryStore,
+    panics: AtomicBool,
     begun: UnboundedSender<()>,
     permissions: Mutex<mpsc::Receiver<()>>,
     /// How many records each write had.
@@ -40,8 +41,13 @@ impl Gated {
     fn new() -> (Arc<Self>, Gate) {
         let (begun, has_begun) = unbounded_channel();
         let (permit, permissions) = mpsc::channel();
-        let (inner, sizes) = (MemoryStore::default(), Mutex::default());
-        let store = Self { inner, begun, permissions: permissions.into(), sizes };
+        let store = Self {
+            inner: MemoryStore::default(),
+            panics: AtomicBool::default(),
+            begun,
+            permissions: permissions.into(),
+            sizes: Mutex::default(),
+        };
         (Arc::new(store), Gate { begun: has_begun, permissions: permit })
     }
 }
@@ -58,18 +64,17 @@ impl Store for Gated {
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
         self.begun.send(()).map_err(StoreError::new)?;
         self.permissions.lock().recv().map_err(StoreError::new)?;
+        assert!(!self.panics.swap(false, Ordering::Relaxed), "as it was told");
         self.sizes.lock().push(records.len());
         self.inner.write(records)
     }
 }
 
-/// A store that can be full, and whose next write can panic.
+/// A store that can be full.
 #[derive(Debug, Default)]
 struct Flaky {
     inner: MemoryStore,
     is_full: AtomicBool,
-    panics: AtomicBool,
-    is_blocking: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +91,6 @@ impl Store for Flaky {
     }
 
     fn write(&self, records: &[Record]) -> Result<(), StoreError> {
-        assert!(!self.panics.swap(false, Ordering::Relaxed), "as it was told");
         if self.is_full.load(Ordering::Relaxed) {
             return Err(StoreError::new(FullError));
         }
@@ -94,7 +98,7 @@ impl Store for Flaky {
     }
 
     fn is_blocking(&self) -> bool {
-        self.is_blocking
+        false
     }
 }
 
@@ -170,11 +174,17 @@ async fn an_error_reaches_each_flush_and_the_records_are_written_later() -> Test
 
 #[tokio::test]
 async fn a_write_that_panics_is_an_error_and_not_the_end() -> TestResult {
-    let store = Arc::new(Flaky { is_blocking: true, panics: true.into(), ..Flaky::default() });
+    let (store, mut gate) = Gated::new();
+    store.panics.store(true, Ordering::Relaxed);
     let records = Records::open(store.clone())?;
-
     let position = records.push([pending(0)]);
-    let panicked = records.flush(position).await;
+    let mut flush = pin!(records.flush(position));
+    gate.begun.recv().await.ok_or("no write")?;
+    assert!(is_pending(flush.as_mut()).await);
+
+    gate.permissions.send(())?;
+    let panicked = flush.await;
+    gate.permissions.send(())?;
     records.flush(position).await?;
 
     assert!(panicked.is_err());
