@@ -34,6 +34,11 @@ pub struct GraphNode {
     /// Whether it is degraded.
     #[serde(skip_serializing_if = "is_false")]
     pub is_degraded: bool,
+    /// The names of other workers of its engine that it says it waits for, or that hold it back: see
+    /// [`Health::waits_for`](crate::Health::waits_for) and
+    /// [`Health::held_back`](crate::Health::held_back).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// How many names use it and are not in the graph, because the graph is only a part.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_users: usize,

@@ -92,6 +92,7 @@ impl Registry {
             at: self.wall(error.at).into(),
         });
         let degraded = slot.degraded().map(str::to_owned);
+        let waits_for = slot.waits_for().map(str::to_owned);
         let parked_by = slot.parked_by().map(|origin| Origin::clone(origin));
         let inputs = self.input_reports(node, slot);
         let blocks_for = slot.blocks_for();
@@ -102,8 +103,16 @@ impl Registry {
             first.generation != slot.starts && is_first_up
         };
         let first_start = first_start.filter(is_other).cloned();
-        let extras =
-            RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start };
+        let extras = RareSummary {
+            blocks_for,
+            degraded,
+            waits_for,
+            parked_by,
+            inputs,
+            error,
+            attempts,
+            first_start,
+        };
         WorkerSummary {
             state,
             generation: slot.starts,
@@ -276,6 +285,7 @@ impl Registry {
             path: self.path(node),
             state,
             is_degraded: slot.degraded().is_some(),
+            waits_for: slot.waits_for().map(str::to_owned).into_iter().collect(),
             more_users: 0,
         });
         graph.edges.extend(self.shown_inputs(node).into_iter().map(|input| GraphEdge {

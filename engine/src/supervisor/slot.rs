@@ -201,9 +201,15 @@ impl Slot {
         Some(&self.extras()?.degraded.as_ref()?.reason)
     }
 
-    /// Returns the name of the worker that holds this one back.
-    pub(super) fn held_by(&self) -> Option<&str> {
-        self.extras()?.degraded.as_ref()?.held_by.as_deref()
+    /// Returns the name of the worker that this one says it waits for, well or not.
+    pub(super) fn waits_for(&self) -> Option<&str> {
+        Some(&self.extras()?.degraded.as_ref()?.waits_for.as_ref()?.name)
+    }
+
+    /// Whether another worker holds this one back.
+    pub(super) fn is_held_back(&self) -> bool {
+        let degraded = self.extras().and_then(|extras| extras.degraded.as_ref());
+        degraded.is_some_and(Degraded::is_held_back)
     }
 
     /// Returns for how many seconds its worker has blocked its thread.
@@ -336,7 +342,7 @@ impl Slot {
             return was_degraded.then_some(EventKind::Health { degraded: None });
         };
         let is_same = self.degraded() == Some(&*degraded.reason)
-            && self.held_by().is_some() == degraded.held_by.is_some();
+            && self.is_held_back() == degraded.is_held_back();
         let extras = self.extras_mut();
         if degraded.attempts > 0 {
             let attempts = Attempts { count: 0, first: now, last: now };

@@ -7,7 +7,7 @@ use crate::seen::report::WorkerState;
 impl Registry {
     /// Returns the state of a name's worker.
     pub(super) fn state(&self, node: NodeId) -> WorkerState {
-        let is_held = self.slots[node].held_by().is_some();
+        let is_held = self.slots[node].is_held_back();
         match state_of(&self.machine.view(node)) {
             WorkerState::Running | WorkerState::Starting if is_held => WorkerState::HeldBack,
             state => state,

@@ -64,6 +64,7 @@ impl Registry {
         let is_unknown = state == WorkerState::Absent && slot.starts == 0;
         WhyStep {
             failures,
+            waits_for: slot.waits_for().map(str::to_owned).into_iter().collect(),
             error: degraded.or_else(|| error.map(|error| error.text.clone())),
             parked_by: slot.parked_by().map(|origin| Origin::clone(origin)),
             nearest: is_unknown.then(|| self.nearest(slot.name().as_str())).flatten(),
@@ -76,12 +77,13 @@ impl Registry {
         }
     }
 
-    /// Returns what a worker waits for: an input that is not up, an output that it has asked for, or
-    /// a user that has not stopped.
+    /// Returns what a worker waits for: an input that is not up, an output that it has asked for, a
+    /// user that has not stopped, or another worker of which it says so.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
         match self.state(node) {
-            WorkerState::Waiting | WorkerState::Starting => {
-                self.awaited_by(node).into_iter().next()
+            WorkerState::Waiting => self.awaited_by(node).into_iter().next(),
+            WorkerState::Starting => {
+                self.awaited_by(node).into_iter().next().or_else(|| self.waits_for(node))
             }
             WorkerState::Closing => {
                 let mut users = self.machine.users(node);
@@ -92,8 +94,13 @@ impl Registry {
                     })
                     .map(|(user, _)| user)
             }
-            WorkerState::HeldBack => self.find(self.slots[node].held_by()?),
+            WorkerState::HeldBack | WorkerState::Running => self.waits_for(node),
             _ => None,
         }
+    }
+
+    /// Returns the other worker that one says it waits for.
+    fn waits_for(&self, node: NodeId) -> Option<NodeId> {
+        self.find(self.slots[node].waits_for()?)
     }
 }

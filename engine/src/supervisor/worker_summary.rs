@@ -32,6 +32,7 @@ pub(super) struct WorkerSummary {
 pub(super) struct RareSummary {
     pub(super) blocks_for: Option<f64>,
     pub(super) degraded: Option<String>,
+    pub(super) waits_for: Option<String>,
     pub(super) parked_by: Option<Origin>,
     pub(super) inputs: Vec<InputReport>,
     pub(super) error: Option<ErrorReport>,
@@ -41,9 +42,19 @@ pub(super) struct RareSummary {
 
 impl RareSummary {
     pub(super) fn is_empty(&self) -> bool {
-        let Self { blocks_for, degraded, parked_by, inputs, error, attempts, first_start } = self;
+        let Self {
+            blocks_for,
+            degraded,
+            waits_for,
+            parked_by,
+            inputs,
+            error,
+            attempts,
+            first_start,
+        } = self;
         blocks_for.is_none()
             && degraded.is_none()
+            && waits_for.is_none()
             && parked_by.is_none()
             && inputs.is_empty()
             && error.is_none()
@@ -64,8 +75,16 @@ impl WorkerSummary {
             up: start.up.map(at),
             failed_attempts: start.failed_attempts,
         };
-        let RareSummary { blocks_for, degraded, parked_by, inputs, error, attempts, first_start } =
-            self.extras.map(|extras| *extras).unwrap_or_default();
+        let RareSummary {
+            blocks_for,
+            degraded,
+            waits_for,
+            parked_by,
+            inputs,
+            error,
+            attempts,
+            first_start,
+        } = self.extras.map(|extras| *extras).unwrap_or_default();
         let attempts = attempts.map(|Attempts { count, first, last }| AttemptsReport {
             count,
             first: wall.at(first).into(),
@@ -81,6 +100,7 @@ impl WorkerSummary {
             was_aborted: self.was_aborted,
             blocks_for,
             degraded,
+            waits_for: waits_for.into_iter().collect(),
             parked_by,
             inputs,
             installed: self.installed.map(at),

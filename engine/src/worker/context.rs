@@ -10,7 +10,7 @@ use super::host::Identity;
 use super::message::{Message, Note};
 use super::observe::Observed;
 use super::stop::Stop;
-use super::stop::cell::Degraded;
+use super::stop::cell::{Degraded, WaitsFor};
 use crate::seen::event::Origin;
 use crate::seen::report::{self, Detail};
 use crate::vocabulary::exit::Panicked;
@@ -202,7 +202,7 @@ impl Health {
     /// Reports that the worker is degraded, and why. The reason is cut after 64 KiB.
     pub fn degraded(&self, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded { reason, next_try: None, attempts: 0, held_by: None }));
+        self.send(Some(Degraded { reason, next_try: None, attempts: 0, waits_for: None }));
     }
 
     /// Reports that the worker is degraded, why, and when it tries again. The reason is cut after
@@ -211,14 +211,24 @@ impl Health {
     /// A new time for the same reason makes no new event.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded { reason, next_try: Some(next_try), attempts: 0, held_by: None }));
+        self.send(Some(Degraded {
+            reason,
+            next_try: Some(next_try),
+            attempts: 0,
+            waits_for: None,
+        }));
     }
 
     /// Like [`degraded_until`](Self::degraded_until), because an attempt of the worker has failed. The
     /// report counts the failed attempts until the worker is in good health again, and each is an event.
     pub fn attempt_failed(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded { reason, next_try: Some(next_try), attempts: 1, held_by: None }));
+        self.send(Some(Degraded {
+            reason,
+            next_try: Some(next_try),
+            attempts: 1,
+            waits_for: None,
+        }));
     }
 
     /// Reports that the worker is degraded because another worker of its engine is not well, such as
@@ -227,13 +237,30 @@ impl Health {
     /// Reports show it as [held back](crate::WorkerState::HeldBack), and its chain to the root cause
     /// goes on with that other worker. `by` is the other worker's name.
     pub fn held_back(&self, by: &str, reason: impl Into<String>) {
-        let (reason, held_by) = (text::cut(reason.into()), Some(by.to_owned()));
-        self.send(Some(Degraded { reason, next_try: None, attempts: 0, held_by }));
+        self.send_waits_for(WaitsFor { name: by.to_owned(), is_held_back: true }, reason.into());
+    }
+
+    /// Reports that the worker is degraded because it waits until another worker of its engine has
+    /// done something. The reason is cut after 64 KiB.
+    ///
+    /// Unlike [`held_back`](Self::held_back), this says nothing of how well that other worker is.
+    /// Reports and graphs name it, and the worker's chain to the root cause goes on with it. `other`
+    /// is its name.
+    pub fn waits_for(&self, other: &str, reason: impl Into<String>) {
+        self.send_waits_for(
+            WaitsFor { name: other.to_owned(), is_held_back: false },
+            reason.into(),
+        );
     }
 
     /// Reports that the worker is in good health again.
     pub fn good(&self) {
         self.send(None);
+    }
+
+    fn send_waits_for(&self, other: WaitsFor, reason: String) {
+        let (reason, waits_for) = (text::cut(reason), Some(other));
+        self.send(Some(Degraded { reason, next_try: None, attempts: 0, waits_for }));
     }
 
     fn send(&self, degraded: Option<Degraded>) {

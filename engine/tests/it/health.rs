@@ -8,7 +8,7 @@ use crankcase_engine::{
 use crankcase_testing::{EventRecorder, clean_kill, test_engine};
 use tokio::time::Instant;
 
-use crate::{A, TestResult};
+use crate::{A, B, TestResult};
 
 #[tokio::test(start_paused = true)]
 async fn why_says_that_a_worker_is_degraded() -> TestResult {
@@ -100,6 +100,37 @@ async fn to_be_held_back_is_news_also_for_the_same_reason() -> TestResult {
         said.push(event.kind.to_string());
     }
     assert_eq!(said, ["degraded: no disk"; 2]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_waits_for_is_in_its_report_its_chain_and_the_graph() -> TestResult {
+    let engine = test_engine().build()?;
+    let health = install_speaking(&engine).await?;
+    engine.install(B, degraded("no disk")).await?;
+    engine.running(B).await?;
+    engine.settled().await?;
+    let said = async || {
+        let worker = engine.report().await.workers.remove("a").ok_or("no a")?;
+        let why = engine.why("a").await.ok_or("no chain")?;
+        let graph = engine.graph().await.ok_or("no graph")?;
+        let node = graph.nodes.into_iter().find(|node| node.name == "a").ok_or("no node")?;
+        assert_eq!(worker.waits_for, node.waits_for);
+        assert_eq!(worker.waits_for, why.steps[0].waits_for);
+        Ok::<_, &str>((worker.state, worker.waits_for, why.to_string()))
+    };
+    let b = vec!["b".to_owned()];
+
+    health.waits_for("b", "waits for b");
+    let waits = "/a waits for /b, which is degraded: no disk";
+    assert_eq!(said().await, Ok((WorkerState::Running, b.clone(), waits.to_owned())));
+    health.held_back("b", "held back by b");
+    let held = "/a is held back by /b, which is degraded: no disk";
+    assert_eq!(said().await, Ok((WorkerState::HeldBack, b, held.to_owned())));
+    health.good();
+    let good = "/a is running".to_owned();
+    assert_eq!(said().await, Ok((WorkerState::Running, Vec::new(), good)));
+
     Ok(clean_kill(engine).await?)
 }
 

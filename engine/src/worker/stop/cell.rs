@@ -32,8 +32,21 @@ pub(crate) struct Degraded {
     pub(crate) next_try: Option<Instant>,
     /// How many attempts have failed since the last report that the engine has taken.
     pub(crate) attempts: u32,
-    /// The name of the worker of the same engine that holds this one back.
-    pub(crate) held_by: Option<String>,
+    pub(crate) waits_for: Option<WaitsFor>,
+}
+
+impl Degraded {
+    /// Whether another worker holds this one back.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.waits_for.as_ref().is_some_and(|other| other.is_held_back)
+    }
+}
+
+/// The other worker of the same engine that a worker says it waits for.
+pub(crate) struct WaitsFor {
+    pub(crate) name: String,
+    /// Whether that worker is not well, and so holds this one back.
+    pub(crate) is_held_back: bool,
 }
 
 pub(super) const STOPPED: u16 = 1;
