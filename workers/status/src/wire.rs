@@ -138,6 +138,9 @@ pub struct WhyStep {
     /// Why it is degraded, or its last error, if it does what it does because of that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The names of other workers of its engine that it says it waits for, or that hold it back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// Who has parked it and why, if it is parked and that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,

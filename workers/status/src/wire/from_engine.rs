@@ -39,6 +39,7 @@ impl From<engine::WorkerReport> for WorkerReport {
             was_aborted: worker.was_aborted,
             blocks_for: worker.blocks_for,
             degraded: worker.degraded,
+            waits_for: worker.waits_for,
             parked_by: worker.parked_by.map(Into::into),
             inputs: worker.inputs.into_iter().map(Into::into).collect(),
             installed: worker.installed.map(|at| at.micros().to_string()),
@@ -167,6 +168,7 @@ impl From<engine::WhyStep> for WhyStep {
             state: step.state.into(),
             failures: step.failures,
             error: step.error,
+            waits_for: step.waits_for,
             parked_by: step.parked_by.map(Into::into),
             awaits: step.awaits,
             starting_for: step.starting_for,
@@ -190,8 +192,8 @@ impl From<engine::Graph> for Graph {
 
 impl From<engine::GraphNode> for GraphNode {
     fn from(node: engine::GraphNode) -> Self {
-        let engine::GraphNode { name, path, state, is_degraded, more_users, .. } = node;
-        Self { name, path, state: state.into(), is_degraded, more_users }
+        let engine::GraphNode { name, path, state, is_degraded, waits_for, more_users, .. } = node;
+        Self { name, path, state: state.into(), is_degraded, waits_for, more_users }
     }
 }
 

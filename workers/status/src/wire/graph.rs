@@ -38,6 +38,9 @@ pub struct GraphNode {
     /// Whether it is degraded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_degraded: bool,
+    /// The names of other workers of its engine that it says it waits for, or that hold it back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// How many names use it and are not in the graph, because the graph is only a part.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_users: usize,

@@ -67,6 +67,9 @@ pub struct WorkerReport {
     /// Why it does not do all it should, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
+    /// The names of other workers of its engine that it says it waits for, or that hold it back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
     /// Who has parked it and why, if it is parked and that was said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
