@@ -160,7 +160,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.is_waiting = false;
         if let Some(name) = self.seat.waits_for() {
             let reason = format!("waits for \"{name}\", which has something to do");
-            self.links.health.degraded(reason);
+            self.links.health.waits_for(&worker_name(&name), reason);
         }
         self.full_look()
     }
