@@ -6,6 +6,10 @@
 //! 2. A file that cannot be understood is left unchanged.
 //! 3. The tables are made in the transaction that takes over what an earlier version has left. The
 //!    files of that version are removed after it is on disk.
+//! 4. While a connection is open, its process opens and closes the file, and the index of the log,
+//!    in no other way. The system takes all locks of a process from a file when the process closes
+//!    any descriptor of the file. Then a reader in another process takes itself for the last user,
+//!    and removes the log that the connection writes to.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -75,11 +79,7 @@ impl StateFile {
     pub(crate) fn to_write(&self) -> Result<Connection, SqliteStoreError> {
         let folder = Folder::make(&self.state).map_err(|error| self.unmade(error))?;
         folder.make_private().map_err(|error| self.unmade(error))?;
-        // SQLite gives its other files the mode of this one. The umask may remove some of it.
-        let file = folder.append(NAME).map_err(|error| self.unmade(error))?;
-        let made = file.set_permissions(Permissions::from_mode(0o600));
-        let unmade = |source| SqliteStoreError::Make { path: self.path.clone(), source };
-        made.map_err(unmade)?;
+        self.make(&folder)?;
         let connection = self.connect_to_write(&folder)?;
         let version = self.version(&connection)?;
         let set = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
@@ -90,6 +90,15 @@ impl StateFile {
         }
         self.remove_old(&connection, &folder)?;
         Ok(connection)
+    }
+
+    /// Makes the file if it does not exist. Only its owner can read it then. Closes it again, before
+    /// there is a connection (invariant 4).
+    fn make(&self, folder: &Folder) -> Result<(), SqliteStoreError> {
+        let file = folder.append(NAME).map_err(|error| self.unmade(error))?;
+        // SQLite gives its other files the mode of this one. The umask may have removed some of it.
+        let made = file.set_permissions(Permissions::from_mode(0o600));
+        made.map_err(|source| SqliteStoreError::Make { path: self.path.clone(), source })
     }
 
     /// Opens the file to read it while another process may write it. Returns none if it has no
@@ -113,7 +122,7 @@ impl StateFile {
     pub(crate) fn to_read(&self) -> Result<Option<Connection>, SqliteStoreError> {
         let Some(folder) = self.folder()? else { return Ok(None) };
         // SQLite does not make the index of the log when it only reads. A full disk has room for an
-        // empty file.
+        // empty file. No connection is open yet (invariant 4).
         drop(folder.append(format!("{NAME}-shm")));
         let read = |options: &str| {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY

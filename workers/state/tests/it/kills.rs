@@ -3,11 +3,9 @@
 //! `CRANKCASE_KILLS` is the number of kills, and `CRANKCASE_SEED` gives them other instants:
 //! `CRANKCASE_KILLS=100000 cargo nextest run --profile long -p crankcase-state -E 'test(kills)'`.
 
-use std::env::{current_exe, var, var_os};
-use std::ffi::OsStr;
+use std::env::{var, var_os};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::old;
-use crate::support::{Content, TestResult, kept, stored};
-
-/// The environment variable with the state folder that a child writes to. Without it the tests that
-/// are run in a child do nothing.
-const STATE: &str = "CRANKCASE_TEST_WRITES_RECORDS";
+use crate::support::{Content, STATE, TestResult, child, kept, stored};
 
 /// How often a process is killed, unless `CRANKCASE_KILLS` asks for another number.
 const KILLS: u64 = 200;
@@ -72,13 +66,6 @@ fn number(variable: &str) -> Option<u64> {
     var(variable).ok()?.parse().ok()
 }
 
-/// Starts this program again, to run a test with a state folder.
-fn child(test: &str, state: &OsStr) -> TestResult<Child> {
-    let mut command = Command::new(current_exe()?);
-    command.args(["--exact", test, "--nocapture"]).env(STATE, state).stdin(Stdio::null());
-    Ok(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
-}
-
 /// Waits for a part of the longest wait, without giving the processor to anybody else.
 fn spin(random: &mut StdRng) {
     let until = Instant::now() + LONGEST.mul_f64(random.random());
@@ -118,7 +105,7 @@ fn kill_9_loses_no_record_that_was_flushed_and_tears_no_step() -> TestResult {
     let mut random = StdRng::seed_from_u64(seed);
     let (mut flushed, mut has_written) = (0, 0);
     for kill in 1..=number("CRANKCASE_KILLS").unwrap_or(KILLS) {
-        let mut child = child("kills::writes_until_it_is_killed", folder.path().as_os_str())?;
+        let mut child = child("kills::writes_until_it_is_killed", folder.path())?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no stdout")?);
         let before = flushed;
         // Some are killed while they open the store.
@@ -166,7 +153,7 @@ fn kill_9_loses_nothing_that_is_taken_over() -> TestResult {
     for _ in 0..number("CRANKCASE_KILLS").unwrap_or(KILLS) / 10 {
         let folder = tempfile::tempdir()?;
         old::leave(folder.path())?;
-        let mut child = child("kills::takes_over_until_it_is_killed", folder.path().as_os_str())?;
+        let mut child = child("kills::takes_over_until_it_is_killed", folder.path())?;
 
         spin(&mut random);
         child.kill()?;

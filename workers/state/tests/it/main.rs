@@ -7,4 +7,5 @@ mod model;
 mod mount;
 mod needs_root;
 mod old;
+mod readers;
 mod support;

@@ -1,15 +1,28 @@
 //! Helpers that the tests share.
 
 use std::collections::BTreeMap;
+use std::env::current_exe;
 use std::error::Error;
 use std::fs;
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 
 use crankcase_resources::state::{
     Document, Keep, Key, Notification, Record, Store, StoreError, Topic,
 };
 
 pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
+
+/// The environment variable with the state folder of a child. Without it the tests that are run in
+/// a child do nothing.
+pub(crate) const STATE: &str = "CRANKCASE_TEST_STATE";
+
+/// Starts this program again, to run a test with a state folder.
+pub(crate) fn child(test: &str, state: &Path) -> TestResult<Child> {
+    let mut command = Command::new(current_exe()?);
+    command.args(["--exact", test, "--nocapture"]).env(STATE, state).stdin(Stdio::null());
+    Ok(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?)
+}
 
 pub(crate) fn pending(target: &str, source: &str) -> Record {
     Record::Pending(Notification::new(target, source))
