@@ -32,6 +32,7 @@ pub(super) struct Entry {
     pub(super) awaited_by: BTreeSet<Id>,
     /// How many of those that it needs have no state yet.
     pub(super) missing: usize,
+    /// Wakes the worker when its visit is there. Each worker has its own.
     pub(super) wake: Arc<Notify>,
     /// The visit that its worker has not taken yet.
     pub(super) visit: Option<Visit>,

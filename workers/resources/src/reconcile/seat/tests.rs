@@ -2,8 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use super::Seat;
 use crate::action::Action;
@@ -262,6 +265,30 @@ async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult 
     assert_eq!(answer, Err(Answer::Halted));
     assert_eq!((stands, board.last_state("it")), (Stands::Waits, None));
     assert_eq!(new.end(Outcome::Good).await, Stands::Counted);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_still_waits_is_not_woken_in_the_place_of_the_one_after_it() -> TestResult {
+    let board = board(&[resource("it")])?;
+    let old = Seat::new(board.clone(), "it");
+    old.end(Outcome::Good).await;
+
+    let visited = async {
+        let new = Seat::new(board.clone(), "it");
+        new.end(Outcome::Good).await;
+        // If the old one was woken, it waits again now.
+        yield_now().await;
+        let (visit, ()) = tokio::join!(new.visit(), async { new.request(Reason::Change) });
+        new.report(closing(visit.ticket, Outcome::Good)).stands
+    };
+    let stands = tokio::select! {
+        biased;
+        visit = old.visit() => return Err(format!("the old one has {visit:?}").into()),
+        stands = timeout(Duration::from_secs(1), visited) => stands?,
+    };
+
+    assert_eq!(stands, Stands::Counted);
     Ok(())
 }
 

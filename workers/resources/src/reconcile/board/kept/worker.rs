@@ -20,6 +20,8 @@ impl Kept {
         self.starting -= usize::from(entry.is_starting());
         entry.was_started = true;
         let awaited_by = std::mem::take(&mut entry.awaited_by);
+        // Each worker has its own: one that still waits must not be woken in the place of the last.
+        entry.wake = Arc::default();
         let (before, wake) = (entry.worker.replace(self.workers), Arc::clone(&entry.wake));
         if before.is_some() {
             self.detach(id);
