@@ -54,6 +54,15 @@ pub(crate) enum Because {
     LookFailed(Id),
 }
 
+impl Because {
+    /// Returns the number of the other resource.
+    pub(super) fn id(self) -> Id {
+        match self {
+            Self::NewState(id) | Self::Repaired(id) | Self::LookFailed(id) => id,
+        }
+    }
+}
+
 /// Why nothing begins any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Halt {

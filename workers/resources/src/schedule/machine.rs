@@ -249,6 +249,10 @@ impl Machine {
             self.nodes[id] = Node::default();
         }
         self.nodes.resize(graph.len());
+        // The number of a resource that is gone may mean another one soon.
+        for node in self.nodes.values_mut() {
+            node.because = node.because.filter(|because| graph.contains(because.id()));
+        }
         self.graph = graph;
         self.recount();
         for (target, source) in targets {

@@ -1,7 +1,7 @@
 //! Reasons of visits, and looks that do not count (I5).
 
 use super::notifications::notified;
-use super::{CHANGED, Does, GOOD, begin, chain, commands, ending, kept, settle};
+use super::{CHANGED, Does, GOOD, begin, chain, commands, ending, graph, kept, settle};
 use crate::schedule::{
     Because, Command, Ending, Id, Machine, Outcome, Reason, Reported, Standing, Ticket,
 };
@@ -69,6 +69,21 @@ fn a_visit_says_which_resource_is_its_reason() {
 
     let expected = [None, Some(Because::NewState(Id(0))), Some(Because::LookFailed(Id(1)))];
     assert_eq!([by_hand, new_state, look_failed], expected, "I5: the reasons");
+}
+
+#[test]
+fn a_resource_that_has_left_is_no_reason() {
+    let mut machine = kept(graph(3, &[(1, 0), (1, 2)], &[]));
+    let [first, leaving] = begin(&mut machine, &[0, 2]);
+    machine.report(leaving, CHANGED);
+
+    machine.swap(graph(2, &[(1, 0)], &[]), &[], &[]);
+    machine.report(first, GOOD);
+
+    let [Command::Visit { ticket, because, .. }] = &commands(&mut machine)[..] else {
+        panic!("I5: one visit")
+    };
+    assert_eq!((ticket.id, *because), (Id(1), None), "I5: its number may mean another one");
 }
 
 #[test]
