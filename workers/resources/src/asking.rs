@@ -11,6 +11,10 @@ use crate::facilities::Position;
 use crate::kind::GroupMember;
 use crate::schedule::{Answer, Machine, Ticket};
 
+/// Why a visit acts for itself that another one was to act for. Under run each has a stop of its
+/// own.
+pub(crate) const INTERRUPTED: &str = "the visit that acted for it was told to stop";
+
 /// A machine under its lock, with its driver.
 pub(crate) trait Scheduling: fmt::Debug + Send + Sync {
     /// Asks for an action, perhaps together with others that have the key.
@@ -53,12 +57,16 @@ pub(crate) enum Part {
     Lead { followers: Vec<Follower>, records: Position },
     /// It was acted for.
     Done,
-    /// It acts for itself: acting together has failed, for this reason.
-    Alone(String),
+    /// The visit that was to act for it has not begun to. It asks for itself.
+    NotBegun,
+    /// It acts for itself, as soon as the records up to there are on disk: acting together has
+    /// failed, for this reason.
+    Alone { why: String, records: Position },
     /// Acting together has failed, for this reason, and it may not act for itself.
     Failed(String),
-    /// Acting together was interrupted.
-    Interrupted,
+    /// Acting together was interrupted. Unless it is told to stop too, it acts for itself, as soon
+    /// as the records up to there are on disk.
+    Interrupted { records: Position },
     /// It does not act.
     NotAllowed(Answer),
 }
@@ -160,7 +168,16 @@ impl Turn {
         }
         // One that was acted for has no slot.
         match (part, self.answer(None, None).await) {
-            (Part::Alone(why), Err(_)) => Ok(Part::Failed(why)),
+            (Part::NotBegun, answer) => answer,
+            // Another site may have come since they acted together, with others that it notifies.
+            (Part::Alone { why, .. }, Ok(Part::Lead { records, .. })) => {
+                Ok(Part::Alone { why, records })
+            }
+            (Part::Interrupted { .. }, Ok(Part::Lead { records, .. })) => {
+                Ok(Part::Interrupted { records })
+            }
+            (Part::Alone { why, .. }, Err(_)) => Ok(Part::Failed(why)),
+            (Part::Interrupted { .. }, Err(_)) => Ok(Part::Failed(INTERRUPTED.to_owned())),
             // What was done is done, also if the visit may not act any more.
             (part, _) => Ok(part),
         }
@@ -183,8 +200,8 @@ impl Turn {
         match part.await {
             Ok(Part::NotAllowed(answer)) => Err(answer),
             Ok(part) => Ok(part),
-            // The leader was dropped while it acted.
-            Err(_) => Ok(Part::Interrupted),
+            // The leader was dropped while it acted. Some of its work may still go on.
+            Err(_) => Ok(Part::Failed("the visit that acted for it was dropped".to_owned())),
         }
     }
 }

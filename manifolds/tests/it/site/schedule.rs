@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -296,6 +297,10 @@ struct Lines {
     /// The resources of each action that was done for several at once.
     groups: Mutex<Vec<BTreeSet<String>>>,
     changed: watch::Sender<u64>,
+    /// Whether the next action for several goes on until it is told to stop.
+    is_endless: AtomicBool,
+    /// The resource that does such an action, once it has begun.
+    leader: watch::Sender<Option<String>>,
 }
 
 impl Lines {
@@ -326,6 +331,12 @@ impl Unit for Lines {
     }
 
     async fn act_together(&self, members: &[GroupMember]) -> Result<(), Unfinished> {
+        if self.is_endless.swap(false, Ordering::Relaxed) {
+            let context = &members[0].context;
+            self.leader.send_replace(Some(context.name().to_owned()));
+            context.stop().wait().await;
+            return Err(Unfinished::Interrupted);
+        }
         self.write(members.iter().map(|member| &member.context));
         Ok(())
     }
@@ -354,4 +365,32 @@ async fn resources_that_ask_in_one_step_are_acted_on_together() -> TestResult {
     assert_eq!(*lines.groups.lock(), [both]);
     assert_eq!(lines.written.lock().values().collect::<Vec<_>>(), [&1, &1]);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resource_acts_alone_when_the_one_that_acts_for_it_is_bounced() -> TestResult {
+    let (source, lines) = (Arc::new(Versioned::default()), Arc::new(Lines::default()));
+    let kinds = with_kinds([
+        ("source", Arc::clone(&source) as Arc<dyn Unit>),
+        ("line", Arc::clone(&lines) as Arc<dyn Unit>),
+    ]);
+    let site = "resources:\n  source: {type: source}\n  one: {type: line, dependencies: [source]}\n  \
+                two: {type: line, dependencies: [source]}\n";
+    // No failed resource is tried again before the end.
+    let day = Duration::from_secs(24 * 60 * 60);
+    let backoff = Backoff::default().initial(day).max(day);
+    let machine = Machine::begin(tempfile::tempdir()?, site, (backoff, kinds)).await?;
+    machine.running("one").await?;
+    machine.running("two").await?;
+
+    lines.is_endless.store(true, Ordering::Relaxed);
+    *source.version.lock() = 1;
+    source.signals.signal("source")?;
+    let mut leader = lines.leader.subscribe();
+    let leader = within(leader.wait_for(Option::is_some)).await?.clone().unwrap_or_default();
+    machine.bounce(&leader).await?;
+    within(lines.changed.subscribe().wait_for(|version| *version == 1)).await?;
+
+    assert_eq!(lines.written.lock().values().collect::<Vec<_>>(), [&1, &1]);
+    machine.stop().await
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::action::{Action, Unfinished};
-use crate::asking::{Follower, Part, Turn};
+use crate::asking::{Follower, INTERRUPTED, Part, Turn};
 use crate::caught::caught_async;
 use crate::context::Context;
 use crate::deadline::Deadline;
@@ -59,22 +59,30 @@ impl Opened {
         let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
         let part = turn.ask(key, member.clone()).await;
         self.join(Some(turn));
-        let why = match part.map_err(NotBegun::NotAllowed)? {
+        let nothing = Position::default();
+        let (why, records) = match part.map_err(NotBegun::NotAllowed)? {
             Part::Lead { followers, records } => {
                 match self.lead(member, (followers, records), may_start).await? {
-                    None => None,
-                    Some(Err(Unfinished::Failed(err))) => Some(chain(&*err)),
+                    None => (None, nothing),
+                    Some(Err(Unfinished::Failed(err))) => (Some(chain(&*err)), nothing),
                     Some(ended) => return Ok(Acted::of(ended, &call)),
                 }
             }
             Part::Done => return Ok(Acted::of(Ok(()), &call)),
-            Part::Interrupted => return Ok(Acted::of(Err(Unfinished::Interrupted), &call)),
+            // Under run it has a stop of its own.
+            Part::Interrupted { records } if may_start() => (Some(INTERRUPTED.to_owned()), records),
+            Part::Interrupted { .. } => {
+                return Ok(Acted::of(Err(Unfinished::Interrupted), &call));
+            }
             // Something else has come before it, so the schedule does not let it act alone now.
             Part::Failed(why) if may_start() => {
                 return Ok(Acted::of(Err(Unfinished::Failed(why.into())), &call));
             }
-            Part::Alone(why) | Part::Failed(why) => Some(why),
+            Part::Alone { why, records } => (Some(why), records),
+            Part::Failed(why) => (Some(why), nothing),
             Part::NotAllowed(answer) => return Err(NotBegun::NotAllowed(answer)),
+            // It has asked for itself already, and got another answer.
+            Part::NotBegun => return Err(NotBegun::Halted),
         };
         if !may_start() {
             let failed = why.map(|why| Acted::failed_together(&why, &call));
@@ -83,6 +91,10 @@ impl Opened {
         // One that is wrong does not fail the others.
         if let Some(why) = why {
             call.log(&format!("it is done alone, as together with others it failed: {why}"));
+            // It was begun together with others, so it is not left undone any more.
+            if let Err(error) = self.flush(records).await {
+                return Ok(Acted::of(Err(Unfinished::Failed(error.into())), &call));
+            }
         }
         let acted = self.act_alone(&action).await;
         Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
@@ -96,13 +108,11 @@ impl Opened {
         (followers, records): (Vec<Follower>, Position),
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Result<(), Unfinished>>, NotBegun> {
-        let notices = self.made.context.facilities().notices();
-        let flushed = notices.flush(records).await.map_err(|err| chain(&*err));
-        let flushed = flushed.map_err(NotBegun::NotOnRecord);
+        let flushed = self.flush(records).await.map_err(NotBegun::NotOnRecord);
         if let Some(refused) = flushed.err().or_else(|| (!may_start()).then_some(NotBegun::Halted))
         {
             for Follower { told, .. } in followers {
-                drop(told.send(Part::NotAllowed(Answer::Halted)));
+                drop(told.send(Part::NotBegun));
             }
             return Err(refused);
         }
@@ -125,13 +135,19 @@ impl Opened {
         for told in told {
             let part = match &ended {
                 Ok(()) => Part::Done,
-                Err(Unfinished::Interrupted) => Part::Interrupted,
-                Err(Unfinished::Failed(err)) => Part::Alone(chain(&**err)),
+                Err(Unfinished::Interrupted) => Part::Interrupted { records },
+                Err(Unfinished::Failed(err)) => Part::Alone { why: chain(&**err), records },
             };
             // A follower whose visit was dropped needs no answer.
             drop(told.send(part));
         }
         Ok(Some(ended))
+    }
+
+    /// Waits until the records up to there are on disk.
+    async fn flush(&self, records: Position) -> Result<(), String> {
+        let notices = self.made.context.facilities().notices();
+        notices.flush(records).await.map_err(|err| chain(&*err))
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {
