@@ -48,11 +48,11 @@ impl Opened {
         action: &Action,
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Acted, NotBegun> {
-        let turn = self.turn.lock().take();
         let action = match self.disguise.take(action) {
             Ok(action) => action,
             Err(error) => return Ok(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
         };
+        let turn = self.turn.lock().take();
         let Some(mut turn) = turn else { return Ok(self.act_alone(&action).await) };
         let key = || self.told(|unit, _| unit.group()).ok().flatten();
         let call = self.untimed();
