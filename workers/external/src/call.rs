@@ -419,6 +419,10 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
 fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
     let (left, is_over) = (AtomicUsize::new(most), AtomicBool::new(false));
     move |line| {
+        // A shorter line than the first that had no room would have room.
+        if is_over.load(Relaxed) {
+            return;
+        }
         let less = |left: usize| left.checked_sub(line.len() + 1);
         if left.try_update(Relaxed, Relaxed, less).is_ok() {
             told(line);
@@ -450,13 +454,28 @@ mod tests {
     use std::time::Duration;
 
     use crankcase_engine::Stop;
+    use parking_lot::Mutex;
     use serde_json::Value;
 
-    use super::Call;
+    use super::{Call, bounded};
     use crate::call_record::CallRecord;
     use crate::calls::{Caller, Calls};
     use crate::settings::Settings;
     use crate::type_name::Runner;
+
+    #[test]
+    fn no_line_follows_the_one_that_says_that_there_is_more() {
+        let lines = Mutex::new(Vec::new());
+        let told = |line: &str| lines.lock().push(line.to_owned());
+        let say = bounded(&told, 8);
+
+        for line in ["one", "a longer line", "two", "a longer line"] {
+            say(line);
+        }
+
+        let last = "it says more than 8 bytes; the rest is not shown";
+        assert_eq!(*lines.lock(), ["one", last]);
+    }
 
     #[test]
     fn a_container_is_given_no_place_twice() -> Result<(), Box<dyn Error>> {
