@@ -70,30 +70,29 @@ async fn settled(
 ) -> Result<Report, Exit> {
     let mut events = resources.events();
     // When something has happened last, and when to a program.
-    let (mut stirred, mut heard) = (Instant::now(), Instant::now());
+    let (mut last_event, mut last_of_program) = (Instant::now(), Instant::now());
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let (rest, site) = (activity.rest(), sites.get());
         let is_quiet = match rest {
             Rest::AtRest => true,
             // The engine may not start them at all: they may be parked.
-            Rest::Starting => stirred.elapsed() >= STAYS_UP,
+            Rest::Starting => last_event.elapsed() >= STAYS_UP,
             Rest::AtWork => false,
         };
-        let mut again = (rest == Rest::Starting).then(|| Instant::now() + STAYS_UP);
+        // When to look again although nothing happens.
+        let mut next_look = (rest == Rest::Starting).then(|| Instant::now() + STAYS_UP);
         if is_quiet {
             let report = agent.report().await;
-            let nested = nested(&report, resources.path());
-            // Without an answer in time it is asked again.
-            let is_settled = nested.map(|nested| is_settled(&site, nested));
-            let quiet = programs(&site).next().map_or(stirred, |_| heard + STAYS_UP);
-            match is_settled {
+            let has_programs = programs(&site).next().is_some();
+            let settled_at = if has_programs { last_of_program + STAYS_UP } else { last_event };
+            match Verdict::of(&site, nested(&report, resources.path())) {
                 // One that was at work meanwhile may be otherwise than in the report.
                 _ if activity.has_changed() => continue,
-                Some(true) if Instant::now() >= quiet => return Ok(report),
-                Some(true) => again = Some(quiet),
-                Some(false) => {}
-                None => again = Some(Instant::now() + STAYS_UP),
+                Verdict::Settled if Instant::now() >= settled_at => return Ok(report),
+                Verdict::Settled => next_look = Some(settled_at),
+                Verdict::Unsettled => {}
+                Verdict::Unanswered => next_look = Some(Instant::now() + STAYS_UP),
             }
         }
         let gone = || Exit::missing("the engine of the resources has ended");
@@ -101,13 +100,13 @@ async fn settled(
             biased;
             notice = events.next() => Some(notice.ok_or_else(gone)?),
             () = activity.changed() => None,
-            () = sleep_until(again.unwrap_or(heard)), if again.is_some() => continue,
+            () = sleep_until(next_look.unwrap_or(last_event)), if next_look.is_some() => continue,
         };
-        stirred = Instant::now();
+        last_event = Instant::now();
         // One look is for all that has happened by then.
         while let Some(happened) = notice {
             if is_of_program(&happened, &site) {
-                heard = Instant::now();
+                last_of_program = Instant::now();
             }
             notice = events.try_next();
         }
@@ -141,10 +140,23 @@ fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
     })
 }
 
-/// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, report: &Report) -> bool {
-    let mut names = site.declarations().iter().map(|declaration| &declaration.name);
-    names.all(|name| report.workers.get(&*worker_name(name)).is_some_and(has_said_all))
+/// What a report says of a site while its resources are at rest.
+enum Verdict {
+    /// Every resource is there, and has nothing more to say until something changes.
+    Settled,
+    Unsettled,
+    /// The engine of the resources has not answered in time.
+    Unanswered,
+}
+
+impl Verdict {
+    fn of(site: &Site, report: Option<&Report>) -> Self {
+        let Some(report) = report else { return Self::Unanswered };
+        let mut names = site.declarations().iter().map(|declaration| &declaration.name);
+        let is_settled =
+            |name: &String| report.workers.get(&*worker_name(name)).is_some_and(has_said_all);
+        if names.all(is_settled) { Self::Settled } else { Self::Unsettled }
+    }
 }
 
 /// Whether a worker has nothing more to say while the resources are at rest.
