@@ -222,21 +222,32 @@ async fn nothing_acts_on_a_state_that_was_replaced_during_its_look() -> TestResu
     Ok(())
 }
 
-/// The needs of a lamp, at any distance. Only a look at one shows that it is off.
+/// Whether there is power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Power {
+    #[default]
+    On,
+    Off,
+}
+
+/// The source of the power of a lamp. Only a look at it shows that it is off.
 #[derive(Debug, Default)]
-struct Power {
-    is_off: watch::Sender<bool>,
+struct Plant {
+    power: watch::Sender<Power>,
     signals: Signals,
 }
 
 #[async_trait]
-impl Unit for Power {
+impl Unit for Plant {
     async fn check(&self, _: &Context) -> Result<Found, BoxError> {
-        Ok(if *self.is_off.borrow() { wants("switch_on") } else { Found::Valid(json!({})) })
+        Ok(match *self.power.borrow() {
+            Power::On => Found::Valid(json!({})),
+            Power::Off => wants("switch_on"),
+        })
     }
 
     async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
-        self.is_off.send_replace(false);
+        self.power.send_replace(Power::On);
         Ok(())
     }
 
@@ -248,14 +259,17 @@ impl Unit for Power {
 /// A resource that cannot be looked at without power.
 #[derive(Debug)]
 struct Lamp {
-    is_off: watch::Receiver<bool>,
+    power: watch::Receiver<Power>,
     signals: Signals,
 }
 
 #[async_trait]
 impl Unit for Lamp {
     async fn check(&self, _: &Context) -> Result<Found, BoxError> {
-        if *self.is_off.borrow() { Err("it is dark".into()) } else { Ok(Found::Valid(json!({}))) }
+        match *self.power.borrow() {
+            Power::On => Ok(Found::Valid(json!({}))),
+            Power::Off => Err("it is dark".into()),
+        }
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
@@ -265,13 +279,13 @@ impl Unit for Lamp {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult {
-    let power = Arc::new(Power::default());
-    let lamp = Arc::new(Lamp { is_off: power.is_off.subscribe(), signals: Signals::default() });
+    let plant = Arc::new(Plant::default());
+    let lamp = Arc::new(Lamp { power: plant.power.subscribe(), signals: Signals::default() });
     let kinds = with_kinds([
-        ("power", Arc::clone(&power) as Arc<dyn Unit>),
+        ("plant", Arc::clone(&plant) as Arc<dyn Unit>),
         ("lamp", Arc::clone(&lamp) as Arc<dyn Unit>),
     ]);
-    let site = "resources:\n  power: {type: power}\n  wire: {type: noop, dependencies: [power]}\n  \
+    let site = "resources:\n  plant: {type: plant}\n  wire: {type: noop, dependencies: [plant]}\n  \
                 lamp: {type: lamp, dependencies: [wire]}\n";
     // No failed resource is tried again before the end.
     let day = Duration::from_secs(24 * 60 * 60);
@@ -280,10 +294,10 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     machine.running("lamp").await?;
     let mut events = machine.resources().await?.events();
 
-    power.is_off.send_replace(true);
+    plant.power.send_replace(Power::Off);
     lamp.signals.signal("lamp")?;
     machine.degraded_by("lamp", "dark").await?;
-    power.signals.signal("power")?;
+    plant.signals.signal("plant")?;
 
     machine.happened(&mut events, ("lamp", &EventKind::Health { degraded: None })).await;
     machine.stop().await
