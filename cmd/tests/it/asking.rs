@@ -1,3 +1,5 @@
+//! The commands that ask an agent, or bounce a worker of it.
+
 use serde_json::Value;
 use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};

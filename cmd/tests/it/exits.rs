@@ -1,3 +1,5 @@
+//! The exit codes, and what is printed when a command or its output fails.
+
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;

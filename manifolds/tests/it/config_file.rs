@@ -1,3 +1,5 @@
+//! The manifold of a config file: new, wrong, late and unwatched versions of it.
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Agents of one state folder, and agents that run without a socket or do not start.
+
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -1,3 +1,5 @@
+//! How an agent ends: after signals, fatal errors, panics, and with workers that do not stop.
+
 use std::os::fd::OwnedFd;
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! The heartbeat: a worker that hangs is dropped and started again.
+
 use std::time::Duration;
 
 use crankcase_engine::{Detail, EventKind, Manifold, Name};

@@ -1,3 +1,5 @@
+//! The manifold of work that is done again and again.
+
 use std::time::Duration;
 
 use crankcase_engine::{Detail, Exit, Name, WorkerState};

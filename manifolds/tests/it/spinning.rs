@@ -1,3 +1,5 @@
+//! An agent with workers that never yield.
+
 use crankcase_status::wire::{Detail, Subject, WorkerState};
 use rustix::process::Signal;
 

@@ -1,3 +1,5 @@
+//! Which events the log keeps, and whom it wakes.
+
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 

@@ -1,3 +1,5 @@
+//! The order of messages and calls in the inbox, and who gets the loop and is woken.
+
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};

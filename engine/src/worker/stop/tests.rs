@@ -1,3 +1,5 @@
+//! Who is woken by a stop or a lost input, and when a worker counts as gone.
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

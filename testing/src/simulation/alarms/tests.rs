@@ -1,3 +1,5 @@
+//! When the alarms of a simulation wake those who wait.
+
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Which wrong reports the judge of a simulation finds.
+
 use std::error::Error;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The kind `exec`: its guards, output, environment, timeout and end.
+
 use std::path::Path;
 use std::time::Duration;
 

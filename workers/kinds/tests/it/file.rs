@@ -1,3 +1,5 @@
+//! The kind `file`: content, mode, owner, folders, removal and the differences that are shown.
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! The built-in kinds, and what they say of wrong configs.
+
 use std::collections::BTreeSet;
 use std::fs::File;
 

@@ -1,3 +1,5 @@
+//! What a service tells its manager.
+
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 

@@ -1,3 +1,5 @@
+//! How signals to the process are counted.
+
 use crankcase_workers::{Signal, SignalError, Signals};
 use rustix::process::{Signal as Number, getpid, kill_process};
 

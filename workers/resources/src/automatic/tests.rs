@@ -1,3 +1,5 @@
+//! Which automatic edges are left out because they would close a circle.
+
 use proptest::prelude::*;
 
 use crate::automatic::{Edge, comes_after, in_circles, without_cycles};

@@ -1,3 +1,5 @@
+//! What an apply does, and the account of it.
+
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

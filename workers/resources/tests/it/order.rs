@@ -1,3 +1,5 @@
+//! The order of an apply in random graphs, and declarations without an order.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;

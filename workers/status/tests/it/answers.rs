@@ -1,3 +1,5 @@
+//! What the control socket answers to reports, questions and changes of workers.
+
 use std::time::Duration;
 
 use crankcase_engine::{

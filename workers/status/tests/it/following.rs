@@ -1,3 +1,5 @@
+//! Clients that follow events: order, gaps, and how many there may be.
+
 use std::time::Duration;
 
 use crankcase_engine::Engine;

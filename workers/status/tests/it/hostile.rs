@@ -1,3 +1,5 @@
+//! Malformed, endless and foreign requests to the control socket.
+
 use std::time::Duration;
 
 use crankcase_status::ControlConfig;

@@ -1,3 +1,5 @@
+//! Where the control socket is, and how a client finds it.
+
 use std::error::Error as _;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

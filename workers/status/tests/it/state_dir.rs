@@ -1,3 +1,5 @@
+//! The lock of the state folder, and which folders are refused.
+
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};

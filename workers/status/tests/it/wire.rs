@@ -1,3 +1,5 @@
+//! The states of workers on the wire, and which of them are trouble.
+
 use crankcase_engine::WorkerState as EnginesState;
 use crankcase_status::wire::{Subject, WorkerReport, WorkerState};
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! What the model of `top` asks the agent for, and what it keeps of the answers and events.
+
 use std::error::Error;
 use std::slice::from_ref;
 use std::time::{Duration, SystemTime};

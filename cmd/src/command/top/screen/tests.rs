@@ -1,3 +1,5 @@
+//! What `top` draws on screens of several sizes.
+
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 

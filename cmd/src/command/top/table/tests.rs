@@ -1,3 +1,5 @@
+//! The order of the rows of `top`, and which row stays picked.
+
 use std::error::Error;
 
 use crankcase_status::wire::EngineReport;

@@ -1,3 +1,5 @@
+//! The terminal that `top` gives back as it was, also after a panic.
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;

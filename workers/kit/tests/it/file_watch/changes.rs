@@ -1,3 +1,5 @@
+//! Which changes of files, folders and symlinks a watcher reports.
+
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -1,3 +1,5 @@
+//! Subscriptions that share watches of the kernel, and release them.
+
 use std::fs;
 
 use crate::alone::expect_alone;

@@ -1,3 +1,5 @@
+//! How a process ends, by itself or because its worker ends, and what is reported of it.
+
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

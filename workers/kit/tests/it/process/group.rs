@@ -1,3 +1,5 @@
+//! The process group of a command that is released or dropped.
+
 use crankcase_workers::{Ledger, ProcessGroup};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

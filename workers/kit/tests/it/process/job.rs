@@ -1,3 +1,5 @@
+//! Jobs: their input, output, time limit and end.
+
 use std::time::Duration;
 
 use crankcase_engine::Stop;

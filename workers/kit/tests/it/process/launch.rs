@@ -1,3 +1,5 @@
+//! The state in which a launched process begins: descriptors, signals, umask, limits and user.
+
 use crankcase_workers::{Process, ProcessError};
 
 use super::shell;

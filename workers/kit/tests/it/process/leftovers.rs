@@ -1,3 +1,5 @@
+//! How processes of a killed agent are found by their records, and ended.
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;

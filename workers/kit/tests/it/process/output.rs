@@ -1,3 +1,5 @@
+//! The logged output of a process, and its environment.
+
 use crankcase_workers::{Condition, Process, ProcessConfig};
 use tokio::sync::mpsc::unbounded_channel;
 
