@@ -1,3 +1,5 @@
+//! What an apply does: every resource once, in order.
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 

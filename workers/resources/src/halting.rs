@@ -1,3 +1,5 @@
+//! Whether actions may start, and the actions of one resource one after another.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,3 +1,5 @@
+//! A resource between its open and its close.
+
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! What a plan shows: every resource is looked at once, in order.
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The actions that come before all others, dependents first.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The visit of one resource by an apply.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A plan as a text.
+
 use std::fmt;
 
 use crankcase_workers::one_line;

@@ -1,3 +1,5 @@
+//! The visit of one resource by a plan.
+
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The watch of one resource: its files, instants, signals and facts.
+
 use std::future::poll_fn;
 use std::path::PathBuf;
 use std::task::{Context, Poll};

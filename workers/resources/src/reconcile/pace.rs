@@ -1,3 +1,5 @@
+//! The bound on looks that watches cause and that come to nothing.
+
 use std::time::Duration;
 
 use tokio::time::Instant;

@@ -1,3 +1,5 @@
+//! The repairs of one resource that come in a row.
+
 use std::time::Duration;
 
 use tokio::time::Instant;

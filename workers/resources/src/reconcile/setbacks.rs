@@ -1,3 +1,5 @@
+//! The failures and repairs of one resource in a row, and the wait after them.
+
 use std::time::Duration;
 
 use crankcase_engine::Backoff;

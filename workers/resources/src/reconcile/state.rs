@@ -1,3 +1,5 @@
+//! The state of a resource, for others.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The watches of the files of one resource.
+
 use std::future::{Future, pending, poll_fn};
 use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
