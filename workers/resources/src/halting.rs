@@ -37,8 +37,8 @@ impl Halting {
         Self { approval, ..self }
     }
 
-    /// Returns the digests of the programs of a resource, by which its change is approved; null if no approval is
-    /// needed.
+    /// Returns the digests of the programs of a resource, by which its change is approved; null if
+    /// no approval is needed.
     pub(crate) async fn programs(&self, opened: &Opened) -> Value {
         match self.approval.is_empty() {
             true => Value::Null,
@@ -100,7 +100,8 @@ impl Halting {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Runs actions one after another until one does not finish. The promise is made before the first.
+    /// Runs actions one after another until one does not finish. The promise is made before the
+    /// first.
     pub(crate) async fn run(
         &self,
         opened: &Opened,

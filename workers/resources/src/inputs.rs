@@ -24,8 +24,8 @@ pub(crate) struct Seen {
     pub(crate) changes: Changes,
     /// A resource that comes before this one, at any distance, and has changed or will.
     pub(crate) changing_before: Option<usize>,
-    /// This resource or one before it, at any distance, if it changes, or may, and may make files that it does not
-    /// name. Only a plan asks for it.
+    /// This resource or one before it, at any distance, if it changes, or may, and may make files
+    /// that it does not name. Only a plan asks for it.
     pub(crate) making: Option<usize>,
     /// The attributes in which it was not as declared.
     pub(crate) differing: Vec<String>,

@@ -85,7 +85,8 @@ impl Opened {
         caught(|| rendering.kind.same(self.config(), &rendering.config)).unwrap_or(false)
     }
 
-    /// Takes over what further calls get, and returns what they got before. What the resource remembers stays.
+    /// Takes over what further calls get, and returns what they got before. What the resource
+    /// remembers stays.
     pub(crate) fn see(&mut self, context: Context) -> Context {
         let context = context.remembering(&self.made.context);
         std::mem::replace(&mut self.made.context, context)
@@ -121,8 +122,8 @@ impl Opened {
         }
     }
 
-    /// Returns what is in the programs that are executed for the resource, as digests by their paths; null
-    /// if there are none.
+    /// Returns what is in the programs that are executed for the resource, as digests by their
+    /// paths; null if there are none.
     pub(crate) async fn programs(&self) -> Value {
         let programs = self.told(|unit, _| unit.programs()).unwrap_or_default();
         if programs.is_empty() {
@@ -175,8 +176,8 @@ impl Opened {
         Ok(self.disguise.hide(found, &self.made))
     }
 
-    /// Puts on record how the resource is put back as it is now, unless that is on record. It notifies
-    /// these others.
+    /// Puts on record how the resource is put back as it is now, unless that is on record. It
+    /// notifies these others.
     pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
         let Made { kind, context, .. } = &self.made;
         let facilities = context.facilities().clone();

@@ -36,7 +36,8 @@ pub struct PlanOptions {
     pub progress: Progress,
     /// What resources are given; nothing that outlives the process by default.
     pub facilities: Facilities,
-    /// What the plan is sealed with, so that it is bound to what it does not show as well; not by default.
+    /// What the plan is sealed with, so that it is bound to what it does not show as well; not by
+    /// default.
     pub salt: Option<Salt>,
 }
 

@@ -154,8 +154,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         PATIENCE
     }
 
-    /// Says that a visit waits for another resource, if it does. Returns how long to wait until it is
-    /// requested once more, in case that nothing was.
+    /// Says that a visit waits for another resource, if it does. Returns how long to wait until a
+    /// visit is requested once more, in case that none is to come.
     fn wait_for_another(&mut self) -> Duration {
         self.is_waiting = false;
         if let Some(name) = self.seat.waits_for() {

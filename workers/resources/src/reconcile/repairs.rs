@@ -33,8 +33,8 @@ impl Repairs {
         (self.last, self.held_back) = (Some(Instant::now()), Duration::ZERO);
     }
 
-    /// Notes that the next look is delayed on purpose. A repair that was delayed still counts as one
-    /// in a row.
+    /// Notes that the next look is delayed on purpose. A repair that was delayed still counts as
+    /// one in a row.
     pub(super) fn hold_back(&mut self, delay: Duration) {
         self.held_back = delay;
     }

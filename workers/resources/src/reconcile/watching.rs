@@ -67,8 +67,8 @@ impl Watching {
     pub async fn renew(&mut self, stop: &Stop) {
         match std::mem::replace(&mut self.missing, Missing::Nothing) {
             Missing::Nothing => return,
-            // What is there may be of a watcher that has ended meanwhile: who is told of the next one
-            // here is told of it nowhere else.
+            // What is there may be of a watcher that has ended meanwhile. If the next one is
+            // noticed here, it is noticed nowhere else.
             Missing::Some if !has_changed(&mut self.watches).await => {}
             Missing::Some | Missing::All => {
                 self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
