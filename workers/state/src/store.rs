@@ -164,15 +164,21 @@ pub fn reading(state: &Path) -> Result<Arc<dyn Store>, SqliteStoreError> {
     if let Some(store) = SqliteStore::find(state)? {
         return Ok(Arc::new(store));
     }
-    let memory = MemoryStore::default();
-    if let Some(folder) = StateFile::new(state).folder()? {
-        let mut records = Vec::new();
-        old::read(&folder, &mut |record| {
-            records.push(record);
-            Ok(())
-        })?;
-        // A store in memory takes all.
-        drop(memory.write(&records));
+    let Some(folder) = StateFile::new(state).folder()? else {
+        return Ok(Arc::new(MemoryStore::default()));
+    };
+    let mut records = Vec::new();
+    let read = old::read(&folder, &mut |record| {
+        records.push(record);
+        Ok(())
+    });
+    // An agent that has started meanwhile has taken them over, and has removed them.
+    if let Some(store) = SqliteStore::find(state)? {
+        return Ok(Arc::new(store));
     }
+    read?;
+    let memory = MemoryStore::default();
+    // A store in memory takes all.
+    drop(memory.write(&records));
     Ok(Arc::new(memory))
 }
