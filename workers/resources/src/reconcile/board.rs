@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the
-//!    same step. So no command waits for anybody.
+//!    same step. So no command waits for anybody. Only a question is asked in one step and answered
+//!    in another one: those that ask in between are in its group.
 //! 2. A state is in the table before its report is followed by a visit.
 //! 3. A worker that is not the last one of its resource changes nothing here.
 //! 4. The commands of a step that give permission to act come after the records of whom that
