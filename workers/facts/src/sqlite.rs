@@ -11,9 +11,9 @@
 mod file;
 mod history;
 
-use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crankcase_sqlite::{SqliteError, SqliteFile};
 use rusqlite::{
     Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params,
 };
@@ -34,7 +34,7 @@ use crate::tree::Tree;
 pub struct Sqlite {
     /// To the file; while there is none, to an empty store in memory.
     connection: Connection,
-    path: PathBuf,
+    file: SqliteFile,
     access: Access,
     /// What the history has after a revision. None before the first commit of this connection.
     counts: Option<(i64, Counts)>,
@@ -69,17 +69,16 @@ impl Sqlite {
         self.kept = kept;
     }
 
-    fn new(connection: Connection, path: &Path, access: Access) -> Self {
-        let (path, counts, kept) = (path.to_owned(), None, Kept::default());
-        Self { connection, path, access, counts, kept }
+    fn new(connection: Connection, file: SqliteFile, access: Access) -> Self {
+        Self { connection, file, access, counts: None, kept: Kept::default() }
     }
 
     fn wrong(&self, source: rusqlite::Error) -> StoreError {
-        wrong(&self.path, source)
+        self.file.wrong(source).into()
     }
 
     fn damaged(&self, why: impl Into<String>) -> StoreError {
-        StoreError::Damaged { path: self.path.clone(), why: why.into() }
+        StoreError::Damaged { path: self.file.path().to_owned(), why: why.into() }
     }
 
     /// Returns the rows of a query, with two texts each.
@@ -270,7 +269,7 @@ impl Sqlite {
                 Ok(Entry { at, differences, digest, ..entry })
             }
             _ => Err(StoreError::Entry {
-                path: self.path.clone(),
+                path: self.file.path().to_owned(),
                 revision: entry.revision,
                 version: entry.version,
             }),
@@ -419,15 +418,23 @@ impl Backend for Sqlite {
     }
 }
 
-fn wrong(path: &Path, source: rusqlite::Error) -> StoreError {
-    let path = path.to_owned();
-    match source.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Damaged { path, why: source.to_string() }
+impl From<SqliteError> for StoreError {
+    fn from(error: SqliteError) -> Self {
+        match error {
+            SqliteError::Make { path, source } => Self::Make { path, source },
+            SqliteError::Use { path, source, .. } => match source.sqlite_error_code() {
+                // Of an unknown code: a missing table or column, or a value of another type.
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
+                | None => Self::Damaged { path, why: source.to_string() },
+                _ => Self::Use { path, source: source.into() },
+            },
+            SqliteError::Foreign { path, .. } => {
+                Self::Damaged { path, why: "it is a database of something else".to_owned() }
+            }
+            SqliteError::Version { path, version, newest, .. } => {
+                Self::Format { path, format: version, known: newest }
+            }
         }
-        // A missing table or column, or a value of another type.
-        Some(ErrorCode::Unknown) | None => StoreError::Damaged { path, why: source.to_string() },
-        _ => StoreError::Use { path, source: source.into() },
     }
 }
 

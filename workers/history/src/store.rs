@@ -1,29 +1,16 @@
 //! The file.
-//!
-//! Invariants:
-//! 1. Each transaction is on disk when it ends, or leaves nothing (write-ahead log, synchronous).
-//! 2. Only its owner can read the file.
-//! 3. The file, and those that SQLite keeps beside it, are regular files in a folder that is opened first, and no
-//!    symlinks.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use crankcase_workers::{FileError, Folder};
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+pub use crankcase_sqlite::SqliteError as HistoryError;
+use crankcase_sqlite::{Format, SqliteFile};
+use rusqlite::Connection;
 
-/// The version of the tables.
-const VERSION: i64 = STEPS.len() as i64;
-
-/// How long one who reads waits for one who writes, or the other way round.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The endings of the names of the files that SQLite keeps beside the file.
-const BESIDE: &[&str] = &["-wal", "-shm", "-journal"];
+/// The format of the file. Files of the first version have no application id, so all have none.
+const FORMAT: Format = Format { content: "history", application: 0, steps: STEPS };
 
 /// The SQL from each version of the tables to the next one.
-const STEPS: [&str; 2] = [
+const STEPS: &[&str] = &[
     "
     CREATE TABLE run (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,127 +39,36 @@ const STEPS: [&str; 2] = [
     "ALTER TABLE event ADD COLUMN details TEXT;",
 ];
 
-/// Why the history cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum HistoryError {
-    /// The file cannot be made, or looked for.
-    #[error("cannot make or find {}", path.display())]
-    Make {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It is damaged, or no history, or the disk refuses.
-    #[error("cannot use the history in {}", path.display())]
-    Store {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
-    /// A later version of the program has made it.
-    #[error("the history in {} has version {version}; this program reads up to {VERSION}", path.display())]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: i64,
-    },
-}
-
 /// An open history.
 #[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) connection: Connection,
-    path: PathBuf,
+    file: SqliteFile,
 }
 
 impl Store {
     /// Opens the file, and makes it if it is not there.
     pub(crate) fn make(path: &Path) -> Result<Self, HistoryError> {
-        let failed = |error| unmade(path, error);
-        let (folder, name) = folder_of(path).map_err(failed)?;
-        folder.look_for_file(name).map_err(failed)?;
-        // SQLite gives its other files the mode of this one.
-        drop(folder.append(name).map_err(failed)?);
-        Self::open(path, &folder, name)
+        let file = SqliteFile::new(path, FORMAT);
+        let connection = file.write(|update| update.run_steps())?;
+        Ok(Self { connection, file })
     }
 
     /// Opens the file to read it; nothing if it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, HistoryError> {
-        let found = folder_of(path).and_then(|(folder, name)| {
-            let found = folder.look_for_file(name)?;
-            Ok(found.map(|_| (folder, name)))
-        });
-        match found {
-            Ok(Some((folder, name))) => Self::open(path, &folder, name).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(unmade(path, error)),
-        }
-    }
-
-    fn open(path: &Path, folder: &Folder, name: &OsStr) -> Result<Self, HistoryError> {
-        let wrong = |source| HistoryError::Store { path: path.to_owned(), source };
-        // A write-ahead log is read with a lock, which is a write.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX
-            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let open = |path: &Path| Connection::open_with_flags(path, flags);
-        let opened = folder.open_by_path(name, BESIDE, open);
-        let connection = opened.map_err(|error| unmade(path, error))?.map_err(wrong)?;
-        connection.busy_timeout(PATIENCE).map_err(wrong)?;
-        let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = \
-                        ON; PRAGMA trusted_schema = OFF;";
-        connection.execute_batch(settings).map_err(wrong)?;
-        let store = Self { connection, path: path.to_owned() };
-        store.migrate()?;
-        Ok(store)
-    }
-
-    /// Makes the tables if there are none, and brings older ones up to date.
-    fn migrate(&self) -> Result<(), HistoryError> {
-        let read = |connection: &Connection| {
-            connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
-        };
-        let version = read(&self.connection).map_err(|source| self.wrong(source))?;
-        if version == VERSION {
-            return Ok(());
-        }
-        if !(0..VERSION).contains(&version) {
-            return Err(HistoryError::Version { path: self.path.clone(), version });
-        }
-        let step = || {
-            let behavior = TransactionBehavior::Immediate;
-            let transaction = Transaction::new_unchecked(&self.connection, behavior)?;
-            // Another process may have done it meanwhile.
-            let version = usize::try_from(read(&transaction)?).unwrap_or(STEPS.len());
-            for step in STEPS.iter().skip(version) {
-                transaction.execute_batch(step)?;
+        let file = SqliteFile::new(path, FORMAT);
+        match file.look() {
+            // After an update of the program a history is read before anybody writes it again.
+            Err(HistoryError::Version { version, newest, .. }) if version < newest => {
+                Self::make(path).map(Some)
             }
-            transaction.pragma_update(None, "user_version", VERSION)?;
-            transaction.commit()
-        };
-        step().map_err(|source| self.wrong(source))
+            looked => Ok(looked?.map(|connection| Self { connection, file })),
+        }
     }
 
     pub(crate) fn wrong(&self, source: rusqlite::Error) -> HistoryError {
-        HistoryError::Store { path: self.path.clone(), source }
+        self.file.wrong(source)
     }
-}
-
-/// Opens the folder of a file; returns it with the file's name.
-fn folder_of(path: &Path) -> Result<(Folder, &OsStr), FileError> {
-    let missing = || FileError::MissingFolder { path: path.to_owned() };
-    let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
-    Ok((Folder::open(folder)?, name))
-}
-
-/// Returns the error of a file that cannot be made or found.
-fn unmade(path: &Path, error: FileError) -> HistoryError {
-    HistoryError::Make { path: path.to_owned(), source: error.into() }
 }
 
 #[cfg(test)]
@@ -194,7 +90,7 @@ mod tests {
         )?;
         drop(old);
 
-        let store = Store::make(&path)?;
+        let store = Store::read(&path)?.ok_or("there is no history")?;
 
         let query = "SELECT resource, details FROM event";
         let found: (String, Option<String>) =
@@ -202,7 +98,7 @@ mod tests {
         assert_eq!(found, ("page".to_owned(), None));
         let version = "PRAGMA user_version";
         let version: i64 = store.connection.query_row(version, [], |row| row.get(0))?;
-        assert_eq!(version, VERSION);
+        assert_eq!(version, 2);
         Ok(())
     }
 }

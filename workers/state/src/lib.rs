@@ -31,5 +31,6 @@ mod old;
 mod store;
 mod tables;
 
+pub use crankcase_sqlite::SqliteError;
 pub use error::SqliteStoreError;
 pub use store::{SqliteStore, reading};

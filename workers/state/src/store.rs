@@ -10,18 +10,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_resources::state::{Document, Key, Loaded, MemoryStore, Record, Store, StoreError};
+use crankcase_sqlite::is_unwritable;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
 use crate::error::SqliteStoreError;
-use crate::file::StateFile;
+use crate::file::StateFolder;
 use crate::old;
 use crate::tables;
 
 /// The records of a state folder, in the file `state.db`.
 #[derive(Debug)]
 pub struct SqliteStore {
-    file: StateFile,
+    state: StateFolder,
     user: User,
     access: Mutex<Access>,
 }
@@ -71,7 +72,8 @@ impl SqliteStore {
     }
 
     fn of(state: &Path, user: User) -> Result<Self, SqliteStoreError> {
-        let store = Self { file: StateFile::new(state), user, access: Access::Closed.into() };
+        let state = StateFolder::new(state);
+        let store = Self { state, user, access: Access::Closed.into() };
         let access = store.opened()?;
         Ok(Self { access: access.into(), ..store })
     }
@@ -80,18 +82,18 @@ impl SqliteStore {
     fn opened(&self) -> Result<Access, SqliteStoreError> {
         let read = |found: Option<Connection>| found.map_or(Access::Closed, Access::Read);
         if self.user == User::Reader {
-            return self.file.to_look().map(read);
+            return Ok(read(self.state.file.look()?));
         }
-        let Some(folder) = self.file.folder()? else { return Ok(Access::Closed) };
-        let is_there = self.file.is_there(&folder)?;
+        let Some(folder) = self.state.open()? else { return Ok(Access::Closed) };
+        let is_there = self.state.file.is_there()?;
         if !is_there && !old::is_there(&folder) {
             return Ok(Access::Closed);
         }
-        match self.file.to_write() {
+        match self.state.to_write() {
             // The first error says why the file can be neither written nor read.
-            Err(error) if is_there && error.is_unwritable() => match self.file.to_read() {
+            Err(error) if is_there && is_unwritable(&error) => match self.state.file.read() {
                 Ok(found) if found.is_some() || !old::is_there(&folder) => {
-                    let (path, error): (_, &dyn Error) = (self.file.path(), &error);
+                    let (path, error): (_, &dyn Error) = (self.state.file.path(), &error);
                     tracing::warn!(?path, error, "the records can only be read");
                     Ok(read(found))
                 }
@@ -113,17 +115,18 @@ impl SqliteStore {
         match access {
             Access::Closed => Ok(None),
             Access::Read(connection) | Access::Write(connection) => {
-                read(connection).map(Some).map_err(|source| self.file.wrong(source))
+                read(connection).map(Some).map_err(|source| self.state.file.wrong(source).into())
             }
         }
     }
 
     fn writing(&self, records: &[Record]) -> Result<(), SqliteStoreError> {
         if self.user == User::Reader {
-            return Err(SqliteStoreError::OnlyRead { path: self.file.path().to_owned() });
+            return Err(SqliteStoreError::OnlyRead { path: self.state.file.path().to_owned() });
         }
-        let write = |connection: &Connection| {
-            tables::write(connection, records).map_err(|source| self.file.wrong(source))
+        let write = |connection: &Connection| -> Result<(), SqliteStoreError> {
+            let written = tables::write(connection, records);
+            written.map_err(|source| self.state.file.wrong(source).into())
         };
         let access = &mut *self.access.lock();
         if let Access::Write(connection) = access {
@@ -131,7 +134,7 @@ impl SqliteStore {
         }
         // SQLite would give a second connection of the process no more rights than the first.
         *access = Access::Closed;
-        let connection = self.file.to_write()?;
+        let connection = self.state.to_write()?;
         let written = write(&connection);
         *access = Access::Write(connection);
         written
@@ -164,7 +167,7 @@ pub fn reading(state: &Path) -> Result<Arc<dyn Store>, SqliteStoreError> {
     if let Some(store) = SqliteStore::find(state)? {
         return Ok(Arc::new(store));
     }
-    let Some(folder) = StateFile::new(state).folder()? else {
+    let Some(folder) = StateFolder::new(state).open()? else {
         return Ok(Arc::new(MemoryStore::default()));
     };
     let mut records = Vec::new();

@@ -8,11 +8,8 @@ use rusqlite::{
     Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params_from_iter,
 };
 
-/// The version of the tables.
-pub(crate) const VERSION: i64 = STEPS.len() as i64;
-
 /// The SQL from each version of the tables to the next one.
-pub(crate) const STEPS: [&str; 1] = ["
+pub(crate) const STEPS: &[&str] = &["
     CREATE TABLE notification (
         target TEXT NOT NULL,
         source TEXT NOT NULL,

@@ -1,23 +1,15 @@
 //! Opens, creates and migrates the file of a store.
-//!
-//! Invariants:
-//! 1. The file, and those that SQLite keeps beside it, are regular files in a folder that is opened first, and no
-//!    symlinks.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt::Write;
-use std::fs::Permissions;
-use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use crankcase_workers::{FileError, Folder};
-use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
+use crankcase_sqlite::{Format, SqliteFile, is_unwritable};
+use rusqlite::{Connection, MAIN_DB};
 
-use crate::sqlite::{Access, Sqlite, wrong};
+use crate::sqlite::{Access, Sqlite};
 use crate::store::StoreError;
+
+/// The format of the file.
+const FORMAT: Format = Format { content: "facts", application: 0x4372_6661, steps: STEPS };
 
 /// The SQL from each format of the file to the next one. The last step makes the format that is written.
 const STEPS: &[&str] = &["
@@ -49,19 +41,8 @@ const STEPS: &[&str] = &["
     INSERT INTO state VALUES (1, 0, 0, '', 0);
 "];
 
-/// The application id, which tells a store of facts from other SQLite files.
-const APPLICATION: i64 = 0x4372_6661;
-
-/// How long a connection waits for the lock of another one.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// The options of a connection that only reads: it needs no room for the index of the log. Without a log the file is
-/// all that there is, and needs no lock either.
-const READING: &str = "mode=ro&readonly_shm=1";
-const READING_WITHOUT_LOG: &str = "mode=ro&immutable=1";
-
-/// The endings of the names of the files that SQLite keeps beside the file.
-const BESIDE: &[&str] = &["-wal", "-shm", "-journal"];
+/// The ending of the name of the copy that is made before a migration.
+const BEFORE_MIGRATION: &str = ".before-migration";
 
 impl Sqlite {
     /// Opens the store. Its file is created by the first commit. While the file cannot be written, because the disk is
@@ -72,7 +53,7 @@ impl Sqlite {
     /// When the folder of the file does not exist, or the file cannot be read, is no store of facts, or was made by a
     /// later version of the program. The file is left unchanged then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, STEPS)
+        Self::open_file(SqliteFile::new(path, FORMAT))
     }
 
     /// Opens the file to read it; none if it does not exist or is empty.
@@ -81,14 +62,12 @@ impl Sqlite {
     ///
     /// As [`open`](Self::open), and when the file has an older format: only `open` migrates it.
     pub fn find(path: &Path) -> Result<Option<Self>, StoreError> {
-        if !is_there(path)? {
-            return Ok(None);
-        }
-        let found = || {
-            let store = Self::new(connect(path)?, path, Access::Write);
-            Ok(if store.has_format(STEPS)? { Some(store.set()?) } else { None })
-        };
-        readable(found(), || Self::to_read(path, STEPS).map(Some))
+        let file = SqliteFile::new(path, FORMAT);
+        let Some(connection) = file.look()? else { return Ok(None) };
+        // SQLite opens a file on a read-only disk to read it, without an error.
+        let is_readonly = connection.is_readonly(MAIN_DB).map_err(|source| file.wrong(source))?;
+        let access = if is_readonly { Access::Read } else { Access::Write };
+        Ok(Some(Self::new(connection, file, access)))
     }
 
     /// Returns an empty store in memory, for tests and trials. Its content is lost when it is dropped.
@@ -97,31 +76,50 @@ impl Sqlite {
     ///
     /// When there is not enough memory.
     pub fn in_memory() -> Result<Self, StoreError> {
-        Self::empty(Path::new(":memory:"), STEPS, Access::Write)
+        Self::empty(SqliteFile::new(Path::new(":memory:"), FORMAT), Access::Write)
     }
 
     /// Returns an empty store in memory, with the path of a file.
-    fn empty(path: &Path, steps: &[&str], access: Access) -> Result<Self, StoreError> {
-        let connection = Connection::open_in_memory().map_err(|source| wrong(path, source))?;
-        let store = Self::new(connection, path, access);
-        store.make(steps)?;
-        Ok(store)
+    fn empty(file: SqliteFile, access: Access) -> Result<Self, StoreError> {
+        Ok(Self::new(file.in_memory()?, file, access))
     }
 
-    fn open_with(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
-        if is_there(path)? {
-            return readable(Self::to_write(path, steps), || Self::to_read(path, steps));
+    fn open_file(file: SqliteFile) -> Result<Self, StoreError> {
+        if !file.is_there()? {
+            file.require_folder()?;
+            return Self::empty(file, Access::Absent);
         }
-        Place::of(path)?;
-        Self::empty(path, steps, Access::Absent)
+        match Self::to_write(file.clone()) {
+            // The first error says why: the file can be neither written nor read.
+            Err(error) if is_unwritable(&error) => Self::to_read(file).map_err(|_| error),
+            opened => opened,
+        }
+    }
+
+    fn to_write(file: SqliteFile) -> Result<Self, StoreError> {
+        let connection = file.write(|update| -> Result<(), StoreError> {
+            if update.before > 0 {
+                keep_copy(&file)?;
+            }
+            update.run_steps().map_err(StoreError::from)
+        })?;
+        Ok(Self::new(connection, file, Access::Write))
+    }
+
+    /// Opens a file that cannot be written.
+    fn to_read(file: SqliteFile) -> Result<Self, StoreError> {
+        match file.read()? {
+            Some(connection) => Ok(Self::new(connection, file, Access::Read)),
+            None => Self::empty(file, Access::Read),
+        }
     }
 
     /// Opens a file again that could not be written, or was not there, at the last look.
     pub(super) fn look_again(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Write => Ok(()),
-            Access::Absent if !is_there(&self.path)? => Ok(()),
-            Access::Absent | Access::Read => self.reopen(Self::open_with),
+            Access::Absent if !self.file.is_there()? => Ok(()),
+            Access::Absent | Access::Read => self.reopen(Self::open_file),
         }
     }
 
@@ -134,290 +132,42 @@ impl Sqlite {
     /// first. When it cannot be opened, the next look opens it.
     fn reopen(
         &mut self,
-        open: fn(&Path, &[&str]) -> Result<Self, StoreError>,
+        open: fn(SqliteFile) -> Result<Self, StoreError>,
     ) -> Result<(), StoreError> {
         let nothing = Connection::open_in_memory().map_err(|source| self.wrong(source))?;
         (self.connection, self.access) = (nothing, Access::Read);
-        *self = Self { kept: self.kept, ..open(&self.path, STEPS)? };
+        *self = Self { kept: self.kept, ..open(self.file.clone())? };
         Ok(())
     }
-
-    fn to_write(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
-        // SQLite gives its other files the mode of this one.
-        let place = Place::of(path)?;
-        make_private(&place, place.name)?;
-        let store = Self::new(connect(path)?, path, Access::Write);
-        let known = steps.len() as i64;
-        match store.format()? {
-            None => {
-                let store = store.set()?;
-                store.make(steps)?;
-                Ok(store)
-            }
-            Some(format) if (1..known).contains(&format) => {
-                migrate(&store, (format, known), &steps[format as usize..])?;
-                drop(store);
-                Self::to_write(path, steps)
-            }
-            Some(_) => {
-                store.has_format(steps)?;
-                store.set()
-            }
-        }
-    }
-
-    /// Opens a file that cannot be written.
-    fn to_read(path: &Path, steps: &[&str]) -> Result<Self, StoreError> {
-        let place = Place::of(path)?;
-        // SQLite does not create the index of the log when it only reads. A full disk has room for an empty file.
-        drop(place.folder.append(place.beside("-shm")));
-        let read = |options: &str| {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-                | OpenFlags::SQLITE_OPEN_URI
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = place.connect(flags, |file| uri(file, options).into())?;
-            let store = Self::new(connection, path, Access::Read);
-            match store.has_format(steps)? {
-                true => Ok(store),
-                false => Self::empty(path, steps, Access::Read),
-            }
-        };
-        // Anything but a missing or an empty file may be a log.
-        let is_none = |suffix| place.size(&place.beside(suffix)).is_ok_and(|it| it <= Some(0));
-        let has_log = !["-wal", "-journal"].into_iter().all(is_none);
-        match read(READING) {
-            Err(_) if !has_log => read(READING_WITHOUT_LOG),
-            read => read,
-        }
-    }
-
-    /// Returns whether the file has the tables of the newest format; false if it is empty.
-    fn has_format(&self, steps: &[&str]) -> Result<bool, StoreError> {
-        let known = steps.len() as i64;
-        match self.format()? {
-            Some(format) if format == known => Ok(true),
-            Some(format) => Err(StoreError::Format { path: self.path.clone(), format, known }),
-            None => Ok(false),
-        }
-    }
-
-    /// Returns the format of the file; none if it is empty. Does not change the file.
-    fn format(&self) -> Result<Option<i64>, StoreError> {
-        let read = |query: &str| -> Result<i64, StoreError> {
-            let read = self.connection.query_row(query, [], |row| row.get(0));
-            read.map_err(|source| self.wrong(source))
-        };
-        let (id, format) = (read("PRAGMA application_id")?, read("PRAGMA user_version")?);
-        if read("SELECT count(*) FROM sqlite_schema")? == 0 && (id, format) == (0, 0) {
-            return Ok(None);
-        }
-        if id != APPLICATION {
-            return Err(self.damaged("it is a database of something else"));
-        }
-        Ok(Some(format))
-    }
-
-    /// Sets the options for writing the file.
-    fn set(mut self) -> Result<Self, StoreError> {
-        let set = self.connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA trusted_schema = OFF;",
-        );
-        set.map_err(|source| self.wrong(source))?;
-        // SQLite opens a file on a read-only disk to read it, without an error.
-        if self.connection.is_readonly(MAIN_DB).map_err(|source| self.wrong(source))? {
-            self.access = Access::Read;
-        }
-        Ok(self)
-    }
-
-    /// Creates the tables, unless another process has created them meanwhile.
-    fn make(&self, steps: &[&str]) -> Result<(), StoreError> {
-        let begin = |connection: &Connection| -> rusqlite::Result<()> {
-            let transaction =
-                Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-            let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-            if format == 0 {
-                steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
-                transaction.pragma_update(None, "application_id", APPLICATION)?;
-                transaction.pragma_update(None, "user_version", steps.len() as i64)?;
-            }
-            transaction.commit()
-        };
-        begin(&self.connection).map_err(|source| self.wrong(source))
-    }
 }
 
-/// A file, and the folder that it is in.
-struct Place<'a> {
-    /// The path that errors name.
-    path: &'a Path,
-    folder: Folder,
-    name: &'a OsStr,
-}
-
-impl<'a> Place<'a> {
-    /// Opens the folder of a file. The file need not exist.
-    fn find(path: &'a Path) -> Result<Self, FileError> {
-        let missing = || FileError::MissingFolder { path: path.to_owned() };
-        let (folder, name) = path.parent().zip(path.file_name()).ok_or_else(missing)?;
-        Ok(Self { path, folder: Folder::open(folder)?, name })
-    }
-
-    fn of(path: &'a Path) -> Result<Self, StoreError> {
-        Self::find(path).map_err(|error| unmade(path, error))
-    }
-
-    /// Returns the name of one of the other files that SQLite keeps.
-    fn beside(&self, suffix: &str) -> OsString {
-        let mut name = self.name.to_owned();
-        name.push(suffix);
-        name
-    }
-
-    /// Returns the size of a file in the folder, in bytes; none if it does not exist.
-    fn size(&self, name: &OsStr) -> Result<Option<u64>, StoreError> {
-        let found = self.folder.look_for_file(name);
-        Ok(found.map_err(|error| unmade(self.path, error))?.map(|found| found.size))
-    }
-
-    /// Connects to the file, by a text that `of` makes of its path.
-    fn connect(
-        &self,
-        flags: OpenFlags,
-        of: impl FnOnce(&Path) -> PathBuf,
-    ) -> Result<Connection, StoreError> {
-        let flags = flags | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let open = |path: &Path| Connection::open_with_flags(of(path), flags);
-        let opened = self.folder.open_by_path(self.name, BESIDE, open);
-        let connection = opened.map_err(|error| unmade(self.path, error))?;
-        let connection = connection.and_then(|it| it.busy_timeout(PATIENCE).map(|()| it));
-        connection.map_err(|source| wrong(self.path, source))
-    }
-}
-
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    Place::of(path)?.connect(OpenFlags::default(), Path::to_owned)
-}
-
-/// Returns the error of a file that cannot be made or found.
-fn unmade(path: &Path, error: FileError) -> StoreError {
-    StoreError::Make { path: path.to_owned(), source: error.into() }
-}
-
-/// Returns whether the file exists and is not empty.
-fn is_there(path: &Path) -> Result<bool, StoreError> {
-    match Place::find(path) {
-        Ok(place) => Ok(place.size(place.name)? > Some(0)),
-        Err(error) if error.is_missing() => Ok(false),
-        Err(error) => Err(unmade(path, error)),
-    }
-}
-
-/// Returns the store, or the one that can only be read if the reason of the failure is that the file cannot be written.
-fn readable<T>(
-    opened: Result<T, StoreError>,
-    read: impl FnOnce() -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    match opened {
-        // The first error says why: the file can be neither written nor read.
-        Err(error) if is_unwritable(&error) => read().map_err(|_| error),
-        opened => opened,
-    }
-}
-
-fn is_unwritable(error: &StoreError) -> bool {
-    match error {
-        StoreError::Make { source, .. } => matches!(
-            source.kind(),
-            ErrorKind::StorageFull
-                | ErrorKind::QuotaExceeded
-                | ErrorKind::ReadOnlyFilesystem
-                | ErrorKind::PermissionDenied
-        ),
-        StoreError::Use { source, .. } => {
-            let source = source.downcast_ref::<rusqlite::Error>();
-            matches!(
-                source.and_then(rusqlite::Error::sqlite_error_code),
-                Some(
-                    ErrorCode::DiskFull
-                        | ErrorCode::SystemIoFailure
-                        | ErrorCode::ReadOnly
-                        | ErrorCode::CannotOpen
-                        | ErrorCode::PermissionDenied
-                )
-            )
-        }
-        _ => false,
-    }
-}
-
-/// Returns the address of a file, with options.
-fn uri(path: &Path, options: &str) -> String {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(char::from(*byte));
-            }
-            byte => write!(uri, "%{byte:02x}").expect("a text takes what is written"),
-        }
-    }
-    format!("{uri}?{options}")
-}
-
-/// Creates the file if it does not exist, and lets only its owner read it.
-fn make_private(place: &Place<'_>, name: &OsStr) -> Result<(), StoreError> {
-    let file = place.folder.append(name).map_err(|error| unmade(place.path, error))?;
-    // The umask may have removed some of the mode.
-    let made = file.set_permissions(Permissions::from_mode(0o600));
-    made.map_err(|source| StoreError::Make { path: place.path.to_owned(), source })
-}
-
-/// Migrates a file of an older format to the newest one, in one transaction. First puts a copy beside the file, and
-/// reads the copy to check it. Changes nothing if another process has migrated the file meanwhile.
-fn migrate(store: &Sqlite, (from, to): (i64, i64), steps: &[&str]) -> Result<(), StoreError> {
-    let place = Place::of(&store.path)?;
-    let name = place.beside(".before-migration");
-    let copy = place.folder.path().join(&name);
-    let make = |error: FileError| unmade(&copy, error);
-    let behavior = TransactionBehavior::Immediate;
-    // No other process writes from here on.
-    let lock = connect(&store.path)?;
-    let transaction =
-        Transaction::new_unchecked(&lock, behavior).map_err(|source| store.wrong(source))?;
-    if store.format()? != Some(from) {
-        return Ok(());
-    }
-    place.folder.forget(&name).map_err(make)?;
-    // SQLite keeps the mode of an empty file that it writes into.
-    make_private(&place, &name)?;
-    let write = |path: &Path| store.connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]);
-    let written = place.folder.open_by_path(&name, BESIDE, write).map_err(make)?;
-    written.map_err(|source| store.wrong(source))?;
-    let synced = place.folder.open_file(&name).map_err(make)?.0.sync_all();
-    synced.map_err(|source| StoreError::Make { path: copy.clone(), source })?;
-    let before = store.read()?;
-    let copied = Sqlite::new(connect(&copy)?, &copy, Access::Read);
-    if copied.read()? != before {
-        return Err(copied.damaged("the copy before the migration holds something else"));
-    }
-    let step = || -> rusqlite::Result<()> {
-        steps.iter().try_for_each(|step| transaction.execute_batch(step))?;
-        transaction.pragma_update(None, "user_version", to)?;
-        transaction.commit()
+/// Copies a file of an older format before its migration, because facts are entered by hand and
+/// exist nowhere else. Reads the copy to check it.
+fn keep_copy(file: &SqliteFile) -> Result<(), StoreError> {
+    let open = |file: &SqliteFile| -> Result<Sqlite, StoreError> {
+        Ok(Sqlite::new(file.connect()?, file.clone(), Access::Read))
     };
-    step().map_err(|source| store.wrong(source))
+    let copy = open(&file.copy(BEFORE_MIGRATION)?)?;
+    if copy.read()? != open(file)?.read()? {
+        return Err(copy.damaged("the copy before the migration holds something else"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::error::Error;
+    use std::path::Path;
     use std::time::SystemTime;
 
-    use super::{STEPS, Sqlite};
+    use super::{FORMAT, Format, STEPS, Sqlite, SqliteFile};
     use crate::store::{Backend, StoreError};
     use crate::{Change, Facts, Submission, Update};
     use serde_json::json;
+
+    fn with(path: &Path, steps: &'static [&'static str]) -> SqliteFile {
+        SqliteFile::new(path, Format { steps, ..FORMAT })
+    }
 
     #[test]
     fn a_file_of_an_older_format_is_migrated_on_a_copy() -> Result<(), Box<dyn Error>> {
@@ -427,13 +177,14 @@ mod tests {
         let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
         facts.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::UNIX_EPOCH)?;
         drop(facts);
-        let steps: Vec<&str> =
-            STEPS.iter().copied().chain(["CREATE TABLE more (id INTEGER)"]).collect();
+        const MORE: &[&str] = &[STEPS[0], "CREATE TABLE more (id INTEGER)"];
 
-        let mut store = Sqlite::open_with(&path, &steps)?;
+        let mut store = Sqlite::open_file(with(&path, MORE))?;
 
         assert_eq!(store.load()?.facts.to_value(), json!({"a": 1}));
-        assert_eq!((store.load()?.version, store.format()?), (3, Some(steps.len() as i64)));
+        let format = "PRAGMA user_version";
+        let format: i64 = store.connection.query_row(format, [], |row| row.get(0))?;
+        assert_eq!((store.load()?.version, format), (3, 2));
         drop(store);
         let newer = Sqlite::open(&path).err();
         assert!(matches!(newer, Some(StoreError::Format { format: 2, known: 1, .. })), "{newer:?}");
@@ -446,9 +197,10 @@ mod tests {
     fn a_migration_that_fails_leaves_the_file_as_it_is() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let path = folder.path().join("facts.db");
-        drop(Sqlite::to_write(&path, STEPS)?);
+        drop(Sqlite::to_write(with(&path, STEPS))?);
+        const WRONG: &[&str] = &[STEPS[0], "CREATE NONSENSE"];
 
-        let failed = Sqlite::open_with(&path, &[STEPS[0], "CREATE NONSENSE"]);
+        let failed = Sqlite::open_file(with(&path, WRONG));
 
         assert!(failed.is_err());
         assert_eq!(Sqlite::open(&path)?.load()?.revision, 0);

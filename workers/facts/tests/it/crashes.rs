@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -137,48 +137,6 @@ fn a_folder_that_is_not_there_is_named() {
     let error = Sqlite::open(Path::new("/nowhere/facts.db"))
         .map_or_else(|it| it.to_string(), |it| format!("{it:?}"));
     assert_eq!(error, "cannot make or find /nowhere/facts.db");
-}
-
-#[test]
-fn a_symlink_in_the_place_of_a_file_is_refused_and_left_alone() -> TestResult {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let World { folder, facts } = World::with(json!({"a": 1}))?;
-        drop(facts);
-        let path = folder.path().join("facts.db");
-        let link = folder.path().join(format!("facts.db{suffix}"));
-        let other = folder.path().join("other");
-        fs::copy(&path, &other)?;
-        // SQLite may have left one.
-        drop(fs::remove_file(&link));
-        symlink(&other, &link)?;
-        let before = fs::read(&other)?;
-
-        for opened in [Sqlite::open(&path).map(Some), Sqlite::find(&path)] {
-            let Err(error @ StoreError::Make { .. }) = opened else {
-                return Err(format!("{opened:?} with {link:?}").into());
-            };
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            let expected = format!("{link:?} is a symlink and not a file; it is left as it is");
-            assert_eq!(source, Some(expected));
-        }
-
-        assert_eq!(fs::read(&other)?, before);
-        assert!(fs::symlink_metadata(&link)?.is_symlink());
-    }
-    Ok(())
-}
-
-#[test]
-fn no_file_is_made_at_the_end_of_a_symlink() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    let path = folder.path().join("facts.db");
-    symlink("nowhere", &path)?;
-
-    let opened = Sqlite::open(&path);
-
-    assert!(matches!(opened, Err(StoreError::Make { .. })), "{opened:?}");
-    assert!(!folder.path().join("nowhere").exists());
-    Ok(())
 }
 
 #[test]

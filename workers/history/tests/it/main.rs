@@ -1,15 +1,20 @@
 //! Tests of the public API, on real files.
 
-use std::error::Error;
+#[path = "../../../facts/tests/it/mount.rs"]
+mod mount;
+mod needs_root;
+mod support;
+
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crankcase_history::{Event, History, HistoryError, Query, Recorder};
 use crankcase_workers::Folder;
+use rusqlite::Connection;
 
-type TestResult<T = ()> = Result<T, Box<dyn Error>>;
+use crate::support::TestResult;
 
 /// Returns the time that is so many seconds after the year 2027 has begun.
 fn at(seconds: u64) -> SystemTime {
@@ -189,44 +194,19 @@ fn what_is_no_history_is_refused_and_left_as_it_is() -> TestResult {
 }
 
 #[test]
-fn a_symlink_in_the_place_of_a_file_is_refused_and_left_alone() -> TestResult {
-    for suffix in ["", "-wal", "-shm", "-journal"] {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("history.db");
-        record(&path, 0, &["page"])?;
-        let link = folder.path().join(format!("history.db{suffix}"));
-        let other = folder.path().join("other");
-        fs::copy(&path, &other)?;
-        // SQLite may have left one.
-        drop(fs::remove_file(&link));
-        symlink(&other, &link)?;
-        let before = fs::read(&other)?;
-
-        let read = History::open(&path).err();
-        let written = Recorder::begin(&path, ("run", "site.yaml"), at(0)).err();
-
-        for error in [read, written] {
-            assert!(matches!(error, Some(HistoryError::Make { .. })), "{error:?} with {link:?}");
-            let source = error.as_ref().and_then(Error::source).map(ToString::to_string);
-            let expected = format!("{link:?} is a symlink and not a file; it is left as it is");
-            assert_eq!(source, Some(expected));
-        }
-        assert_eq!(fs::read(&other)?, before);
-        assert!(fs::symlink_metadata(&link)?.is_symlink());
-    }
-    Ok(())
-}
-
-#[test]
-fn no_file_is_made_at_the_end_of_a_symlink() -> TestResult {
+fn a_database_of_something_else_is_refused_and_left_as_it_is() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("history.db");
-    symlink("nowhere", &path)?;
+    Connection::open(&path)?.execute_batch("CREATE TABLE other (id INTEGER)")?;
+    let before = fs::read(&path)?;
 
-    assert!(History::open(&path).is_err());
-    assert!(Recorder::begin(&path, ("run", "site.yaml"), at(0)).is_err());
+    let written = Recorder::begin(&path, ("run", "site.yaml"), at(0)).err();
+    let read = History::open(&path).err();
 
-    assert!(!folder.path().join("nowhere").exists());
+    for error in [written, read] {
+        assert!(matches!(error, Some(HistoryError::Foreign { .. })), "{error:?}");
+    }
+    assert_eq!(fs::read(&path)?, before);
     Ok(())
 }
 

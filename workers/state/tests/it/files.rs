@@ -1,10 +1,10 @@
 //! The file, and what may be in its place.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 
 use crankcase_resources::state::Store;
-use crankcase_state::{SqliteStore, SqliteStoreError, reading};
+use crankcase_state::{SqliteStore, reading};
 use rusqlite::Connection;
 
 use crate::support::{Content, TestResult, files, kept, pending};
@@ -59,32 +59,6 @@ fn what_an_agent_writes_is_read_meanwhile() -> TestResult {
 }
 
 #[test]
-fn a_link_in_the_place_of_a_file_is_refused_and_left_alone() -> TestResult {
-    for name in ["state.db", "state.db-wal", "state.db-shm", "state.db-journal"] {
-        let folder = tempfile::tempdir()?;
-        let (state, other) = (folder.path().join("state"), folder.path().join("other"));
-        drop(SqliteStore::open(&state)?.write(&[pending("server", "page")]));
-        fs::write(&other, "precious")?;
-        for is_symlink in [true, false] {
-            drop(fs::remove_file(state.join(name)));
-            let link = state.join(name);
-            if is_symlink {
-                symlink(&other, link)?;
-            } else {
-                fs::hard_link(&other, link)?;
-            }
-
-            let opened = SqliteStore::open(&state);
-
-            let case = format!("{name}, symlink: {is_symlink}: {opened:?}");
-            assert!(matches!(opened, Err(SqliteStoreError::Make { .. })), "{case}");
-            assert_eq!(fs::read_to_string(&other)?, "precious", "{case}");
-        }
-    }
-    Ok(())
-}
-
-#[test]
 fn a_file_that_is_no_store_is_named_and_left_as_it_is() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("state.db");
@@ -101,7 +75,10 @@ fn a_file_that_is_no_store_is_named_and_left_as_it_is() -> TestResult {
     let shown = path.display();
     let cases = [
         (foreign, format!("the file {shown} has no records: it is a database of something else")),
-        (later, format!("the records in {shown} have version 99; this program reads up to 1")),
+        (
+            later,
+            format!("the file {shown} has version 99 of the records; this program reads up to 1"),
+        ),
         (b"no database, but a text ".repeat(99), format!("cannot use the records in {shown}")),
     ];
     for (content, expected) in cases {
