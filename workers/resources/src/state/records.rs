@@ -148,6 +148,15 @@ impl Records {
         look(&self.shared.queue.lock().loaded)
     }
 
+    /// Returns up to where records have to be on disk for a document to be, if it is on record.
+    pub fn position_of(&self, key: &Key) -> Option<Position> {
+        let queue = self.shared.queue.lock();
+        let is_of = |it: &Record| matches!(it, Record::Stored { key: of, .. } if of == key);
+        let waits = queue.waiting.iter().any(is_of);
+        let position = if waits { queue.last } else { Position::default() };
+        queue.loaded.documents.contains(key).then_some(position)
+    }
+
     /// Returns a document, if it is on record.
     ///
     /// # Errors

@@ -77,6 +77,12 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Returns who has notified a resource that has not acknowledged it, in the order of the names.
+    pub fn sources(&self, target: &str) -> Vec<Arc<str>> {
+        let from = self.pending.range(Notification::new(target, "")..);
+        from.take_while(|it| &*it.target == target).map(|it| Arc::clone(&it.source)).collect()
+    }
+
     /// Changes it as a record says.
     pub fn add(&mut self, record: &Record) {
         match record {

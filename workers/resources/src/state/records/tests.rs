@@ -212,6 +212,39 @@ async fn a_full_disk_stops_no_reads() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_document_that_is_known_and_not_on_disk_says_what_to_flush() -> TestResult {
+    let store = Arc::new(Flaky::default());
+    let records = Records::open(store.clone())?;
+    let key = Key::new(Topic::Reversal, "page");
+    assert_eq!(records.position_of(&key), None);
+    store.is_full.store(true, Ordering::Relaxed);
+    records.push([Record::Stored { key: key.clone(), document: Document::of(&"old")? }]);
+
+    let waits = records.position_of(&key).ok_or("it is not known")?;
+    assert!(records.flush(waits).await.is_err());
+    store.is_full.store(false, Ordering::Relaxed);
+    records.flush(waits).await?;
+    store.is_full.store(true, Ordering::Relaxed);
+    records.push([pending(0)]);
+
+    // What waits now is of others.
+    let on_disk = records.position_of(&key).ok_or("it is not known")?;
+    records.flush(on_disk).await.map_err(Into::into)
+}
+
+#[test]
+fn the_sources_of_one_target_are_found_among_others() {
+    let records = Records::default();
+    let pairs = [("a", "z"), ("server", "page"), ("server", "conf"), ("server2", "page")];
+    records.push(pairs.map(|(target, by)| Record::Pending(Notification::new(target, by))));
+
+    let sources = records.look(|loaded| loaded.sources("server"));
+
+    assert_eq!(sources.iter().map(|it| &**it).collect::<Vec<_>>(), ["conf", "page"]);
+    assert!(records.look(|loaded| loaded.sources("serve").is_empty()));
+}
+
 #[test]
 fn what_waits_while_the_disk_is_full_is_bounded() -> TestResult {
     let store = Arc::new(Flaky { is_full: true.into(), ..Flaky::default() });
