@@ -1,4 +1,4 @@
-//! Opens the facts, and changes them: through the agent if one runs, and otherwise in this process.
+//! Opens the facts and the records of a state folder, and changes facts: through the agent if one runs, and otherwise in this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
 use crankcase_resources::World;
+use crankcase_resources::state::Records;
+use crankcase_state::SqliteStore;
 use crankcase_status::{Client, ClientError, StateError, StateLock};
 use tokio::time::{Instant, sleep};
 
@@ -94,6 +96,12 @@ impl Held {
         host_name().iter().for_each(|host| facts.seen_by(host));
         register(&facts)?;
         Ok(Self { facts, lock })
+    }
+
+    /// Opens what is on record of the resources. It is called once, as nobody else may use the
+    /// records. Blocks.
+    pub(crate) fn records(&self) -> anyhow::Result<Records> {
+        Ok(Records::open(Arc::new(SqliteStore::open(self.state())?))?)
     }
 
     /// Returns the path of the folder.

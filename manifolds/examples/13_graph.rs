@@ -10,7 +10,9 @@ use std::sync::Arc;
 use crankcase_engine::{Engine, Name, Stop};
 use crankcase_kinds::{EntryPath, File, builtin};
 use crankcase_manifolds::{file_watch, site};
+use crankcase_resources::state::Records;
 use crankcase_resources::{ApplyOptions, Graph, PlanOptions, Site, Surroundings};
+use crankcase_state::SqliteStore;
 use crankcase_workers::{WatcherConfig, Watches};
 use tokio::sync::watch;
 
@@ -40,7 +42,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder().build()?;
     engine.install(WATCHES, file_watch::manifold(WatcherConfig::default())?).await?;
     engine.provide(SITE, Arc::new(site)).await?;
-    let config = site::Config::new(SITE, WATCHES, folder.path().join("state"));
+    let state = folder.path().join("state");
+    let records = Records::open(Arc::new(SqliteStore::open(&state)?))?;
+    let config = site::Config::new(SITE, WATCHES, state, records);
     engine.install(RESOURCES, site::manifold(config)).await?;
     let (done, _report) = watch::channel(None);
     engine.install(SETTLED, site::until_settled(SITE, RESOURCES, done)).await?;

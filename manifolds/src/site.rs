@@ -4,6 +4,7 @@
 //! names of the resources, its state is a changing output. So a dependent waits for the first state
 //! of what it uses, and is never bounced by it.
 
+use std::convert::Infallible;
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,9 @@ async fn start(
             let (process, fate) = (leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
         }
-        facilities = blocking(move || Facilities::open(&state)).await.map_err(Exit::failed)?;
+        let records = config.records.clone();
+        let open = move || Ok::<_, Infallible>(Facilities::open(&state, records));
+        facilities = blocking(open).await.map_err(Exit::failed)?;
     }
     if let Some(observer) = config.observer.clone() {
         facilities = facilities.observed_by(observer);

@@ -232,7 +232,7 @@ impl End {
 
 /// Returns what the resources are given, in a state folder that is held.
 fn facilities(held: &Held, observing: Arc<Observing>) -> anyhow::Result<Facilities> {
-    let facilities = Facilities::open(held.state())?.observed_by(observing);
+    let facilities = Facilities::open(held.state(), held.records()?).observed_by(observing);
     Ok(facilities.in_world(world_of(held.facts.clone())))
 }
 

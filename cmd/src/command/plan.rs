@@ -3,7 +3,9 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use crankcase_facts::Facts;
+use crankcase_resources::state::Records;
 use crankcase_resources::{Facilities, PlanOptions, Salt};
+use crankcase_state::reading;
 
 use crate::command::progress::{loaded, told};
 use crate::exit::ExitError;
@@ -88,9 +90,12 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
 /// Returns what an earlier run has left to be done. A plan goes without, where it may not look.
 fn facilities(global: &Global, facts: Facts) -> Facilities {
     let state = global.state_dir().map_err(anyhow::Error::from);
-    let opened = state.and_then(|state| Ok(Facilities::of_plan(state.path())?));
+    let opened = state.and_then(|state| {
+        let records = Records::open(reading(state.path())?)?;
+        Ok(Facilities::of_plan(state.path(), records))
+    });
     let opened = opened.unwrap_or_else(|error| {
-        tracing::warn!("notifications that an earlier run has left are not shown: {error:#}");
+        tracing::warn!("what an earlier run has left to be done is not shown: {error:#}");
         Facilities::default()
     });
     opened.in_world(world_of(facts))

@@ -12,6 +12,7 @@ use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
     source,
 };
+use crankcase_resources::state::Records;
 use crankcase_resources::{RuleEvents, Site, resource_name};
 use crankcase_status::wire::EngineReport;
 use crankcase_status::{PageAddress, PageConfig};
@@ -97,8 +98,9 @@ pub(crate) fn run_with(
         let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
         let held = begun.hold(global)?;
+        let records = held.records()?;
         change(&held.facts)?;
-        keep(global, args, (site, judge), held, signals)
+        keep(global, args, (site, judge), (held, records), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -144,7 +146,7 @@ fn keep(
     global: &Global,
     args: &Args,
     (site, judge): (Arc<Site>, SiteJudge),
-    Held { facts, lock }: Held,
+    (Held { facts, lock }, records): (Held, Records),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let lock = Arc::new(lock);
@@ -159,8 +161,9 @@ fn keep(
         world: world_of(facts.clone()),
         events,
         state: state.clone(),
+        records: records.clone(),
     };
-    let keeping = site::Config::new(SITE, WATCHES, state)
+    let keeping = site::Config::new(SITE, WATCHES, state, records)
         .observer(Arc::new(telling))
         .world(world_of(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));

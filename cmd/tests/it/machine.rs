@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crankcase_engine::{Stop, Stopper, Worker};
+use crankcase_resources::state::{Store, StoreError};
+use crankcase_state::reading;
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
@@ -148,6 +150,23 @@ impl Machine {
             Ok(text) => text,
             Err(_) => Err(format!("{name} holds {:?}", self.read(name)).into()),
         }
+    }
+
+    /// Waits until what is on record in a state folder is as it should be; it is looked at whenever it
+    /// has changed.
+    pub(crate) async fn until_on_record(
+        &self,
+        state: &str,
+        is_right: impl Fn(&dyn Store) -> Result<bool, StoreError>,
+    ) -> TestResult {
+        let mut subscription = self.watches.watch(&self.path(&format!("{state}/state.db-wal")))?;
+        within(async {
+            while !is_right(&*reading(&self.path(state))?)? {
+                subscription.changed().await?;
+            }
+            Ok(())
+        })
+        .await?
     }
 
     /// Waits until a file has this many whole lines, and returns them.

@@ -123,12 +123,20 @@ async fn what_waits_to_be_put_back_is_not_released() -> TestResult {
     Ok(())
 }
 
+/// Leaves what was kept as an earlier version of the program has left it.
+fn leave(machine: &Machine, kept: &str) -> TestResult {
+    for file in ["state.db", "state.db-wal", "state.db-shm"] {
+        drop(fs::remove_file(machine.path("state").join(file)));
+    }
+    Ok(fs::write(machine.path("state/kept"), kept)?)
+}
+
 #[tokio::test]
 async fn what_was_kept_last_may_be_unreadable() -> TestResult {
     let machine = Machine::new(SITE)?;
     machine.run(&["apply", "site.yaml"]).await?;
     for damage in ["", "{\"format\": 2, \"resources\": {}}", "nothing like it"] {
-        fs::write(machine.path("state/kept"), damage)?;
+        leave(&machine, damage)?;
         machine.write("site.yaml", LESS)?;
 
         let plan = machine.run(&["plan", "site.yaml"]).await?;
@@ -143,7 +151,7 @@ async fn what_was_kept_last_may_be_unreadable() -> TestResult {
         let plan = machine.run(&["plan", "site.yaml"]).await?;
         assert!(plan.stdout.contains("- front (file) would be released"), "{damage}: {plan:?}");
         // Also where nothing is kept, so that there is nothing new to note.
-        fs::write(machine.path("state/kept"), damage)?;
+        leave(&machine, damage)?;
         machine.run(&["apply", "site.yaml"]).await?;
         let plan = machine.run(&["plan", "site.yaml"]).await?;
         assert!(!plan.stderr.contains(warning), "{damage}: {plan:?}");

@@ -1,5 +1,6 @@
 //! Rules: what is done when something has changed.
 
+use crankcase_resources::state::{Key, Store, StoreError, Topic};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -345,7 +346,11 @@ rules:
 
     assert_eq!(machine.lines("told", 1).await?, ["made"]);
     // Before that is on record, another agent would tell it again.
-    machine.until("state/rules/told.json", |text| text.contains(r#""fired":1"#)).await?;
+    let has_fired = |store: &dyn Store| -> Result<bool, StoreError> {
+        let told = store.document(&Key::new(Topic::Rule, "told"))?;
+        Ok(told.is_some_and(|told| told.as_str().contains(r#""fired":1"#)))
+    };
+    machine.until_on_record("state", has_fired).await?;
     agent.clean_kill(&machine).await?;
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["everything is settled"]).await?;

@@ -54,8 +54,9 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
 
         let count = private(&machine.path("state"))?;
 
-        // The lock, the socket, what is kept, and the record of the server; one may be just being replaced.
-        assert!((4..=5).contains(&count), "umask {umask}: {count}");
+        // The lock, the socket, what is on record with two files beside it, and the record of the
+        // server; one may be just being replaced.
+        assert!((6..=7).contains(&count), "umask {umask}: {count}");
     }
     Ok(())
 }
@@ -144,7 +145,7 @@ async fn nothing_that_a_symlink_in_the_state_folder_leads_to_is_changed() -> Tes
     let precious = Precious::new(&machine)?;
     let files: [(&[&str], &[&str]); 3] = [
         (FACTS, &["facts.db", "facts.db-wal"]),
-        (APPLY, &["lock", "history.db", "kept", "notices"]),
+        (APPLY, &["lock", "history.db", "state.db", "state.db-wal", "kept", "notices"]),
         (RUN, &["control.sock", "control.path", "page.url"]),
     ];
     let folders: [(&[&str], &[&str]); 2] = [
@@ -178,9 +179,11 @@ async fn no_file_that_has_a_hard_link_in_the_state_folder_is_changed() -> TestRe
 "#,
     )?;
     let precious = Precious::new(&machine)?;
-    let files: [(&[&str], &[&str]); 3] = [
+    let files: [(&[&str], &[&str]); 4] = [
         (FACTS, &["lock", "facts.db", "facts.db-wal"]),
-        (APPLY, &["lock", "history.db", "history.db-wal", "kept", "notices"]),
+        (APPLY, &["lock", "history.db", "history.db-wal", "state.db", "state.db-wal"]),
+        // Of an earlier version.
+        (APPLY, &["kept", "notices"]),
         (RUN, &["lock", "facts.db", "control.sock", "control.path", "page.url"]),
     ];
     let cases =
@@ -193,7 +196,7 @@ async fn no_file_that_has_a_hard_link_in_the_state_folder_is_changed() -> TestRe
 
         assert_eq!(all_in(&precious.folder)?, precious.content, "{case}: {ran:?}");
         assert!(is_done_or_names(&ran, name), "{case}: {ran:?}");
-        if ["lock", "facts.db"].contains(name) {
+        if ["lock", "facts.db", "state.db"].contains(name) {
             assert_ne!(ran.code, Some(0), "{case}: {ran:?}");
             assert!(ran.stderr.contains("has 2 hard links"), "{case}: {ran:?}");
         }
@@ -221,7 +224,7 @@ async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() 
         "resources: {more: {type: exec, config: {command: [touch, '@/more'], creates: '@/more'}}}\n",
     )?;
     machine.until("more", |_| true).await?;
-    machine.until("moved/kept", |kept| kept.contains("\"more\"")).await?;
+    machine.until_on_record("moved", |store| Ok(store.load()?.kept.contains_key("more"))).await?;
     agent.clean_kill(&machine).await?;
 
     assert_eq!(fs::read_dir(&state)?.count(), 0);
@@ -246,6 +249,29 @@ async fn the_record_of_an_agent_ends_in_its_state_folder_when_another_one_has_go
 
     assert_eq!(fs::read_dir(&state)?.count(), 0);
     assert!(fs::exists(moved.join("history.db"))?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn records_that_cannot_be_read_are_named_and_left_as_they_are() -> TestResult {
+    let machine = Machine::new("resources: {idle: {type: noop}}\n")?;
+    assert_eq!(machine.run(APPLY).await?.code, Some(0));
+    let (path, damage) = (machine.path("state/state.db"), "no database, but a text ".repeat(99));
+    fs::write(&path, &damage)?;
+    let text = "cannot use the records in @/state/state.db: ";
+
+    for command in [APPLY, RUN] {
+        let ran = machine.run(command).await?;
+
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.stderr.starts_with(&format!("crankcase: {text}")), "{ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    }
+    let planned = machine.run(&["plan", "site.yaml"]).await?;
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    let unseen = "what an earlier run has left to be done is not shown";
+    assert!(planned.stderr.contains(&format!("{unseen}: {text}")), "{planned:?}");
+    assert_eq!(fs::read_to_string(&path)?, damage);
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
+use crankcase_resources::state::Records;
 use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Observer, Reconcile, Site, World};
 use crankcase_workers::Watches;
 
@@ -15,10 +16,11 @@ pub struct Config {
     pub site: Name<Arc<Site>>,
     /// What tells that files have changed. It may come, go and come again.
     pub watches: Name<Watches>,
-    /// The state folder, with what the next agent has to know if this one is killed: programs that
-    /// run, and notifications that are not answered. It is used by one agent at a time. `None` keeps
-    /// nothing.
+    /// The state folder, with the programs that run, which the next agent ends if this one is killed.
+    /// It is used by one agent at a time. `None` keeps nothing.
     pub state: Option<PathBuf>,
+    /// What is on record of the resources in the state folder.
+    pub records: Records,
     /// The wait after a failure, of a resource or its worker.
     pub backoff: Backoff,
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
@@ -54,10 +56,15 @@ impl RefUnwindSafe for Config {}
 
 impl Config {
     /// Returns the defaults with these inputs.
-    pub fn new(site: Name<Arc<Site>>, watches: Name<Watches>, state: PathBuf) -> Self {
-        let backoff = Backoff::default();
+    pub fn new(
+        site: Name<Arc<Site>>,
+        watches: Name<Watches>,
+        state: PathBuf,
+        records: Records,
+    ) -> Self {
+        let (backoff, look_every) = (Backoff::default(), FULL_LOOK);
         let (state, seed, observer, world) = (Some(state), None, None, None);
-        Self { site, watches, state, backoff, look_every: FULL_LOOK, seed, observer, world }
+        Self { site, watches, state, records, backoff, look_every, seed, observer, world }
     }
 
     /// Returns how a resource of these kinds is kept.

@@ -63,8 +63,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
     loop {
         let whole = next.with_departed(wiring.facilities()).await;
         let whole = whole.as_ref().unwrap_or(&next);
-        // Before the change, which is not to wait for the disk half-way.
-        let leaving = whole.leaving(wiring.facilities()).await;
+        let leaving = whole.leaving(wiring.facilities());
         let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),

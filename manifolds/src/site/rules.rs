@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_resources::state::Records;
 use crankcase_resources::{Board, Facilities, Happenings, RuleTally, Rules, Site, World};
 use crankcase_workers::Ledger;
 use serde_json::json;
@@ -23,6 +24,8 @@ pub struct RulesConfig {
     pub events: Happenings,
     /// The state folder.
     pub state: PathBuf,
+    /// What is on record in the state folder.
+    pub records: Records,
 }
 
 impl fmt::Debug for RulesConfig {
@@ -37,12 +40,12 @@ pub fn rules(config: RulesConfig) -> Manifold {
     Manifold::builder()
         .inputs(inputs)
         .start_with(config, |config, (site, board), ctx| async move {
-            let RulesConfig { world, events, state, .. } = config;
+            let RulesConfig { world, events, state, records, .. } = config;
             let tally = watch::Sender::new(BTreeMap::new());
             let current = tally.subscribe();
             let ledger = Some(Ledger::new(&Facilities::processes(&state)));
-            let (folder, health) = (state.join("rules"), ctx.health());
-            let rules = Rules { site, world, board, events, folder, ledger, health, tally };
+            let health = ctx.health();
+            let rules = Rules { site, world, board, events, records, ledger, health, tally };
             Ok(Following { rules, current })
         })
         .report(|following| {

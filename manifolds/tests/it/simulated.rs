@@ -12,6 +12,7 @@ use crankcase_engine::{Engine, Manifold, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
+use crankcase_resources::state::Records;
 use crankcase_resources::{
     Action, Amiss, AttributeError, BoxError, Config, Context, Found, Kind, Site, Unfinished, Unit,
     Watch,
@@ -260,7 +261,8 @@ impl Manifests {
         setup.value(WATCHES, watcher.handle());
         setup.input(SITE, self.sites(&machine));
         setup.install(DRIFT, drift(machine.clone()));
-        let mut config = site::Config::new(SITE, WATCHES, "unused".into()).seed(setup.seed());
+        let mut config = site::Config::new(SITE, WATCHES, "unused".into(), Records::default())
+            .seed(setup.seed());
         config.state = None;
         setup.install(RESOURCES, site::manifold(config));
         let wrong = machine.clone();

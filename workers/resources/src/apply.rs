@@ -97,9 +97,9 @@ pub(crate) async fn apply_in_order(
         Arc::new(Halting::new(stop, options.fail_fast).approved(options.approval.clone()));
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
-    let (nothing, notices) = (Seen::default(), options.facilities.notices());
+    let (nothing, records) = (Seen::default(), options.facilities.records());
     let visit = |node: usize, applied: &[Option<Applied>], turn: Option<Turn>| {
-        let inputs = Inputs::gather(order, declarations, (node, notices), |node| {
+        let inputs = Inputs::gather(order, declarations, (node, records), |node| {
             applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
         });
         let passed = options.passed.as_ref();

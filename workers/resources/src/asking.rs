@@ -7,9 +7,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use crate::facilities::Position;
 use crate::kind::GroupMember;
 use crate::schedule::{Answer, Machine, Ticket};
+use crate::state::Position;
 
 /// Why a visit acts for itself that another one was to act for. Under run each has a stop of its
 /// own.

@@ -7,12 +7,13 @@ use crate::blocking::blocking;
 use crate::claim::{Claim, PATH};
 use crate::declaration::Declaration;
 use crate::error::BoxError;
-use crate::facilities::{Facilities, Reversal};
+use crate::facilities::Facilities;
 use crate::kind_source::{Culprit, WantedKind};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
 use crate::naming::part_name;
+use crate::reversal::Reversal;
 use crate::site::Site;
 use crate::thing::Thing;
 
@@ -44,16 +45,14 @@ impl Site {
     pub async fn with_departed(&self, facilities: &Facilities) -> Option<Self> {
         self.take_over_notices(facilities).await;
         let departed = self.departed(facilities).await;
-        for thing in &departed.forgotten {
-            facilities.forget_reversal(thing).await;
-        }
+        Reversal::forget(facilities.records(), &departed.forgotten).await;
         departed.join(self)
     }
 
     /// Returns what has left. Changes nothing.
     pub(crate) async fn departed(&self, facilities: &Facilities) -> Departed {
         let mut departed = Departed::default();
-        if self.is_cut() || facilities.state().is_none() {
+        if self.is_cut() {
             return departed;
         }
         let reversed = || self.declarations().iter().filter(|declared| declared.reverse);
@@ -63,7 +62,7 @@ impl Site {
         let open = reversed().filter(|declared| !declared.is_claimed);
         let open: HashSet<&str> = open.map(|declared| declared.name.as_str()).collect();
         let mut names = self.declarations().iter().map(|declared| declared.name.clone()).collect();
-        let mut left = facilities.reversals(move |thing| !kept.contains(thing)).await;
+        let mut left = Reversal::all(facilities.records(), |thing| !kept.contains(thing)).await;
         let unsure = self.unsure();
         left.retain(|(_, reversal)| {
             !open.contains(reversal.resource.as_str()) && !unsure.has(&reversal.resource)

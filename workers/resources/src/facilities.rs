@@ -5,31 +5,26 @@ use std::sync::Arc;
 
 use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
 
-pub(crate) use self::kept::{Keep, Keeps, Kept};
-pub(crate) use self::notices::{Notices, Position, Promise};
 pub(crate) use self::programs::{FileStamp, Programs};
-pub(crate) use self::reversals::Reversal;
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
 use crate::naming::worker_name;
 use crate::observer::Observer;
+use crate::state::Records;
 use crate::world::World;
 
-mod kept;
-mod notices;
 mod programs;
-mod reversals;
 mod services;
 
 /// The folder in the state folder with the contents of files that are written in place.
 const OVERWRITES: &str = "overwrites";
 
 /// What resources are given beside their configs by whoever runs them: a record of the commands that
-/// run, services that they share, folders of their own, and the notifications that are not answered
-/// yet. Cheap to clone; clones are the same.
+/// run, services that they share, folders of their own, and the [`Records`] of what is to outlive the
+/// process. Cheap to clone; clones are the same.
 ///
 /// Without a state folder, which is the default, nothing outlives the process: no command is on
-/// record, no resource has a folder of its own, and a notification is lost with the process.
+/// record, no resource has a folder of its own, and the records are in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Facilities {
     inner: Arc<Inner>,
@@ -43,45 +38,33 @@ struct Inner {
     state: Option<PathBuf>,
     ledger: Option<Ledger>,
     services: Services,
-    notices: Notices,
-    kept: Kept,
+    records: Records,
     programs: Programs,
     is_plan: bool,
 }
 
 impl Facilities {
-    /// Returns the facilities of the only agent that uses this state folder. Nothing is made in it
-    /// before it is needed. What a crash has interrupted of a file that is
-    /// [written in place](crate::Context::overwrites) is ended. Blocks for the disk.
-    ///
-    /// # Errors
-    ///
-    /// When the notifications that an earlier agent has left cannot be read.
-    pub fn open(state: &Path) -> Result<Self, FileError> {
+    /// Returns the facilities of the only agent that uses this state folder, with the records of the
+    /// folder. Nothing is made in it before it is needed. What a crash has interrupted of a file that
+    /// is [written in place](crate::Context::overwrites) is ended. Blocks for the disk.
+    pub fn open(state: &Path, records: Records) -> Self {
         if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
             tracing::warn!(%error, "cannot look for files that a crash has left partly written");
         }
-        Self::with(state, Some(Ledger::new(&Self::processes(state))))
+        Self::with(state, records, Some(Ledger::new(&Self::processes(state))))
     }
 
     /// Returns the facilities of a plan, which may be made while an agent uses the state folder:
     /// nothing in it is changed, so guards that run are on no record, and the private folder of a
-    /// resource may not be there.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub fn of_plan(state: &Path) -> Result<Self, FileError> {
-        Self::with(state, None)
+    /// resource may not be there. A plan reads the records, and adds none.
+    pub fn of_plan(state: &Path, records: Records) -> Self {
+        Self::with(state, records, None)
     }
 
-    fn with(state: &Path, ledger: Option<Ledger>) -> Result<Self, FileError> {
-        let (notices, is_plan) = (Notices::open(state)?, ledger.is_none());
-        let (state, services) = (Some(state.to_owned()), Services::default());
-        let (kept, programs) = (Kept::default(), Programs::default());
-        let inner = Inner { state, ledger, services, notices, kept, programs, is_plan };
-        let inner = Arc::new(inner);
-        Ok(Self { inner, ..Self::default() })
+    fn with(state: &Path, records: Records, ledger: Option<Ledger>) -> Self {
+        let (state, is_plan) = (Some(state.to_owned()), ledger.is_none());
+        let inner = Inner { state, ledger, records, is_plan, ..Inner::default() };
+        Self { inner: Arc::new(inner), ..Self::default() }
     }
 
     /// Returns where in a state folder the commands and programs that run are on record, for
@@ -132,8 +115,9 @@ impl Facilities {
         &self.inner.services
     }
 
-    pub(crate) fn notices(&self) -> &Notices {
-        &self.inner.notices
+    /// Returns what is on record of the resources.
+    pub fn records(&self) -> &Records {
+        &self.inner.records
     }
 
     pub(crate) fn programs(&self) -> &Programs {
@@ -147,10 +131,6 @@ impl Facilities {
     /// Returns where contents are kept of files that are written in place, if there is a state folder.
     pub(crate) fn overwrites(&self) -> Option<PathBuf> {
         Some(self.state()?.join(OVERWRITES))
-    }
-
-    fn is_plan(&self) -> bool {
-        self.inner.is_plan
     }
 
     /// Returns the folder of the private folders, if there is a state folder, and that of a resource in it.

@@ -10,7 +10,7 @@ use crate::account::{Done, Halt, Outcome};
 use crate::action::{Action, Unfinished};
 use crate::approval::{Approval, Wish};
 use crate::deadline::too_late;
-use crate::facilities::Promise;
+use crate::notifying::Promise;
 use crate::opened::{Acted, NotBegun, Opened};
 use crate::schedule::Answer;
 use crate::text::{chain, cut_after};
@@ -142,7 +142,7 @@ async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String>
     let noted = opened.note_reversal(promise.targets()).await;
     noted.map_err(|error| format!("cannot put on record how to put it back: {error}"))?;
     let made = promise.make().await;
-    made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&*err)))
+    made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&err)))
 }
 
 async fn run_one(

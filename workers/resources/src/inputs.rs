@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::action::Action;
 use crate::context::{Notice, Used};
 use crate::declaration::{Declaration, DependencyState};
-use crate::facilities::Notices;
 use crate::order::Order;
 use crate::shape::Shape;
+use crate::state::Records;
 
 /// What a resource that was visited is to those that come after it.
 #[derive(Debug, Clone, Default)]
@@ -84,8 +84,8 @@ pub(crate) struct Inputs {
     pub(crate) used: Vec<Used>,
     /// Who notifies this resource for certain.
     pub(crate) notices: Vec<Notice>,
-    /// Those who have notified it as the disk says.
-    pub(crate) due: Vec<String>,
+    /// Those who have notified it as the records say.
+    pub(crate) due: Vec<Arc<str>>,
     /// Who perhaps does.
     pub(crate) perhaps_by: Vec<String>,
 }
@@ -95,10 +95,10 @@ impl Inputs {
     pub(crate) fn gather<'a>(
         order: &Order,
         declarations: &[Declaration],
-        (node, notices): (usize, &Notices),
+        (node, records): (usize, &Records),
         seen: impl Fn(usize) -> &'a Seen,
     ) -> Self {
-        let due = notices.due(&declarations[node].name);
+        let due = records.look(|loaded| loaded.sources(&declarations[node].name));
         let mut inputs = Self { due, ..Self::default() };
         let before: BTreeMap<&str, usize> = order
             .inputs(node)
@@ -126,12 +126,12 @@ impl Inputs {
                 }
                 Changes::Maybe => inputs.perhaps_by.push(name.clone()),
                 // What it may have changed in an earlier run is answered when it is as declared.
-                Changes::No if seen.blocked_by.is_some() => inputs.due.retain(|by| by != name),
+                Changes::No if seen.blocked_by.is_some() => inputs.due.retain(|by| **by != **name),
                 Changes::No => {}
             }
         }
         for by in &inputs.due {
-            if inputs.notices.iter().all(|notice| notice.by != *by) {
+            if inputs.notices.iter().all(|notice| *notice.by != **by) {
                 inputs.notices.push(Notice::new(by, Vec::new(), Arc::default()));
             }
         }

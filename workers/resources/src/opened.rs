@@ -20,11 +20,11 @@ use crate::context::Context;
 use crate::deadline::{Deadline, too_late};
 use crate::declaration::{Config, Declaration};
 use crate::error::BoxError;
-use crate::facilities::Reversal;
 use crate::found::{Found, otherwise};
 use crate::kind::Unit;
 use crate::make::{Made, Rendering};
 use crate::params::HIDDEN;
+use crate::reversal::Reversal;
 use crate::schedule::Answer;
 use crate::text::{chain, shown};
 use crate::watch::Watch;
@@ -180,13 +180,12 @@ impl Opened {
     /// notifies these others.
     pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
         let Made { kind, context, .. } = &self.made;
-        let facilities = context.facilities().clone();
-        if !context.is_reversed() || !facilities.keeps_reversals() {
+        if !context.is_reversed() {
             return Ok(());
         }
-        let thing = self.made.thing();
-        if facilities.has_reversal(&thing).await {
-            return Ok(());
+        let (records, thing) = (context.facilities().records(), self.made.thing());
+        if let Some(position) = Reversal::position(records, &thing) {
+            return records.flush(position).await.map_err(|err| chain(&err));
         }
         let (config, call) = self.asked(|unit, context| unit.reversal(context)).await;
         let config = config?;
@@ -201,8 +200,8 @@ impl Opened {
         let hidden = config.iter().filter(|_| !context.hidden().is_empty());
         let hidden = hidden.flat_map(Map::keys).cloned().collect();
         let reversal = Reversal { resource, kind, folder, notified, hidden, config };
-        let noted = blocking(move || facilities.note_reversal(&thing, &reversal)).await;
-        noted.map_err(|err| chain(&*err))
+        let position = reversal.push(records, &thing).map_err(|err| chain(&err))?;
+        records.flush(position).await.map_err(|err| chain(&err))
     }
 
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {

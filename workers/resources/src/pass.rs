@@ -5,7 +5,7 @@
 //!
 //! The notifications of the schedule mean nothing in a pass. It begins with none, the pass drops
 //! their records, and no visit reports that it has acted. A plan writes nothing. An apply keeps its
-//! notifications itself: a visit finds in the results so far who has changed, and in the `Notices`
+//! notifications itself: a visit finds in the results so far who has changed, and in the records
 //! what an earlier run has left. Its `Promise` is on disk before it acts.
 //!
 //! Invariants:
@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 
 use crate::asking::{Question, Questions, Scheduling, Turn};
 use crate::declaration::Declaration;
-use crate::facilities::Position;
 use crate::kinds::Kinds;
 use crate::order::Order;
 use crate::schedule::{Answer, Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
+use crate::state::Position;
 
 /// Returns the graph of declarations that are in an order. `id` returns the number of the resource
 /// at a position.

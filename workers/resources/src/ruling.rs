@@ -16,7 +16,6 @@ mod telling;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +34,7 @@ use crate::reconcile::Board;
 use crate::rules::{Cause, Handler, Hands, Pace, Rule, RuleParameters, Trigger};
 use crate::secrets::{add_hidden, add_secret, at};
 use crate::site::Site;
+use crate::state::Records;
 use crate::world::{World, WorldSnapshot};
 
 pub use self::events::{Happenings, RuleEvents};
@@ -89,8 +89,8 @@ pub struct Rules {
     pub board: Board,
     /// The events of the resources, from [`RuleEvents`].
     pub events: Happenings,
-    /// The folder with the records of the rules.
-    pub folder: PathBuf,
+    /// The records of the rules, with those of the resources.
+    pub records: Records,
     /// The ledger of the commands that rules run.
     pub ledger: Option<Ledger>,
     /// The health of the worker that runs the rules.
@@ -101,7 +101,7 @@ pub struct Rules {
 
 impl fmt::Debug for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("Rules").field("records", &self.records).finish_non_exhaustive()
     }
 }
 

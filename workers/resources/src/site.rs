@@ -221,7 +221,7 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = PlanOptions { facilities, ..options.clone() };
-        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
+        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities);
         let released = leaving.released().to_vec();
         let plan = plan::plan_in_order(order, declarations, kinds, &options).await;
         Plan { released, ..plan }
@@ -238,7 +238,7 @@ impl Site {
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = ApplyOptions { facilities, ..options.clone() };
-        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities).await;
+        let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities);
         let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
         let released = leaving.release(&options.facilities).await;
         Account { released, ..account }

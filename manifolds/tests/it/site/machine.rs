@@ -16,8 +16,11 @@ use crankcase_facts::Facts;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{self as manifolds, file_watch, site};
+use crankcase_resources::state::{Loaded, Records, Topic};
 use crankcase_resources::{Kinds, Observer, Rule, RuleEvents, Site, State, Tallies, Tally};
+use crankcase_state::{SqliteStore, reading};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -44,6 +47,10 @@ pub(crate) struct Machine {
     folder: tempfile::TempDir,
     kinds: Kinds,
     engine: Engine,
+    /// What is on record in the state folder.
+    records: Records,
+    /// How the site is kept, once it is.
+    kept: Mutex<Option<site::Config>>,
     /// Watches files for the test, as nobody else does.
     watches: Watches,
     _stopper: Stopper,
@@ -99,7 +106,7 @@ impl Machine {
         machine.provide(Arc::new(files.load()?)).await?;
         let world = manifolds::facts::world(None, move || Ok(facts.clone()));
         let config = machine.config().backoff(quick()).world(world);
-        machine.engine.install(RESOURCES, site::manifold(config)).await?;
+        machine.install(config).await?;
         Ok(machine)
     }
 
@@ -137,16 +144,24 @@ impl Machine {
         let mut watching = JoinSet::new();
         watching.spawn(async move { drop(watcher.run(stop).await) });
         let engine = Engine::builder().seed(0).build()?;
-        Ok(Self { folder, kinds, engine, watches, _stopper: stopper, _watching: watching })
+        let (records, kept) = (open(&folder.path().join("state"))?, Mutex::default());
+        let (_stopper, _watching) = (stopper, watching);
+        Ok(Self { folder, kinds, engine, records, kept, watches, _stopper, _watching })
     }
 
     fn config(&self) -> site::Config {
         let day = Duration::from_secs(24 * 60 * 60);
-        site::Config::new(SITE, WATCHES, self.path("state")).look_every(day)
+        let records = self.records.clone();
+        site::Config::new(SITE, WATCHES, self.path("state"), records).look_every(day)
     }
 
     async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {
         self.swap(manifest).await?;
+        self.install(config).await
+    }
+
+    async fn install(&self, config: site::Config) -> TestResult {
+        *self.kept.lock() = Some(config.clone());
         Ok(self.engine.install(RESOURCES, site::manifold(config)).await?)
     }
 
@@ -167,12 +182,22 @@ impl Machine {
 
     /// Has rules kept beside the resources of a manifest, in the world of these facts.
     pub(crate) async fn rule(&self, manifest: &str, rules: Vec<Rule>, facts: Facts) -> TestResult {
+        self.rule_on(self.records.clone(), manifest, (rules, facts)).await
+    }
+
+    /// Has rules kept that are on record elsewhere.
+    pub(crate) async fn rule_on(
+        &self,
+        records: Records,
+        manifest: &str,
+        (rules, facts): (Vec<Rule>, Facts),
+    ) -> TestResult {
         let site = self.load("site.yaml", manifest)?.ruled(rules);
         self.provide(Arc::new(site)).await?;
         let (_observer, events) = RuleEvents::new(None, self.path("state/rules"));
         let world = manifolds::facts::world(None, move || Ok(facts.clone()));
         let (site, resources, state) = (SITE, RESOURCES, self.path("state"));
-        let config = site::RulesConfig { site, resources, world, events, state };
+        let config = site::RulesConfig { site, resources, world, events, state, records };
         Ok(self.engine.install(RULES, site::rules(config)).await?)
     }
 
@@ -195,6 +220,23 @@ impl Machine {
 
     pub(crate) fn read(&self, name: &str) -> Option<String> {
         fs::read_to_string(self.path(name)).ok()
+    }
+
+    /// Returns whether something is on record that another agent reads.
+    pub(crate) fn is_on_record(&self, is_right: impl Fn(&Loaded) -> bool) -> TestResult<bool> {
+        Ok(is_right(&reading(&self.path("state"))?.load()?))
+    }
+
+    /// Waits until what is on record is as it should be; it is looked at whenever it has changed.
+    pub(crate) async fn until_on_record(&self, is_right: impl Fn(&Loaded) -> bool) -> TestResult {
+        let mut subscription = self.watches.watch(&self.path("state/state.db-wal"))?;
+        within(async {
+            while !self.is_on_record(&is_right)? {
+                subscription.changed().await?;
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Puts a symlink in the place of a file at once, which no action may mend.
@@ -351,9 +393,13 @@ impl Machine {
         Ok(within(self.resources().await?.bounce(Name::<State>::parse(name)?)).await?)
     }
 
-    /// Has the keeper of the whole site started anew, as another agent would.
+    /// Has another keeper of the whole site, with what it reads from the disk, in the place of the
+    /// one before, as another agent would.
     pub(crate) async fn restart(&self) -> TestResult {
-        within(self.engine.bounce(RESOURCES)).await?;
+        let mut config = self.kept.lock().clone().ok_or("nothing is kept")?;
+        within(self.engine.apply(Change::new().uninstall(RESOURCES))).await?;
+        config.records = open(&self.path("state"))?;
+        self.install(config).await?;
         Ok(within(self.engine.running(RESOURCES)).await?)
     }
 
@@ -384,6 +430,16 @@ async fn degraded_in(engine: &Engine, name: &str, by: &str) -> Result<String, Bo
         }
     };
     Ok(timeout(HANG, wait).await?)
+}
+
+/// Opens what is on record in a state folder.
+fn open(state: &Path) -> TestResult<Records> {
+    Ok(Records::open(Arc::new(SqliteStore::open(state)?))?)
+}
+
+/// Returns whether it is on record how something is put back.
+pub(crate) fn has_reversal(loaded: &Loaded) -> bool {
+    loaded.documents.iter().any(|key| key.topic == Topic::Reversal)
 }
 
 /// Counts the lines of a text.

@@ -2,11 +2,15 @@
 
 use std::fs;
 use std::future::pending;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Tree, Update};
+use crankcase_resources::state::{
+    Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError, Topic,
+};
 use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, Trigger, What};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -110,18 +114,46 @@ async fn a_rule_in_rust_handles_what_it_matches_and_outlives_a_panic() -> TestRe
     machine.stop().await
 }
 
+/// The rule whose record is unreadable.
+const TORN: &str = "torn";
+
+/// A store from which one record cannot be read.
+#[derive(Debug, Default)]
+struct Torn(MemoryStore);
+
+impl Store for Torn {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        self.0.load()
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        match &*key.name {
+            TORN => Err(StoreError::new(io::Error::other("the disk is torn"))),
+            _ => self.0.document(key),
+        }
+    }
+
+    fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+        self.0.write(records)
+    }
+}
+
 #[tokio::test]
-async fn a_record_that_cannot_be_read_or_written_stops_its_own_rule() -> TestResult {
+async fn a_record_that_cannot_be_read_stops_its_own_rule() -> TestResult {
     let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
     set(&facts, &[("/it", json!("first"))])?;
     let mut told = facts.watch(&"/good".parse()?);
     let machine = Machine::new("resources: {}").await?;
-    fs::create_dir_all(machine.path("state/rules/folder.json"))?;
-    fs::write(machine.path("state/rules/text.json"), "no record")?;
-    let rules = [("folder", "/bad1"), ("text", "/bad2"), ("zgood", "/good")];
+    let store = Arc::new(Torn::default());
+    for name in [TORN, "text"] {
+        let (key, document) = (Key::new(Topic::Rule, name), Document::from_text("no record")?);
+        store.write(&[Record::Stored { key, document }])?;
+    }
+    let rules = [(TORN, "/bad1"), ("text", "/bad2"), ("zgood", "/good")];
     let rules = rules.map(|(name, to)| Tell::rule(name, "/it", to).0);
 
-    machine.rule("resources: {}", rules.to_vec(), facts.clone()).await?;
+    let records = Records::open(store.clone())?;
+    machine.rule_on(records, "resources: {}", (rules.to_vec(), facts.clone())).await?;
 
     told.wait_for(Option::is_some).await?;
     set(&facts, &[("/it", json!("second"))])?;
@@ -132,9 +164,10 @@ async fn a_record_that_cannot_be_read_or_written_stops_its_own_rule() -> TestRes
             .iter()
             .all(|path| current.at(&path.parse().unwrap_or_default()).is_none())
     );
-    assert_eq!(fs::read_to_string(machine.path("state/rules/text.json"))?, "no record");
-    let reason = machine.rules_degraded_by("text.json is no record of a rule").await?;
-    assert!(reason.contains("rule folder stands still"), "{reason}");
+    let text = store.document(&Key::new(Topic::Rule, "text"))?.ok_or("it is gone")?;
+    assert_eq!(text.as_str(), "no record");
+    let reason = machine.rules_degraded_by("rule text stands still: cannot read").await?;
+    assert!(reason.contains("rule torn stands still: the disk is torn"), "{reason}");
     machine.stop().await
 }
 

@@ -9,6 +9,7 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::site;
 use crankcase_resources::Reconcile;
+use crankcase_resources::state::Records;
 
 use super::machine::TestResult;
 
@@ -21,7 +22,8 @@ async fn seed_in(seed: u64, own: Option<u64>) -> Result<u64, Box<dyn Error>> {
     let site = SiteFiles::new(vec![path], builtin()).load()?;
     let engine = Engine::builder().seed(seed).build()?;
     engine.provide(name.clone(), Arc::new(site)).await?;
-    let mut config = site::Config::new(name, Name::new("watches"), folder.path().join("ledger"));
+    let (watches, state) = (Name::new("watches"), folder.path().join("ledger"));
+    let mut config = site::Config::new(name, watches, state, Records::default());
     config.seed = own;
     engine.install(RESOURCES, site::manifold(config)).await?;
     let seed = engine.output(RESOURCES).await?.seed();

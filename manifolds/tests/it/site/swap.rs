@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::site::double::with_double;
-use crate::site::machine::{Machine, TestResult, lines, quick, within};
+use crate::site::machine::{Machine, TestResult, has_reversal, lines, quick, within};
 
 /// A resource whose refresh goes on until its worker is told to stop, and is done then.
 #[derive(Debug, Default)]
@@ -318,7 +318,7 @@ async fn a_refresh_that_an_agent_owes_is_done_by_the_next_one() -> TestResult {
     machine.restart().await?;
 
     within(refreshes.wait_for(|refreshes| *refreshes == 2)).await?;
-    machine.until("state/notices", str::is_empty).await?;
+    machine.until_on_record(|loaded| loaded.pending.is_empty()).await?;
     machine.restart().await?;
     let report = machine.settled().await?;
     assert_eq!(*refreshes.borrow(), 2, "{report}");
@@ -338,14 +338,13 @@ async fn a_file_that_is_to_be_is_put_back_when_it_leaves_and_not_at_the_end() ->
     machine.restart().await?;
     machine.running("page").await?;
     assert_eq!(machine.read("page").as_deref(), Some("new"));
-    let mut records = std::fs::read_dir(machine.path("state/reversals"))?;
-    let record = records.next().ok_or("nothing is on record")??.path();
+    assert!(machine.is_on_record(has_reversal)?);
 
     machine.swap(other).await?;
 
     machine.until("page", |page| page == "old").await?;
     // It is nobody's concern any more: what is written after it is left alone, also by the next look.
-    machine.until_gone(&record).await?;
+    machine.until_on_record(|loaded| !has_reversal(loaded)).await?;
     machine.write("page", "by hand")?;
     machine
         .swap(&format!("{other}  more: {{type: file, config: {{path: @/more, content: x}}}}\n"))

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_external::{Calls, External, Settings};
+use crankcase_resources::state::Records;
 use crankcase_resources::{ApplyOptions, Culprit, Facilities, Kinds, WantedKind, Wishes};
 use serde_json::json;
 
@@ -229,7 +230,8 @@ async fn an_engine_that_does_not_answer_for_a_leftover_holds_up_no_look() -> Tes
     let site = SITE.replace("it\"", "it\", meta: {timeout: 3s}");
     let world = World::with(&site, ANSWERS, External::new(settings))?;
     let site = world.files().load()?;
-    let options = ApplyOptions { facilities: Facilities::open(&state)?, ..ApplyOptions::default() };
+    let facilities = Facilities::open(&state, Records::default());
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
 
     let account = site.apply(&options, stop).await;
@@ -256,7 +258,8 @@ async fn an_engine_that_does_not_answer_for_a_leftover_is_asked_for_no_other_one
     settings.engine_timeout = Duration::from_secs(1);
     let world = World::with(SITE, ANSWERS, External::new(settings))?;
     let site = world.files().load()?;
-    let options = ApplyOptions { facilities: Facilities::open(&state)?, ..ApplyOptions::default() };
+    let facilities = Facilities::open(&state, Records::default());
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
 
     let account = site.apply(&options, stop).await;

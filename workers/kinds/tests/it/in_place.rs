@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crankcase_kinds::builtin;
+use crankcase_resources::state::Records;
 use crankcase_resources::{Account, ApplyOptions, Facilities, Plan, PlanOptions, Verdict, plan};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -17,10 +18,10 @@ pub(crate) async fn plan_and_apply(
     config: Value,
 ) -> Result<(Plan, Account), Box<dyn std::error::Error>> {
     let declarations = [declare("it", "file", config)];
-    let facilities = Facilities::of_plan(state)?;
+    let facilities = Facilities::of_plan(state, Records::default());
     let options = PlanOptions { facilities, ..PlanOptions::default() };
     let plan = plan(&declarations, &builtin(), &options).await?;
-    let facilities = Facilities::open(state)?;
+    let facilities = Facilities::open(state, Records::default());
     let options = ApplyOptions { facilities, ..ApplyOptions::default() };
     Ok((plan, apply_with(&declarations, &builtin(), &options).await?))
 }
@@ -119,9 +120,9 @@ async fn a_file_that_a_crash_has_left_in_part_is_whole_at_the_next_start() -> Te
     let head = json!({"path": path, "old": "old content".len()});
     fs::write(journal.join("record"), format!("{head}\nold contentnew one"))?;
 
-    let plan = Facilities::of_plan(state.path())?;
+    let plan = Facilities::of_plan(state.path(), Records::default());
     let before = fs::read_to_string(&path)?;
-    let agent = Facilities::open(state.path())?;
+    let agent = Facilities::open(state.path(), Records::default());
 
     assert_eq!((before.as_str(), fs::read_to_string(&path)?.as_str()), ("new content", "new one"));
     assert_eq!(fs::read_dir(&journal)?.count(), 0);

@@ -1,40 +1,41 @@
 //! Files that are put back as they were when they leave their manifest.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
+use crankcase_resources::state::Records;
 use crankcase_resources::{
     Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Selection, Site,
 };
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
-use crate::support::{TestResult, declare_in};
+use crate::support::{Full, StateFolder, TestResult, declare_in};
 
 /// A machine with a state folder, which is opened anew for each run.
-struct Machine(TempDir);
+struct Machine {
+    folder: TempDir,
+    state: StateFolder,
+}
 
 impl Machine {
     fn new() -> std::io::Result<Self> {
-        let machine = Self(tempdir()?);
+        let machine = Self { folder: tempdir()?, state: StateFolder::new()? };
         fs::create_dir(machine.path("www"))?;
         Ok(machine)
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn state(&self) -> PathBuf {
-        self.path("state")
+        self.folder.path().join(name)
     }
 
     /// Returns a file that is put back when it leaves.
     fn file(&self, name: &str, config: Value) -> Declaration {
-        let mut declaration = declare_in(self.0.path(), name, "file", config);
+        let mut declaration = declare_in(self.folder.path(), name, "file", config);
         declaration.reverse = true;
         declaration
     }
@@ -43,12 +44,19 @@ impl Machine {
         self.page_at("page", "www/page")
     }
 
-    async fn apply(&self, declarations: Vec<Declaration>) -> TestResult<Account> {
-        let facilities = Facilities::open(&self.state())?;
+    /// Applies a site with these facilities.
+    async fn apply_with(
+        &self,
+        declarations: Vec<Declaration>,
+        facilities: Facilities,
+    ) -> TestResult<Account> {
         let site = Site::new(declarations, builtin(), String::new())?;
         let (_stopper, stop) = Stop::pair();
-        let options = ApplyOptions { facilities, ..ApplyOptions::default() };
-        let account = site.apply(&options, stop).await;
+        Ok(site.apply(&ApplyOptions { facilities, ..ApplyOptions::default() }, stop).await)
+    }
+
+    async fn apply(&self, declarations: Vec<Declaration>) -> TestResult<Account> {
+        let account = self.apply_with(declarations, self.state.open()?).await?;
         assert_eq!(account.failures(), 0, "{account}");
         Ok(account)
     }
@@ -58,13 +66,14 @@ impl Machine {
     }
 
     async fn plan(&self, declarations: Vec<Declaration>) -> TestResult<Plan> {
-        let facilities = Facilities::of_plan(&self.state())?;
+        let facilities = self.state.of_plan()?;
         let site = Site::new(declarations, builtin(), String::new())?;
         Ok(site.plan(&PlanOptions { facilities, ..PlanOptions::default() }).await)
     }
 
+    /// Returns how many reversals are on record.
     fn records(&self) -> usize {
-        fs::read_dir(self.state().join("reversals")).map_or(0, Iterator::count)
+        self.state.loaded().map_or(0, |loaded| loaded.documents.len())
     }
 }
 
@@ -300,7 +309,7 @@ async fn some_resources_of_a_site_put_nothing_back() -> TestResult {
     tagged.tags = vec!["some".to_owned()];
     let site = Site::new(vec![tagged], builtin(), String::new())?
         .select(&Selection { tags: vec!["some".to_owned()], ..Selection::default() })?;
-    let facilities = Facilities::open(&machine.state())?;
+    let facilities = machine.state.open()?;
     let (_stopper, stop) = Stop::pair();
 
     let account = site.apply(&ApplyOptions { facilities, ..ApplyOptions::default() }, stop).await;
@@ -330,28 +339,21 @@ async fn a_folder_that_another_resource_uses_stays() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_symlink_in_the_place_of_a_record_is_refused_and_left_alone() -> TestResult {
+async fn a_file_is_not_changed_before_it_is_on_record_how_to_put_it_back() -> TestResult {
     let machine = Machine::new()?;
-    let (page, other) = (machine.path("www/page"), machine.path("other"));
+    let page = machine.path("www/page");
     fs::write(&page, "old")?;
-    machine.applied(vec![machine.page()]).await?;
-    let records = machine.state().join("reversals");
-    let record = fs::read_dir(records)?.next().ok_or("there is no record")??.path();
-    fs::rename(&record, &other)?;
-    symlink(&other, &record)?;
-    fs::write(&page, "changed")?;
-    let before = fs::read(&other)?;
-    let site = Site::new(vec![machine.page()], builtin(), String::new())?;
-    let facilities = Facilities::open(&machine.state())?;
-    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+    let full = Facilities::open(machine.state.path(), Records::open(Arc::new(Full))?);
+    let text = "cannot put on record how to put it back: ";
 
-    let (_stopper, stop) = Stop::pair();
-    let account = site.apply(&options, stop).await;
+    // The second time it is on record, and still not on disk.
+    for _ in 0..2 {
+        let account = machine.apply_with(vec![machine.page()], full.clone()).await?;
 
-    assert_eq!(account.failures(), 1, "{account}");
-    assert!(account.to_string().contains("is a symlink and not a file"), "{account}");
-    assert_eq!(read(&page).as_deref(), Some("changed"));
-    assert_eq!(fs::read(&other)?, before);
+        assert_eq!(account.failures(), 1, "{account}");
+        assert!(account.to_string().contains(text), "{account}");
+        assert_eq!(read(&page).as_deref(), Some("old"));
+    }
     Ok(())
 }
 
@@ -363,7 +365,7 @@ async fn a_plan_forgets_nothing() -> TestResult {
     let mut kept = machine.page_at("page", "www/page");
     kept.reverse = false;
     let site = Site::new(vec![kept], builtin(), String::new())?;
-    let facilities = Facilities::open(&machine.state())?;
+    let facilities = machine.state.open()?;
 
     let plan = site.plan(&PlanOptions { facilities, ..PlanOptions::default() }).await;
 

@@ -6,7 +6,8 @@ use crankcase_kinds::builtin;
 use crankcase_resources::{Account, ApplyOptions, Declaration, Plan, PlanOptions, plan};
 
 pub(crate) use declared::{
-    TestResult, apply_with, declare, declare_in, declare_with, failure, look, uses,
+    Full, StateFolder, TestResult, apply_with, declare, declare_in, declare_with, failure, look,
+    uses,
 };
 
 #[path = "../../../resources/tests/it/support.rs"]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_engine::Stop;
 use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles, SiteJudge, WrongFacts};
+use crankcase_resources::state::Records;
 use crankcase_resources::{ApplyOptions, Facilities, Site};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -270,7 +271,7 @@ async fn what_facts_put_in_conflict_is_neither_put_back_nor_released() -> Result
         Ok(SiteJudge::default().load(&files)?)
     };
     let both = format!("{taken}{back}");
-    let facilities = Facilities::open(&folder.path().join("state"))?;
+    let facilities = Facilities::open(&folder.path().join("state"), Records::default());
     let options = ApplyOptions { facilities: facilities.clone(), ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
     let account = site(&both, "back")?.apply(&options, stop).await;
@@ -279,7 +280,7 @@ async fn what_facts_put_in_conflict_is_neither_put_back_nor_released() -> Result
     let wrong = site(&both, "taken")?;
 
     assert!(wrong.with_departed(&facilities).await.is_none());
-    assert!(wrong.leaving(&facilities).await.released().is_empty());
+    assert!(wrong.leaving(&facilities).released().is_empty());
     let gone = site(&taken, "back")?;
     assert!(gone.with_departed(&facilities).await.is_some());
     Ok(())
@@ -294,7 +295,7 @@ async fn what_was_kept_before_a_fact_is_wrong_at_the_start_is_not_put_back()
         Ok(SiteJudge::default().load(&files(&folder, manifest, but("path", path))?)?)
     };
     let path = folder.path().join("back").display().to_string();
-    let facilities = Facilities::open(&folder.path().join("state"))?;
+    let facilities = Facilities::open(&folder.path().join("state"), Records::default());
     let options = ApplyOptions { facilities: facilities.clone(), ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
     let account = site(path.into())?.apply(&options, stop).await;
@@ -303,6 +304,6 @@ async fn what_was_kept_before_a_fact_is_wrong_at_the_start_is_not_put_back()
     let wrong = site(json!(5))?;
 
     assert!(wrong.with_departed(&facilities).await.is_none());
-    assert!(wrong.leaving(&facilities).await.released().is_empty());
+    assert!(wrong.leaving(&facilities).released().is_empty());
     Ok(())
 }

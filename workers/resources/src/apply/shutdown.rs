@@ -11,10 +11,10 @@ use crate::apply::{ApplyOptions, targets};
 use crate::approval::Wish;
 use crate::converge::failed;
 use crate::declaration::Declaration;
-use crate::facilities::Promise;
 use crate::foresight::Foresight;
 use crate::halting::{Halting, Steps};
 use crate::make::Setting;
+use crate::notifying::Promise;
 use crate::opened::Opened;
 use crate::order::Order;
 use crate::pass::{graph, pass};
@@ -72,8 +72,8 @@ pub(crate) async fn shut_down(
             prior.steps.remaining.push(action);
             Err((because.clone(), Outcome::Skipped { because }))
         } else {
-            let notices = setting.facilities.notices();
-            let promise = Promise::new(notices, name, targets(order, declarations, *node));
+            let records = setting.facilities.records();
+            let promise = Promise::new(records, name, targets(order, declarations, *node));
             let work = stop(&opened, (change, action, after), (halting, &promise), &mut prior);
             let ended = options.progress.at_work_on(name, work).await;
             ended.map_err(|outcome| (name.clone(), outcome))

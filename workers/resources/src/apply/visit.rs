@@ -1,5 +1,6 @@
 //! The visit of one resource by an apply.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,13 @@ use crate::apply::shutdown::Prior;
 use crate::asking::Turn;
 use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, not_known_at_load};
 use crate::declaration::Declaration;
-use crate::facilities::Promise;
 use crate::halting::{Halting, Steps};
 use crate::inputs::{Changes, Inputs, Seen};
 use crate::make::{Setting, Unmade, make};
+use crate::notifying::{Promise, acknowledge};
 use crate::observer::{Happened, What};
 use crate::opened::Opened;
+use crate::reversal::Reversal;
 
 /// One resource to be made as declared.
 #[derive(Debug)]
@@ -43,18 +45,18 @@ impl Visit {
         let mut progress =
             Progress { steps: std::mem::take(&mut self.prior.steps), ..Progress::default() };
         let (facilities, name) = (self.setting.facilities.clone(), self.declaration.name.clone());
-        let targets = std::mem::take(&mut self.targets);
-        let promise = Promise::new(facilities.notices(), &name, targets);
+        let (records, targets) = (facilities.records(), std::mem::take(&mut self.targets));
+        let promise = Promise::new(records, &name, targets);
         let outcome = match self.advance(&mut progress, &promise).await {
             Ok(outcome) | Err(outcome) => outcome,
         };
         // Of what is left alone, the answer is still owed.
         if outcome.is_good() && (!self.declaration.noop || self.declaration.readonly) {
             let due = std::mem::take(&mut self.inputs.due);
-            facilities.notices().settle(&name, &due).await;
+            acknowledge(records, &name, &due).await;
         }
         if let Some(thing) = self.declaration.record.as_ref().filter(|_| outcome.is_good()) {
-            facilities.forget_reversal(thing).await;
+            Reversal::forget(records, from_ref(thing)).await;
         }
         if matches!(outcome, Outcome::Failed { .. }) {
             self.halting.fail();

@@ -7,10 +7,10 @@ use crate::asking::{Follower, INTERRUPTED, Part, Turn};
 use crate::caught::caught_async;
 use crate::context::Context;
 use crate::deadline::Deadline;
-use crate::facilities::Position;
 use crate::kind::GroupMember;
 use crate::opened::{Acted, NotBegun, Opened};
 use crate::schedule::Answer;
+use crate::state::Position;
 use crate::text::chain;
 
 impl Opened {
@@ -146,8 +146,8 @@ impl Opened {
 
     /// Waits until the records up to there are on disk.
     async fn flush(&self, records: Position) -> Result<(), String> {
-        let notices = self.made.context.facilities().notices();
-        notices.flush(records).await.map_err(|err| chain(&*err))
+        let flushed = self.made.context.facilities().records().flush(records).await;
+        flushed.map_err(|err| chain(&err))
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {

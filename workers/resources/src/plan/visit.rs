@@ -82,7 +82,7 @@ pub(crate) fn visit(
 ) -> impl Future<Output = Look> + Send + use<> {
     let nothing = Seen::default();
     let inputs =
-        Inputs::gather(order, declarations, (node, setting.facilities.notices()), |node| {
+        Inputs::gather(order, declarations, (node, setting.facilities.records()), |node| {
             looks[node].as_ref().map_or(&nothing, |look| &look.seen)
         });
     let declaration = declarations[node].clone();

@@ -26,6 +26,7 @@ use crate::reconcile::flood::Flood;
 use crate::reconcile::state::State;
 use crate::released::Released;
 use crate::schedule::{Answer, Ticket};
+use crate::state::{Notification, Record};
 
 pub(super) use self::kept::Kept;
 pub use self::rest::Rest;
@@ -105,11 +106,11 @@ impl Board {
     /// Notifies a resource as another resource that has changed would. The notification is on
     /// record before this returns. Returns whether there is such a resource.
     pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
-        let Some(facilities) = self.look(|kept| kept.facilities_of(resource)) else {
+        let Some(records) = self.look(|kept| kept.records_of(resource)) else {
             return Ok(false);
         };
-        let notices = facilities.notices();
-        notices.flush(notices.add(resource, by)).await?;
+        let pending = Record::Pending(Notification::new(resource, by));
+        records.flush(records.push([pending])).await?;
         Ok(self.step(|kept| kept.notify(resource, by)))
     }
 

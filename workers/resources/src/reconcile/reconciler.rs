@@ -15,6 +15,7 @@ use crate::context::Notice;
 use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
+use crate::notifying::flush_answers;
 use crate::observer::{Happened, What};
 use crate::reconcile::board::{Closing, Followed, Stands, Visit};
 use crate::reconcile::cause::{Basis, Why, Whys};
@@ -193,7 +194,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let state = closing.state.clone();
         let is_good = closing.outcome.is_good();
         let Followed { stands, records } = self.seat.report(closing);
-        self.setting.facilities.notices().flush_answers(records).await;
+        flush_answers(self.setting.facilities.records(), records).await;
         if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
             self.publish(state);
         }

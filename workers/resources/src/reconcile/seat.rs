@@ -4,10 +4,10 @@ use std::future::pending;
 use std::sync::Arc;
 
 use crate::asking::Turn;
-use crate::facilities::Position;
 use crate::observer::Happened;
 use crate::reconcile::board::{Board, Closing, Followed, Kept, Place, Stands, Visit};
 use crate::schedule::{Id, Reason, Ticket};
+use crate::state::Position;
 
 /// The place of one worker at the board of its site. Its resource is visited first of all.
 ///

@@ -29,8 +29,8 @@ pub struct RuleEvents {
 
 impl RuleEvents {
     /// Returns an observer, and the events that it hands on to rules. The observer also tells `inner` all that it sees.
-    /// The events that were not handed on when the agent was killed are in `folder`, that of [`Rules`](crate::Rules),
-    /// and are handed on by the next agent.
+    /// The events that were not handed on when the agent was killed are in `folder`, and are handed on
+    /// by the next agent.
     pub fn new(inner: Option<Arc<dyn Observer>>, folder: PathBuf) -> (Self, Happenings) {
         let (sender, receiver) = mpsc::channel(WAITING);
         let journal = Arc::new(Journal::new(folder));

@@ -10,19 +10,18 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crankcase_workers::Folder;
+use crankcase_workers::{FileError, Folder};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
 use crate::observer::{Happened, What};
 use crate::rules::Trigger;
-use crate::ruling::record::open;
 use crate::text::chain;
 
-/// The name of the file. Those of the records of rules end in `.json`.
+/// The name of the file.
 const NAME: &str = "events.jsonl";
 
 /// The largest file that is read, in bytes.
@@ -244,6 +243,14 @@ impl State {
 
     fn last_of<'a>(&'a mut self, resource: &'a str) -> Option<&'a mut Begun> {
         self.of(resource).max_by_key(|begun| begun.number)
+    }
+}
+
+/// Opens the folder, past no symlink, and makes it if it is not there.
+fn open(folder: &Path) -> Result<Folder, FileError> {
+    match Folder::open_own(folder) {
+        Err(error) if error.is_missing() => Folder::make_own(folder),
+        opened => opened,
     }
 }
 

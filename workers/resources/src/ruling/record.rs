@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::{Path, PathBuf};
 
-use crankcase_workers::{FileError, Folder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::BoxError;
 use crate::rules::Cause;
+use crate::state::{self, Document, Key, Records, Topic};
 
 /// The most events that wait for one rule. Further events are lost, and counted.
 const MOST_PENDING: usize = 1_000;
@@ -19,10 +18,6 @@ const MOST_DEAD: usize = 20;
 
 /// The size of a cause, in bytes of JSON, above which it is kept without its values after it was given up.
 const LARGEST_DEAD: usize = 64 * 1024;
-
-/// The size of the largest record that is read, in bytes. A record has at most two values of a fact, and an event is
-/// small.
-const LARGEST: u64 = 1024 * 1024 * 1024;
 
 /// The record of one rule.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,22 +62,17 @@ pub(super) struct Dead {
 }
 
 impl Record {
-    /// Reads the record that an earlier agent has left. Blocks.
-    pub(super) fn read(folder: &Path, rule: &str) -> Result<Self, BoxError> {
-        let path = path(folder, rule);
-        let opened = Folder::open_own(folder);
-        match opened.and_then(|folder| folder.read(file(rule), LARGEST)) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                format!("{} is no record of a rule: {error}", path.display()).into()
-            }),
-            Err(error) if error.is_missing() => Ok(Self::default()),
-            Err(error) => Err(error.into()),
-        }
+    /// Reads the record that an earlier agent has left.
+    pub(super) async fn read(records: &Records, rule: &str) -> Result<Self, BoxError> {
+        let document = records.document(&Key::new(Topic::Rule, rule)).await?;
+        Ok(document.map_or_else(|| Ok(Self::default()), |document| document.read())?)
     }
 
-    /// Writes the record to disk. Blocks.
-    pub(super) fn write(&self, folder: &Path, rule: &str) -> Result<(), BoxError> {
-        Ok(open(folder)?.replace(file(rule), &serde_json::to_vec(self)?, 0o600)?)
+    /// Puts the record on disk.
+    pub(super) async fn write(&self, records: &Records, rule: &str) -> Result<(), BoxError> {
+        let (key, document) = (Key::new(Topic::Rule, rule), Document::of(self)?);
+        let position = records.push([state::Record::Stored { key, document }]);
+        Ok(records.flush(position).await?)
     }
 
     pub(super) fn push(&mut self, cause: Cause) {
@@ -119,20 +109,4 @@ impl Record {
         self.is_dead = true;
         self.acknowledge(cause);
     }
-}
-
-/// Opens the folder with the records of the rules, past no symlink, and makes it if it is not there.
-pub(super) fn open(folder: &Path) -> Result<Folder, FileError> {
-    match Folder::open_own(folder) {
-        Err(error) if error.is_missing() => Folder::make_own(folder),
-        opened => opened,
-    }
-}
-
-fn path(folder: &Path, rule: &str) -> PathBuf {
-    folder.join(file(rule))
-}
-
-fn file(rule: &str) -> String {
-    format!("{rule}.json")
 }

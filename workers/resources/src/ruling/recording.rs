@@ -61,8 +61,7 @@ impl Rules {
 
     /// Reads the record of a rule. If it cannot be read, the rule stands still.
     pub(super) async fn read(&self, life: &mut Life) {
-        let (folder, of) = (self.folder.clone(), life.rule.name.clone());
-        match blocking(move || Record::read(&folder, &of)).await {
+        match Record::read(&self.records, &life.rule.name).await {
             Ok(record) => {
                 let later = std::mem::replace(&mut life.record, record).pending;
                 later.into_iter().for_each(|cause| life.record.push(cause));
@@ -77,9 +76,7 @@ impl Rules {
         if !life.is_read {
             return false;
         }
-        let (folder, rule, record) =
-            (self.folder.clone(), life.rule.name.clone(), life.record.clone());
-        match blocking(move || record.write(&folder, &rule)).await {
+        match life.record.write(&self.records, &life.rule.name).await {
             Ok(()) => life.stands_still = None,
             Err(error) => stand_still(life, &*error),
         }

@@ -1,16 +1,21 @@
 //! Notes what a site keeps, and tells what has left it.
 
-use std::collections::HashSet;
-use std::convert::Infallible;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::blocking;
 use crate::declaration::Declaration;
-use crate::facilities::{Facilities, Keep, Keeps};
+use crate::facilities::Facilities;
 use crate::observer::{Happened, What};
 use crate::released::Released;
+use crate::reversal::Reversal;
 use crate::site::Site;
+use crate::state::{Keep, Record};
+use crate::text::chain;
 use crate::thing::Thing;
+
+/// The resources of a site, by their names.
+type Keeps = BTreeMap<Arc<str>, Keep>;
 
 /// What would leave a site, and what is kept from then on.
 #[derive(Debug)]
@@ -38,7 +43,14 @@ impl Leaving {
                 observer.happened(&Happened::new(What::Released, (name, kind), why));
             }
         }
-        on_disk(facilities, move |facilities| facilities.keep(keeps)).await;
+        let records = facilities.records();
+        let changes = records.look(|loaded| changes(&loaded.kept, keeps));
+        if !changes.is_empty()
+            && let Err(error) = records.flush(records.push(changes)).await
+        {
+            let error = chain(&error);
+            tracing::warn!(error, "cannot note what is kept; what leaves may not be told");
+        }
         released
     }
 }
@@ -49,12 +61,9 @@ impl Site {
     /// A resource that was only renamed is still kept, and one whose name is still declared has not left.
     /// What is [put back](Self::with_departed), or waits for that, is not released. A site that was
     /// [cut](Self::select) down to some resources releases nothing.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe.
-    pub async fn leaving(&self, facilities: &Facilities) -> Leaving {
-        let (kept, unsure) = (on_disk(facilities, Facilities::kept).await, self.unsure());
+    pub fn leaving(&self, facilities: &Facilities) -> Leaving {
+        let (records, unsure) = (facilities.records(), self.unsure());
+        let kept = records.look(|loaded| loaded.kept.clone());
         let declared = self.declarations().iter().map(|declared| (declared, declared.thing()));
         let declared: Vec<_> = declared.collect();
         let (mut released, mut keeps) = (Vec::new(), Keeps::new());
@@ -62,7 +71,7 @@ impl Site {
         let kept_now = |declared: &Declaration| !declared.is_put_back() && !declared.is_unsure;
         for (declared, thing) in declared.iter().filter(|(declared, _)| kept_now(declared)) {
             let (kind, thing) = (declared.kind.clone(), thing.name().to_owned());
-            keeps.insert(declared.name.clone(), Keep { kind, thing });
+            keeps.insert(declared.name.as_str().into(), Keep { kind, thing });
         }
         let things: HashSet<_> = declared.iter().map(|(_, thing)| thing.name()).collect();
         let before: HashSet<_> = kept.values().map(|keep| keep.thing.clone()).collect();
@@ -73,10 +82,10 @@ impl Site {
             if self.is_cut() || unsure.has(&name) {
                 keeps.entry(name).or_insert(keep);
             } else if !things.contains(&*keep.thing) && !others.contains(&*name) {
-                if facilities.has_reversal(&Thing::named(&keep.thing)).await {
+                if Reversal::is_on_record(records, &Thing::named(&keep.thing)) {
                     keeps.entry(name).or_insert(keep);
                 } else {
-                    released.push(Released { name, kind: keep.kind });
+                    released.push(Released { name: name.to_string(), kind: keep.kind });
                 }
             }
         }
@@ -84,15 +93,12 @@ impl Site {
     }
 }
 
-/// Does something with what may be on disk; where nothing is, it waits for no thread, so that a simulation
-/// replays.
-async fn on_disk<T: Default + Send + 'static>(
-    facilities: &Facilities,
-    work: impl FnOnce(&Facilities) -> T + Send + 'static,
-) -> T {
-    if facilities.state().is_none() {
-        return work(facilities);
-    }
-    let facilities = facilities.clone();
-    blocking(move || Ok::<_, Infallible>(work(&facilities))).await.unwrap_or_default()
+/// Returns what is put on record when other resources are kept than before.
+fn changes(before: &Keeps, keeps: Keeps) -> Vec<Record> {
+    let gone = before.keys().filter(|name| !keeps.contains_key(*name));
+    let gone = gone.map(|name| Record::Released { resource: Arc::clone(name) });
+    let gone: Vec<_> = gone.collect();
+    let kept = keeps.into_iter().filter(|(name, keep)| before.get(name) != Some(keep));
+    let kept = kept.map(|(resource, keep)| Record::Kept { resource, keep });
+    gone.into_iter().chain(kept).collect()
 }

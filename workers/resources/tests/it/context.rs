@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crankcase_resources::state::Records;
 use crankcase_resources::{
     Actions, ApplyOptions, BoxError, Check, Context, Facilities, Kinds, Params, PlanOptions,
     Resource, Shared, Stale, Unfinished, kind, plan,
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 
 use crate::notify::notifying;
-use crate::support::{TestResult, apply_with, declare, failure, uses};
+use crate::support::{StateFolder, TestResult, apply_with, declare, failure, uses};
 
 /// says what it sees
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -178,12 +179,12 @@ async fn a_service_that_could_not_be_opened_is_tried_again_by_who_asks_next() ->
 
 #[tokio::test]
 async fn a_private_folder_is_found_again_until_it_is_removed() -> TestResult {
-    let state = tempdir()?;
+    let state = StateFolder::new()?;
     let site = [(r#"it["a/b"]"#, json!({"has_folder": true}))];
 
     let mut all = Vec::new();
     for _ in 0..3 {
-        all.extend(said(&site, &Facilities::open(state.path())?).await?);
+        all.extend(said(&site, &state.open()?).await?);
     }
 
     assert_eq!(all, ["700, 0 runs before", "700, 1 runs before", "700, 0 runs before"]);
@@ -193,13 +194,13 @@ async fn a_private_folder_is_found_again_until_it_is_removed() -> TestResult {
 
 #[tokio::test]
 async fn what_a_symlink_in_a_private_folder_leads_to_is_not_removed_with_it() -> TestResult {
-    let (state, other) = (tempdir()?, tempdir()?);
+    let (state, other) = (StateFolder::new()?, tempdir()?);
     let site = [("it", json!({"has_folder": true}))];
-    said(&site, &Facilities::open(state.path())?).await?;
+    said(&site, &state.open()?).await?;
     fs::write(other.path().join("file"), "precious")?;
     symlink(other.path(), state.path().join("private/it/link"))?;
 
-    said(&site, &Facilities::open(state.path())?).await?;
+    said(&site, &state.open()?).await?;
 
     assert!(!state.path().join("private/it").exists());
     assert_eq!(fs::read_to_string(other.path().join("file"))?, "precious");
@@ -212,7 +213,7 @@ async fn a_private_folder_is_in_the_state_folder_that_is_held_when_another_one_h
     let outer = tempdir()?;
     let (state, moved) = (outer.path().join("state"), outer.path().join("moved"));
     let held = Folder::make(&state)?.hold_path()?;
-    let facilities = Facilities::open(&state)?;
+    let facilities = Facilities::open(&state, Records::default());
     fs::rename(&state, &moved)?;
     fs::create_dir(&state)?;
 

@@ -1,15 +1,72 @@
-//! Declarations by hand.
+//! Declarations by hand, and a state folder that outlives each run.
+
 use std::error::Error;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::state::{
+    Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError,
+};
 use crankcase_resources::{
-    Account, ApplyOptions, Context, Declaration, Dependency, Found, Inputs, Kinds, Literal,
-    OnChange, Place, RenderError, Rendered, RenderedText, Scope, apply,
+    Account, ApplyOptions, Context, Declaration, Dependency, Facilities, Found, Inputs, Kinds,
+    Literal, OnChange, Place, RenderError, Rendered, RenderedText, Scope, apply,
 };
 use serde_json::Value;
+use tempfile::TempDir;
 
 pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
+
+/// A state folder and its store, whose records are read anew for each run.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    folder: TempDir,
+    store: Arc<MemoryStore>,
+}
+
+impl StateFolder {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()?, store: Arc::default() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns what the next agent gives to resources.
+    pub(crate) fn open(&self) -> Result<Facilities, StoreError> {
+        Ok(Facilities::open(self.path(), Records::open(self.store.clone())?))
+    }
+
+    /// Returns what the next plan gives to resources.
+    pub(crate) fn of_plan(&self) -> Result<Facilities, StoreError> {
+        Ok(Facilities::of_plan(self.path(), Records::open(self.store.clone())?))
+    }
+
+    /// Returns what is in the store.
+    pub(crate) fn loaded(&self) -> Result<Loaded, StoreError> {
+        self.store.load()
+    }
+}
+
+/// An empty store on a full disk.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Store for Full {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        Ok(Loaded::default())
+    }
+
+    fn document(&self, _: &Key) -> Result<Option<Document>, StoreError> {
+        Ok(None)
+    }
+
+    fn write(&self, _: &[Record]) -> Result<(), StoreError> {
+        Err(StoreError::new(io::Error::from(io::ErrorKind::StorageFull)))
+    }
+}
 
 /// Knows one name.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::asking::Questions;
 use crate::context::Notice;
 use crate::declaration::Declaration;
-use crate::facilities::{Facilities, Notices, Position};
+use crate::facilities::Facilities;
 use crate::kinds::Kinds;
 use crate::order::Order;
 use crate::pass::graph;
@@ -14,6 +14,7 @@ use crate::reconcile::board::rest::Rest;
 use crate::reconcile::tally::Tally;
 use crate::released::Released;
 use crate::schedule::{Graph, Id, Machine, Policy};
+use crate::state::{Position, Records};
 
 mod commands;
 mod worker;
@@ -27,8 +28,10 @@ pub(in crate::reconcile) struct Kept {
     /// What notifications say that are not answered, by target and source. Of those that an earlier
     /// agent has left nothing is known.
     notices: HashMap<(Id, Id), Notice>,
-    /// The facilities of the site, once there is one.
-    facilities: Option<Facilities>,
+    /// The records of the site, once there is one.
+    records: Option<Records>,
+    /// The position of the last record of the schedule.
+    last_record: Position,
     /// How many workers there were.
     workers: u64,
     /// How many resources wait only for their first start.
@@ -46,7 +49,8 @@ impl Default for Kept {
             entries: Entries::default(),
             questions: Questions::default(),
             notices: HashMap::new(),
-            facilities: None,
+            records: None,
+            last_record: Position::default(),
             workers: 0,
             starting: 0,
             states: 0,
@@ -81,8 +85,8 @@ impl Kept {
         }
         self.entries.end_waits_of_others();
         let graph = graph(order, declarations, kinds, |node| numbers[node]);
-        let on_record = self.on_record(facilities.notices());
-        if self.facilities.replace(facilities.clone()).is_some() {
+        let on_record = self.on_record(facilities.records());
+        if self.records.replace(facilities.records().clone()).is_some() {
             self.machine.swap(graph, &fresh, &[]);
             self.take_over_notices(&on_record);
         } else {
@@ -94,11 +98,12 @@ impl Kept {
     }
 
     /// Returns the notifications that are on record, as target and source.
-    fn on_record(&mut self, notices: &Notices) -> BTreeSet<(Id, Id)> {
-        let on_record = notices.all().into_iter();
-        let numbers =
-            on_record.map(|(target, by)| (self.entries.number(&target), self.entries.number(&by)));
-        numbers.collect()
+    fn on_record(&mut self, records: &Records) -> BTreeSet<(Id, Id)> {
+        let mut number = |name: &str| self.entries.number(name);
+        records.look(|loaded| {
+            let pending = loaded.pending.iter();
+            pending.map(|it| (number(&it.target), number(&it.source))).collect()
+        })
     }
 
     /// Forgets the notifications of resources that have left the site, as the record did, and
@@ -143,9 +148,9 @@ impl Kept {
         }
     }
 
-    /// Returns the facilities, if there is such a resource.
-    pub(super) fn facilities_of(&self, resource: &str) -> Option<Facilities> {
-        self.entries.resource(resource).and(self.facilities.clone())
+    /// Returns the records, if there is such a resource.
+    pub(super) fn records_of(&self, resource: &str) -> Option<Records> {
+        self.entries.resource(resource).and(self.records.clone())
     }
 
     /// Notifies one resource, for a reason that is no resource. Returns whether there is one: if
@@ -186,10 +191,5 @@ impl Kept {
             (entry.name.to_string(), entry.count.tally(held_back_by))
         });
         Tally { resources: resources.collect(), released: self.released.clone() }
-    }
-
-    /// Returns the position of the last record.
-    fn position(&self) -> Position {
-        self.facilities.as_ref().map_or_else(Position::default, |it| it.notices().position())
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::context::Notice;
-use crate::facilities::Position;
 use crate::reconcile::cause::Why;
 use crate::reconcile::state::State;
 use crate::schedule::{Id, Outcome, Ticket};
+use crate::state::Position;
 
 /// The place of a worker at the board.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! One round: a look at the resource, and what it takes to make it as declared.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use tokio::time::Instant;
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
 use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
-use crate::facilities::{Facilities, Promise};
+use crate::facilities::Facilities;
 use crate::make::{Setting, Unmade, render};
+use crate::notifying::Promise;
 use crate::observer::{Happened, What};
 use crate::reconcile::board::Closing;
 use crate::reconcile::cause::{Basis, Why, Whys, by_agent, by_notices, noted};
@@ -20,6 +22,7 @@ use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
+use crate::reversal::Reversal;
 use crate::text::chain;
 
 /// What a resource is held as.
@@ -47,7 +50,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
-            && !facilities.has_reversal(thing).await
+            && !Reversal::is_on_record(facilities.records(), thing)
         {
             self.is_back = true;
             return Ok(Judgement::default());
@@ -118,7 +121,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         self.supervise(is_other, notices).await?;
         if let Some(thing) = &declaration.record {
-            self.setting.facilities.forget_reversal(thing).await;
+            Reversal::forget(self.setting.facilities.records(), from_ref(thing)).await;
             self.is_back = true;
         } else if let Some(held) = &self.held {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;

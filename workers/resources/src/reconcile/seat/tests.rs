@@ -1,6 +1,6 @@
 //! Workers at the board of a small site, without engine and kinds.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ use crate::order::Order;
 use crate::reconcile::board::{Board, Closing, Rest, Stands, Visit};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
+use crate::state::{MemoryStore, Notification, Record, Records, Store};
 
 type TestResult<T = ()> = Result<T, BoxError>;
 
@@ -311,15 +312,16 @@ async fn what_has_left_the_site_is_not_told_when_its_name_is_back() -> TestResul
 
 #[tokio::test]
 async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    let facilities = Facilities::open(folder.path())?;
-    let board = Board::default();
+    let (facilities, board) = (Facilities::default(), Board::default());
     let before = [telling("source", &["home"]), resource("home")];
     connect(&board, &before, (&facilities, &[]))?;
     let [source, _home] = seats(&board, ["source", "home"]).await;
     source.act(notice("source", &["mode"], &[])).await.expect("it may act");
 
-    facilities.notices().hand_over(|_| vec!["item".to_owned()]).await;
+    facilities.records().push([
+        Record::Pending(Notification::new("item", "source")),
+        Record::Acknowledged(Notification::new("home", "source")),
+    ]);
     let after = [telling("source", &["item"]), resource("item")];
     connect(&board, &after, (&facilities, &["item"]))?;
     let item = Seat::new(board.clone(), "item");
@@ -329,30 +331,28 @@ async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
 }
 
 #[tokio::test]
-async fn whom_an_action_notifies_is_in_the_file_until_it_is_answered() -> TestResult {
-    let folder = tempfile::tempdir()?;
-    let facilities = Facilities::open(folder.path())?;
+async fn whom_an_action_notifies_is_in_the_store_until_it_is_answered() -> TestResult {
+    let (folder, store) = (tempfile::tempdir()?, Arc::new(MemoryStore::default()));
+    let facilities = Facilities::open(folder.path(), Records::open(store.clone())?);
     let board = Board::default();
     let site = [telling("source", &["target"]), resource("target")];
     connect(&board, &site, (&facilities, &[]))?;
     let [source, target] = seats(&board, ["source", "target"]).await;
-    let text = |path: &Path| std::fs::read_to_string(path.join("notices")).unwrap_or_default();
 
     source.request(Reason::Change);
     let visit = source.visit().await;
     source.turn(visit.ticket).ask_alone().await.expect("it may act");
-    facilities.notices().flush(facilities.notices().position()).await?;
-    let allowed = text(folder.path());
+    let allowed = store.load()?.pending;
     let acted = Closing { has_acted: true, ..closing(visit.ticket, Outcome::Good) };
     source.report(acted);
     let records = {
         let visit = target.visit().await;
         target.report(closing(visit.ticket, Outcome::Good)).records
     };
-    facilities.notices().flush(records).await?;
+    facilities.records().flush(records).await?;
 
-    assert_eq!(allowed.trim(), r#"{"owed":"target","by":"source"}"#);
-    assert_eq!(text(folder.path()), "");
+    assert_eq!(allowed, [Notification::new("target", "source")].into());
+    assert!(store.load()?.pending.is_empty());
     Ok(())
 }
 

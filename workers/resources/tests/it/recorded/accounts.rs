@@ -11,13 +11,12 @@ use crankcase_resources::{
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tempfile::tempdir;
 
 use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
 use crate::recorded::{Recording, hidden, left_and_read};
-use crate::support::{TestResult, declare, declare_with, uses};
+use crate::support::{StateFolder, TestResult, declare, declare_with, uses};
 
 /// An account, and the events that came before it.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -208,14 +207,14 @@ async fn approvals(recording: &mut Recording) -> TestResult {
 }
 
 async fn departures(recording: &mut Recording) -> TestResult {
-    let (folder, kinds) = (tempdir()?, lamps());
+    let (folder, kinds) = (StateFolder::new()?, lamps());
     for (claim, declarations) in [
         ("all were switched on", before_departures()),
         ("one was put back, and two were released", vec![lamp("kept")]),
     ] {
         let seen = Arc::new(Seen::default());
         let observer = Arc::clone(&seen);
-        let facilities = Facilities::open(folder.path())?.observed_by(observer);
+        let facilities = folder.open()?.observed_by(observer);
         let options = ApplyOptions { facilities, ..seen_by(&seen) };
         let (_stopper, stop) = Stop::pair();
         let site = Site::new(declarations, kinds.clone(), claim.to_owned())?;

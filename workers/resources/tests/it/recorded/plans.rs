@@ -1,17 +1,14 @@
 //! What apply would do.
 
 use crankcase_engine::Stop;
-use crankcase_resources::{
-    ApplyOptions, Declaration, Facilities, Kinds, PlanOptions, Salt, Site, plan,
-};
+use crankcase_resources::{ApplyOptions, Declaration, Kinds, PlanOptions, Salt, Site, plan};
 use serde_json::json;
-use tempfile::tempdir;
 
 use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
 use crate::recorded::{Recording, hidden, left_and_read};
-use crate::support::{TestResult, declare, declare_with, uses};
+use crate::support::{StateFolder, TestResult, declare, declare_with, uses};
 
 impl Recording {
     async fn plan(
@@ -107,15 +104,15 @@ async fn seals(recording: &mut Recording) -> TestResult {
 }
 
 async fn departures(recording: &mut Recording) -> TestResult {
-    let (folder, kinds) = (tempdir()?, lamps());
+    let (folder, kinds) = (StateFolder::new()?, lamps());
     let before = Site::new(before_departures(), kinds.clone(), "before".to_owned())?;
-    let facilities = Facilities::open(folder.path())?;
+    let facilities = folder.open()?;
     let options = ApplyOptions { facilities, ..ApplyOptions::default() };
     let (_stopper, stop) = Stop::pair();
     assert_eq!(before.apply(&options, stop).await.changes(), 4);
 
     let after = Site::new(vec![lamp("kept")], kinds, "after".to_owned())?;
-    let facilities = Facilities::of_plan(folder.path())?;
+    let facilities = folder.of_plan()?;
     let plan = after.plan(&PlanOptions { facilities, ..PlanOptions::default() }).await;
 
     recording.add("one would be put back, and two released", &plan, &plan)

@@ -6,7 +6,8 @@ use super::Kept;
 use crate::context::Notice;
 use crate::reconcile::board::visit::Visit;
 use crate::reconcile::cause::Why;
-use crate::schedule::{Because, Command, Id, Record};
+use crate::schedule::{self, Because, Command, Id};
+use crate::state::{Notification, Record};
 
 impl Kept {
     /// Does what the machine wants.
@@ -23,8 +24,7 @@ impl Kept {
                     entry.wake.notify_one();
                 }
                 Command::Answer { tickets, answer } => {
-                    let records = self.position();
-                    self.questions.answer(&tickets, answer, records);
+                    self.questions.answer(&tickets, answer, self.last_record);
                 }
                 Command::Write(record) => self.write(record),
                 // Only one pass skips.
@@ -48,21 +48,22 @@ impl Kept {
         }
     }
 
-    fn write(&mut self, record: Record) {
-        if let Record::Acknowledged { target, source } = record {
+    fn write(&mut self, record: schedule::Record) {
+        if let schedule::Record::Acknowledged { target, source } = record {
             self.notices.remove(&(target, source));
         }
-        let Some(facilities) = &self.facilities else { return };
-        let names = |target, source| (self.entries.name(target), self.entries.name(source));
-        match record {
-            Record::Pending { target, source } => {
-                let (target, source) = names(target, source);
-                facilities.notices().add(&target, &source);
+        let Some(records) = &self.records else { return };
+        let notification = |target, source| Notification {
+            target: self.entries.name(target),
+            source: self.entries.name(source),
+        };
+        self.last_record = records.push([match record {
+            schedule::Record::Pending { target, source } => {
+                Record::Pending(notification(target, source))
             }
-            Record::Acknowledged { target, source } => {
-                let (target, source) = names(target, source);
-                facilities.notices().strike(&target, &source);
+            schedule::Record::Acknowledged { target, source } => {
+                Record::Acknowledged(notification(target, source))
             }
-        }
+        }]);
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Kept;
 use crate::asking::Question;
-use crate::facilities::Position;
 use crate::observer::{Happened, LastEvent};
 use crate::reconcile::board::visit::{Closing, Followed, Place, Stands, Visit};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
+use crate::state::Position;
 
 impl Kept {
     /// Gives a worker the place of its resource, which is visited then. The worker before it has no
@@ -97,7 +97,7 @@ impl Kept {
     /// Takes over how a visit has ended.
     pub(in crate::reconcile) fn report(&mut self, closing: Closing) -> Followed {
         let Closing { ticket, outcome, has_acted, is_holding, state, notice } = closing;
-        let (id, before) = (ticket.id, self.position());
+        let (id, before) = (ticket.id, self.last_record);
         if has_acted {
             for target in self.machine.graph().notifies(id).to_vec() {
                 let said = self.notices.entry((target, id));
@@ -130,8 +130,9 @@ impl Kept {
             };
         }
         self.take_commands();
-        let after = self.position();
-        Followed { stands, records: if after > before { after } else { Position::default() } }
+        let is_new = self.last_record > before;
+        let records = if is_new { self.last_record } else { Position::default() };
+        Followed { stands, records }
     }
 
     /// Takes over a resource's state, before anybody is visited because of it.
