@@ -1,5 +1,7 @@
 //! Facts that are wrong for resources: only these resources are degraded.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::agent::Agent;
 use crate::facts::facts;
 use crate::machine::Machine;
@@ -50,6 +52,9 @@ const WRONG: [(&str, &str, &str, &str); 5] = [
     ("/poll", "banana", "slow", "is not a duration"),
     ("/users", "5", "home", "\"for_each\" is a list of texts or a map, not a number"),
 ];
+
+/// Files whose configs use facts, and their contents.
+const KEPT: [(&str, &str); 3] = [("door", "open\n"), ("conf", "port 80\n"), ("slow", "slow\n")];
 
 #[tokio::test]
 async fn a_wrong_fact_degrades_what_uses_it_and_nothing_else() -> TestResult {
@@ -231,4 +236,46 @@ async fn a_fact_for_which_the_manifest_is_refused_holds_up_no_other() -> TestRes
     facts(&machine, &["set", "/kind", "file"]).await?;
     agent.until_logged(&["a worker is well again", "site"]).await?;
     agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn what_is_wrong_at_the_start_is_kept_as_it_was_when_it_was_right() -> TestResult {
+    let machine = machine().await?;
+    for is_agent in [false, true] {
+        // It is on record whether it was applied or kept.
+        if is_agent {
+            let mut agent = Agent::start(&machine).await?;
+            agent.until_logged(&["everything is settled"]).await?;
+            agent.clean_kill(&machine).await?;
+        } else {
+            let applied = machine.run(&["apply", "site.yaml"]).await?;
+            assert_eq!(applied.code, Some(0), "{applied:?}");
+        }
+        let wrong = WRONG.into_iter().filter(|wrong| KEPT.iter().any(|kept| kept.0 == wrong.2));
+        for (fact, value, ..) in wrong.clone() {
+            facts(&machine, &["set", fact, value]).await?;
+        }
+        for (file, _) in KEPT {
+            std::fs::remove_file(machine.path(file))?;
+        }
+
+        let mut agent = Agent::start(&machine).await?;
+
+        for (file, content) in KEPT {
+            machine.until(file, |text| text == content).await?;
+        }
+        for (.., resource, said) in wrong {
+            agent.until_each_logged([&["a worker is degraded", resource, said][..]]).await?;
+        }
+        let mode = std::fs::metadata(machine.path("door"))?.permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600);
+        for (fact, value) in [("/mode", "'0600'"), ("/port", "80"), ("/poll", "1h")] {
+            facts(&machine, &["set", fact, value]).await?;
+        }
+        for (file, _) in KEPT {
+            agent.until_each_logged([&["a worker is well again", file][..]]).await?;
+        }
+        agent.clean_kill(&machine).await?;
+    }
+    Ok(())
 }

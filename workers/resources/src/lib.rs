@@ -35,6 +35,7 @@ mod kind;
 mod kind_source;
 mod kinds;
 mod known;
+mod last_good;
 mod listing;
 mod literal;
 mod log;

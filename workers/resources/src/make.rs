@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
@@ -9,7 +10,9 @@ use crankcase_engine::Stop;
 use crate::caught::caught;
 use crate::claims::Claims;
 use crate::context::{Context, Notice, Used};
-use crate::declaration::{Config, Declaration, Inputs, Rendered};
+use crate::declaration::{
+    Config, Declaration, Inputs, Place, RenderError, Rendered, RenderedText, Scope,
+};
 use crate::error::AttributeError;
 use crate::facilities::Facilities;
 use crate::foresight::Foresight;
@@ -17,6 +20,7 @@ use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
 use crate::seal::Salt;
+use crate::secrets::add_secret;
 use crate::shape::Shape;
 use crate::text::chain;
 use crate::thing::Thing;
@@ -196,6 +200,36 @@ pub(crate) fn make(
     known: (Vec<Used>, Vec<Notice>),
 ) -> Result<Made, Unmade> {
     render(declaration, setting, known)?.make(declaration, setting)
+}
+
+/// Makes the resource of a declaration that is wrong, with a config that was right. It renders no
+/// texts.
+pub(crate) fn make_with(
+    config: Config,
+    (declaration, wrong): (&Declaration, &str),
+    setting: &Setting,
+) -> Result<Made, Unmade> {
+    let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
+    for (_, value) in config.iter().filter(|(name, _)| declaration.hidden.contains(*name)) {
+        add_secret(value, setting.facilities.secrets());
+    }
+    let scope = Unrendered { place: declaration.place.clone(), wrong: wrong.to_owned() };
+    let context = Context::new(declaration, Arc::new(scope), setting.stop.clone());
+    let context = context.with(&setting.facilities);
+    Rendering { kind: Arc::clone(kind), config, context }.make(declaration, setting)
+}
+
+/// Renders nothing, because the declaration is wrong.
+#[derive(Debug)]
+struct Unrendered {
+    place: Place,
+    wrong: String,
+}
+
+impl Scope for Unrendered {
+    fn render_text(&self, _: &Path, _: &str) -> Result<RenderedText, RenderError> {
+        Err(RenderError { place: self.place.clone(), message: self.wrong.clone() })
+    }
 }
 
 /// Says what is wrong with a config: each attribute with its place.

@@ -241,6 +241,10 @@ impl Site {
         let leaving = whole.as_ref().unwrap_or(self).leaving(&options.facilities);
         let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
         let released = leaving.release(&options.facilities).await;
+        let records = options.facilities.records();
+        // What nobody has waited for is on disk before the process ends. If that fails, the next run
+        // only knows less of what was right.
+        drop(records.flush(records.push([])).await);
         Account { released, ..account }
     }
 }

@@ -14,6 +14,7 @@ use crate::converge::{Convergence, Progress, cannot_look, failed, not_known, not
 use crate::declaration::Declaration;
 use crate::halting::{Halting, Steps};
 use crate::inputs::{Changes, Inputs, Seen};
+use crate::last_good;
 use crate::make::{Setting, Unmade, make};
 use crate::notifying::{Promise, acknowledge};
 use crate::observer::{Happened, What};
@@ -105,6 +106,12 @@ impl Visit {
             promise,
         };
         let outcome = convergence.run(progress).await;
+        if let Ok(Outcome::Changed | Outcome::Unchanged) = outcome
+            && !self.declaration.is_put_back()
+        {
+            let records = self.setting.facilities.records();
+            last_good::note(records, &self.declaration, opened.config());
+        }
         let closed = opened.close().await.map_err(failed);
         if !progress.unknown.is_empty() {
             return Err(self.never_known(&progress.unknown));

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
+use crate::last_good;
 use crate::observer::{Happened, What};
 use crate::released::Released;
 use crate::reversal::Reversal;
 use crate::site::Site;
-use crate::state::{Keep, Record};
+use crate::state::{Keep, Loaded, Record};
 use crate::text::chain;
 use crate::thing::Thing;
 
@@ -44,7 +45,7 @@ impl Leaving {
             }
         }
         let records = facilities.records();
-        let changes = records.look(|loaded| changes(&loaded.kept, keeps));
+        let changes = records.look(|loaded| changes(loaded, keeps));
         if !changes.is_empty()
             && let Err(error) = records.flush(records.push(changes)).await
         {
@@ -94,11 +95,13 @@ impl Site {
 }
 
 /// Returns what is put on record when other resources are kept than before.
-fn changes(before: &Keeps, keeps: Keeps) -> Vec<Record> {
-    let gone = before.keys().filter(|name| !keeps.contains_key(*name));
-    let gone = gone.map(|name| Record::Released { resource: Arc::clone(name) });
-    let gone: Vec<_> = gone.collect();
-    let kept = keeps.into_iter().filter(|(name, keep)| before.get(name) != Some(keep));
-    let kept = kept.map(|(resource, keep)| Record::Kept { resource, keep });
-    gone.into_iter().chain(kept).collect()
+fn changes(loaded: &Loaded, keeps: Keeps) -> Vec<Record> {
+    let mut changes = Vec::new();
+    for name in loaded.kept.keys().filter(|name| !keeps.contains_key(*name)) {
+        changes.extend(last_good::forget(loaded, name));
+        changes.push(Record::Released { resource: Arc::clone(name) });
+    }
+    let kept = keeps.into_iter().filter(|(name, keep)| loaded.kept.get(name) != Some(keep));
+    changes.extend(kept.map(|(resource, keep)| Record::Kept { resource, keep }));
+    changes
 }

@@ -90,7 +90,8 @@ pub enum Topic {
     Reversal,
     /// What a rule has handled, and what waits for it. The name is that of the rule.
     Rule,
-    /// The config with which a resource was good last. The name is that of the resource.
+    /// The config with which a resource was good last. The name is that of the resource, a line
+    /// break, and the digest of the document.
     LastGood,
 }
 

@@ -12,7 +12,8 @@ use crate::context::{Notice, Used};
 use crate::converge::not_known;
 use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
 use crate::facilities::Facilities;
-use crate::make::{Setting, Unmade, render};
+use crate::last_good;
+use crate::make::{Made, Setting, Unmade, make_with, render};
 use crate::notifying::Promise;
 use crate::observer::{Happened, What};
 use crate::reconcile::board::Closing;
@@ -125,6 +126,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.is_back = true;
         } else if let Some(held) = &self.held {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;
+            let records = self.setting.facilities.records();
+            last_good::note(records, declaration, held.opened.config());
         }
         Ok(())
     }
@@ -205,22 +208,20 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     rendering.make(declaration, &setting).map(Some)
                 }
             });
-        let made = match made {
-            Ok(Some(made)) => made,
+        let (made, wrong) = match made {
+            Ok(Some(made)) => (made, None),
             Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
-            Err(unmade) => return self.keep_as_before(unmade),
+            Err(unmade) if self.held.is_some() => return self.keep_as_before(unmade),
+            Err(unmade) => make_as_before(declaration, &setting, unmade).await?,
         };
         let opening = Held::open(self.held.take(), made, &self.links.watches);
         self.held = Some(opening.await.map_err(Failure::Again)?);
-        Ok(Holding { is_new: true, changed, wrong: None })
+        Ok(Holding { is_new: true, changed, wrong })
     }
 
     /// Keeps a resource as it was before its config became wrong.
     fn keep_as_before(&mut self, unmade: Unmade) -> Result<Holding, Failure> {
-        let wrong = match unmade {
-            Unmade::Unknown(aliases) => return Err(Failure::Look(not_known(&aliases))),
-            Unmade::Wrong(wrong) => wrong,
-        };
+        let wrong = wrong(unmade)?;
         let Some(held) = &mut self.held else { return Err(Failure::Look(wrong)) };
         held.step_back();
         Ok(Holding { is_new: false, changed: Vec::new(), wrong: Some(wrong) })
@@ -259,6 +260,30 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if is_drift && notices.is_empty() {
             self.setbacks.note_repair();
         }
+    }
+}
+
+/// Returns what is wrong with a resource that cannot be made. A state that is not known is nothing
+/// wrong.
+fn wrong(unmade: Unmade) -> Result<String, Failure> {
+    match unmade {
+        Unmade::Unknown(aliases) => Err(Failure::Look(not_known(&aliases))),
+        Unmade::Wrong(wrong) => Ok(wrong),
+    }
+}
+
+/// Makes a resource that is wrong at the start with the config that was good last, in the life of an
+/// earlier worker or agent. Returns what is wrong too.
+async fn make_as_before(
+    declaration: &Declaration,
+    setting: &Setting,
+    unmade: Unmade,
+) -> Result<(Made, Option<String>), Failure> {
+    let wrong = wrong(unmade)?;
+    let config = last_good::read(setting.facilities.records(), declaration).await;
+    match config.map(|config| make_with(config, (declaration, &wrong), setting)) {
+        Some(Ok(made)) => Ok((made, Some(wrong))),
+        _ => Err(Failure::Look(wrong)),
     }
 }
 
