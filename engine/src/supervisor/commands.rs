@@ -72,8 +72,9 @@ impl EventLoop {
         slot.forget_health();
         slot.set_aborted(false);
         let host: Arc<dyn Host> = Arc::clone(&self.shared) as _;
-        let (name, starts) = (slot.name().clone(), slot.starts);
-        let (stopper, stop) = Stop::of(Identity { host, node, generation, starts, name });
+        let (name, starts, asked_by) = (slot.name().clone(), slot.starts, slot.take_asked_by());
+        let identity = Identity { host, node, generation, starts, name, asked_by };
+        let (stopper, stop) = Stop::of(identity);
         let because = self.because(node);
         self.note_because(node, (None, because), || EventKind::Starting { generation: starts });
         let is_plain = manifold.blueprint.offers().iter().all(|kind| kind.is_plain());

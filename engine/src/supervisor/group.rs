@@ -225,6 +225,7 @@ impl EventLoop {
             }
             Action::Bounce => {
                 self.note(node, origin, || EventKind::Bounced);
+                self.registry.slots[node].set_asked_by(origin);
                 self.registry.machine.bounce(node);
             }
             Action::Park => {
@@ -235,6 +236,7 @@ impl EventLoop {
             Action::Unpark => {
                 self.note(node, origin, || EventKind::Unparked);
                 self.registry.slots[node].set_parked_by(None);
+                self.registry.slots[node].set_asked_by(origin);
                 self.registry.machine.unpark(node);
             }
         }

@@ -115,6 +115,8 @@ pub(super) struct SlotExtras {
     pub(super) refused: u32,
     /// The origin of the call that parked it. `None` if it is not parked, or if that call had none.
     parked_by: Option<Arc<Origin>>,
+    /// The origin of the last bounce or unpark, for the next start.
+    asked_by: Option<Arc<Origin>>,
     /// Whether its last worker was aborted: it did not end in its grace, or did not start in time.
     was_aborted: bool,
 }
@@ -236,6 +238,18 @@ impl Slot {
         if origin.is_some() || self.parked_by().is_some() {
             self.extras_mut().parked_by = origin.cloned();
         }
+    }
+
+    /// Records the origin of a bounce or an unpark. `None` for a call without an origin.
+    pub(super) fn set_asked_by(&mut self, origin: Option<&Arc<Origin>>) {
+        if origin.is_some() || self.extras.is_some() {
+            self.extras_mut().asked_by = origin.cloned();
+        }
+    }
+
+    /// Returns the origin of the last bounce or unpark since the last start, and forgets it.
+    pub(super) fn take_asked_by(&mut self) -> Option<Arc<Origin>> {
+        self.extras.as_mut()?.asked_by.take()
     }
 
     /// Records that a start is begun.
@@ -364,6 +378,7 @@ impl Slot {
     /// Forgets what does not apply to another manifold of the name.
     pub(super) fn forget_manifold(&mut self) {
         self.set_parked_by(None);
+        self.set_asked_by(None);
         self.set_aborted(false);
         self.note_present(&[]);
     }

@@ -62,6 +62,12 @@ impl Context {
         *starts
     }
 
+    /// Returns who has asked for this start by a bounce or an unpark, and why. `None` if nobody has
+    /// since the start before, or if that call did not [name its caller](crate::Engine::asked_by).
+    pub fn asked_by(&self) -> Option<&Origin> {
+        self.identity().asked_by.as_deref()
+    }
+
     /// Returns a seed for the worker's random choices. It differs for each engine, name and
     /// generation. It is the same again if the engine has the same seed.
     pub fn seed(&self) -> u64 {

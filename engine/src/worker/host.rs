@@ -11,6 +11,7 @@ use super::message::Message;
 use super::metrics::Metrics;
 use super::selections::Selections;
 use crate::machine::{Generation, NodeId};
+use crate::seen::event::Origin;
 use crate::seen::log::Log;
 use crate::vocabulary::clock::Clock;
 use crate::vocabulary::name::Text;
@@ -84,6 +85,8 @@ pub(crate) struct Identity {
     /// The number of this worker among all that the name has had. The first is 1.
     pub(crate) starts: u32,
     pub(crate) name: Text,
+    /// The origin of the bounce or unpark that this worker was started after.
+    pub(crate) asked_by: Option<Arc<Origin>>,
 }
 
 impl Identity {

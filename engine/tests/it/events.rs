@@ -54,6 +54,34 @@ async fn an_event_says_who_asked_and_why() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_learns_who_asked_for_it_and_the_next_one_does_not() -> TestResult {
+    let (engine, asked) = (test_engine().build()?, Arc::new(Mutex::new(Vec::new())));
+    let noting = Arc::clone(&asked);
+    let curious = Manifold::builder().run(move |(), up| {
+        noting.lock().push(up.context().asked_by().map(Origin::to_string));
+        async move {
+            up.ready(()).wait().await;
+            Ok(())
+        }
+    });
+    engine.install(A, curious).await?;
+    engine.running(A).await?;
+
+    let ops = engine.asked_by("ops", "new certificate");
+    ops.bounce(A).await?;
+    engine.running(A).await?;
+    engine.bounce(A).await?;
+    engine.running(A).await?;
+    ops.park(A).await?;
+    engine.asked_by("ada", "all is well").unpark(A).await?;
+    engine.running(A).await?;
+
+    let expected = [None, Some("ops: new certificate"), None, Some("ada: all is well")];
+    assert_eq!(*asked.lock(), expected.map(|text| text.map(str::to_owned)));
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestResult {
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
