@@ -185,9 +185,13 @@ pub(crate) const RUN: &str = "run";
 fn recorded(happened: &Happened) -> Event {
     let Happened { event, resource, kind, differences, actions, error, why, took_ms, .. } =
         happened.clone();
-    let Happened { changes, done, notified_by, .. } = happened;
-    let has_details = !changes.is_empty() || !done.is_empty() || !notified_by.is_empty();
-    let details = json!({"changes": changes, "done": done, "notified_by": notified_by});
+    let Happened { changes, done, notified_by, pid, .. } = happened;
+    let has_lists = !changes.is_empty() || !done.is_empty() || !notified_by.is_empty();
+    let has_details = has_lists || pid.is_some();
+    let mut details = json!({"changes": changes, "done": done, "notified_by": notified_by});
+    if let Some(pid) = pid {
+        details["pid"] = pid.into();
+    }
     let (event, details) = (event.word().to_owned(), has_details.then_some(details));
     Event { event, resource, kind, differences, actions, error, why, took_ms, details }
 }
@@ -201,6 +205,7 @@ pub(crate) fn now() -> SystemTime {
 #[cfg(test)]
 mod tests {
     use crankcase_resources::Happened;
+    use serde_json::json;
 
     use super::recorded;
 
@@ -224,6 +229,23 @@ mod tests {
     /// An event that has only the fields that every event has.
     const BARE: &str =
         r#"{"event":"released","resource":"page","type":"file","why":"it has left","took_ms":0}"#;
+
+    /// The start of a program.
+    const STARTED: &str = concat!(
+        r#"{"event":"restarted","resource":"web","type":"process","#,
+        r#""pid":7,"why":"it","took_ms":0}"#,
+    );
+
+    #[test]
+    fn the_record_of_a_program_has_its_pid() -> serde_json::Result<()> {
+        let happened: Happened = serde_json::from_str(STARTED)?;
+
+        let details = recorded(&happened).details.unwrap_or_default();
+
+        assert_eq!(serde_json::to_string(&happened)?, STARTED);
+        assert_eq!(details["pid"], json!(7));
+        Ok(())
+    }
 
     #[test]
     fn an_event_and_its_record_are_written_as_before() -> serde_json::Result<()> {

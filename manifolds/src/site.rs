@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name, Policy};
-use crankcase_resources::{Facilities, Site, Tallies, blocking};
-use crankcase_workers::{Watches, end_leftovers};
+use crankcase_resources::{Facilities, Happened, Site, Tallies, blocking};
+use crankcase_workers::{Fate, Leftover, Watches, end_leftovers};
 use serde_json::json;
 
 use self::keeper::Keeper;
@@ -72,8 +72,13 @@ async fn start(
     let mut facilities = Facilities::default();
     if let Some(state) = config.state.clone() {
         for leftover in end_leftovers(&Facilities::processes(&state)).await? {
-            let (process, fate) = (leftover.name, leftover.fate);
+            let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
+            if let Some(observer) = &config.observer
+                && let Some(ended) = ended_program(&leftover, &site.get())
+            {
+                observer.happened(&ended);
+            }
         }
         let records = config.records.clone();
         let open = move || Ok::<_, Infallible>(Facilities::open(&state, records));
@@ -91,4 +96,14 @@ async fn start(
         Engine::builder().policy(Policy::default().backoff(config.backoff.clone())).seed(seed);
     let nested = builder.build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
+}
+
+/// Returns the event of a program that an earlier agent has left and that was ended, if it is the
+/// program of a resource of the site.
+fn ended_program(leftover: &Leftover, site: &Site) -> Option<Happened> {
+    let is_it = |name: &str| name == leftover.name && leftover.fate == Fate::Ended;
+    let declaration = site.declarations().iter().find(|declared| is_it(&declared.name))?;
+    let kind = site.kinds().get(&declaration.kind).ok()?;
+    let resource = (&*declaration.name, &*declaration.kind);
+    kind.is_supervised().then(|| Happened::left_behind(resource, leftover.pid))
 }

@@ -280,7 +280,11 @@ fn own_report(value: &Value, out: &mut Out<'_>) -> io::Result<()> {
 /// Writes the last event of a resource.
 fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut Out<'_>) -> io::Result<()> {
     let Happened { event: what, changes, done, notified_by, error, why, took_ms, .. } = event;
-    writeln!(out, "  last event: {} at {at}, {took_ms} ms; {}", what.word(), one_line(why))?;
+    write!(out, "  last event: {} at {at}", what.word())?;
+    if let Some(pid) = event.pid {
+        write!(out, ", pid {pid}")?;
+    }
+    writeln!(out, ", {took_ms} ms; {}", one_line(why))?;
     if let Some(error) = error {
         writeln!(out, "    {}", indented(error, 4))?;
     }

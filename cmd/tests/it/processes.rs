@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use rustix::process::Signal;
+use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
@@ -31,6 +32,52 @@ async fn a_program_that_was_killed_comes_back() -> TestResult {
     agent.until_logged(&["/agent/resources/server", "signal"]).await?;
     agent.clean_kill(&machine).await?;
     gone(&pids[1]).await
+}
+
+#[tokio::test]
+async fn starts_and_ends_of_a_program_are_in_the_log_and_on_record() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    let started = format!("server: started; pid: {first}; why: its worker has started");
+    agent.until_logged(&[&started]).await?;
+    signal(&first, Signal::KILL)?;
+    agent.until_logged(&["server: restarted; pid: ", "ended with signal: 9 (SIGKILL)"]).await?;
+    machine.lines("pids", 2).await?;
+    let asked = machine.run(&["bounce", "resources/server", "--reason", "a new disk"]).await?;
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    agent.until_logged(&["server: restarted; pid: ", "its worker has started"]).await?;
+    agent.clean_kill(&machine).await?;
+
+    let history = machine.run(&["history", "server", "--output", "json"]).await?;
+
+    let history: Value = serde_json::from_str(&history.stdout)?;
+    let events = history["events"].as_array().ok_or("no events")?;
+    let words: Vec<_> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    let expected = ["started", "ended", "failed", "restarted", "ended", "restarted", "ended"];
+    assert_eq!(words, expected, "{history}");
+    assert_eq!(events[0]["details"]["pid"].to_string(), first);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_program_that_a_killed_agent_left_is_on_record() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let agent = Agent::start(&machine).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    agent.dirty_kill().await?;
+    let agent = Agent::start(&machine).await?;
+    machine.lines("pids", 2).await?;
+    agent.clean_kill(&machine).await?;
+
+    let history = machine.run(&["history", "2", "--output", "json"]).await?;
+
+    let history: Value = serde_json::from_str(&history.stdout)?;
+    let ended = &history["events"][0];
+    assert_eq!((&ended["event"], &ended["resource"]), (&"ended".into(), &"server".into()));
+    assert_eq!(ended["details"]["pid"].to_string(), first);
+    assert_eq!(ended["why"], "an earlier agent had left it behind");
+    Ok(())
 }
 
 #[tokio::test]

@@ -57,10 +57,10 @@ async fn an_event_says_who_asked_and_why() -> TestResult {
 async fn a_start_learns_who_asked_for_it_and_the_next_one_does_not() -> TestResult {
     let (engine, asked) = (test_engine().build()?, Arc::new(Mutex::new(Vec::new())));
     let noting = Arc::clone(&asked);
-    let curious = Manifold::builder().run(move |(), up| {
+    let curious = Manifold::builder().offers::<(u32,)>().run(move |(), up| {
         noting.lock().push(up.context().asked_by().map(Origin::to_string));
         async move {
-            up.ready(()).wait().await;
+            up.ready((1,)).wait().await;
             Ok(())
         }
     });

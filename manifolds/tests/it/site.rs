@@ -9,6 +9,7 @@ mod keys;
 mod machine;
 mod parts;
 mod process;
+mod programs;
 mod reasons;
 mod recorded;
 mod repairs;

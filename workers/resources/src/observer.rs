@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
 use serde_json::Value;
 
 use crate::account::{Accounted, Done};
@@ -87,10 +86,13 @@ pub struct Happened {
     /// The resources and rules that have notified it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notified_by: Vec<String>,
+    /// The pid of the program that was started, or has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
     /// Why it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why the resource was looked at.
+    /// Why the resource was looked at, or why its program was started, or has ended.
     pub why: String,
     /// How long that took, with the look, in milliseconds.
     pub took_ms: u64,
@@ -111,9 +113,21 @@ pub enum What {
     Failed,
     /// It has left its manifest, and is not kept any more.
     Released,
+    /// Its program was started for the first time since the agent keeps it.
+    Started,
+    /// Its program was started again. One that ran was ended before.
+    Restarted,
+    /// Its program has ended: by itself, or because its worker was told to stop.
+    Ended,
 }
 
 impl What {
+    /// Returns whether it has happened to the program of the resource, and not to the resource.
+    /// Rules wait for none of these.
+    pub fn is_of_program(self) -> bool {
+        matches!(self, Self::Started | Self::Restarted | Self::Ended)
+    }
+
     /// Returns it as a word.
     pub fn word(self) -> &'static str {
         match self {
@@ -122,11 +136,21 @@ impl What {
             Self::Refreshed => "refreshed",
             Self::Failed => "failed",
             Self::Released => "released",
+            Self::Started => "started",
+            Self::Restarted => "restarted",
+            Self::Ended => "ended",
         }
     }
 }
 
 impl Happened {
+    /// Returns that the program of a resource, with a name and a kind, was ended: an earlier agent
+    /// had left it behind.
+    pub fn left_behind(resource: (&str, &str), pid: Option<i32>) -> Self {
+        let why = "an earlier agent had left it behind";
+        Self { pid, ..Self::new(What::Ended, resource, (why, Duration::ZERO)) }
+    }
+
     pub(crate) fn new(
         event: What,
         (resource, kind): (&str, &str),
@@ -141,6 +165,7 @@ impl Happened {
             actions: Vec::new(),
             done: Vec::new(),
             notified_by: Vec::new(),
+            pid: None,
             error: None,
             why: why.to_owned(),
             took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
@@ -189,6 +214,7 @@ impl Happened {
             actions: actions.clone(),
             done: Vec::new(),
             notified_by: self.notified_by.clone(),
+            pid: self.pid,
             error: error.clone(),
             why: why.clone(),
             took_ms: *took_ms,

@@ -124,7 +124,7 @@ pub struct Program(Arc<Mutex<Known>>);
 struct Known {
     /// The one that was started last, while it runs.
     running: Weak<ProcessHandle>,
-    /// How the one before has ended, if it was not told to.
+    /// How it has ended, if it does not run and was not told to.
     last_end: Option<String>,
     /// The config with which one was started last.
     ran_with: Option<Config>,
@@ -159,11 +159,15 @@ impl Program {
         Some(ProgramStatus { pid, lines, dropped_lines })
     }
 
-    /// Notes that it was started; returns how the one before has ended, if it was not told to.
-    fn begin(&self, running: Weak<ProcessHandle>, config: &Config) -> Option<String> {
+    /// Notes that it was started.
+    fn begin(&self, running: Weak<ProcessHandle>, config: &Config) {
         let mut known = self.0.lock();
-        (known.running, known.ran_with) = (running, Some(config.clone()));
-        known.last_end.take()
+        (known.running, known.ran_with, known.last_end) = (running, Some(config.clone()), None);
+    }
+
+    /// Returns how it has ended, if it does not run and was not told to end.
+    fn last_end(&self) -> Option<String> {
+        self.0.lock().last_end.clone()
     }
 
     /// Returns the config with which it was started last, by any worker.

@@ -56,7 +56,8 @@ async fn a_repair_and_what_follows_it_stand_among_the_events_with_who_and_why() 
     let notified = "page: a change notifies it";
     let refreshed = ("index", "refreshed: run command=[\"true\"]");
     assert_eq!(machine.noted(&mut indexes, refreshed).await?, notified);
-    assert_eq!(machine.noted(&mut servers, ("server", "started its program")).await?, notified);
+    let restarted = ("server", "restarted its program");
+    assert_eq!(machine.noted(&mut servers, restarted).await?, notified);
     machine.stop().await
 }
 

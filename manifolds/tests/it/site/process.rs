@@ -184,18 +184,18 @@ async fn the_events_say_why_a_program_was_started() -> TestResult {
     let pipe = machine.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status()?.success());
     let mut events = machine.resources().await?.events();
-    let started = ("server", "started its program");
+    let [started, restarted] = ["started", "restarted"].map(|word| format!("{word} its program"));
 
     machine.swap(&site(3)).await?;
-    let first = machine.noted(&mut events, started).await?;
+    let first = machine.noted(&mut events, ("server", &started)).await?;
     tokio::task::spawn_blocking(move || fs::write(pipe, "end\n")).await??;
-    let again = machine.noted(&mut events, started).await?;
+    let again = machine.noted(&mut events, ("server", &restarted)).await?;
     machine.swap(&site(4)).await?;
-    let changed = machine.noted(&mut events, started).await?;
+    let changed = machine.noted(&mut events, ("server", &restarted)).await?;
 
     assert_eq!(first, "agent: it did not run");
     assert_eq!(again, "agent: process \"server\" ended with exit status: 3");
-    assert_eq!(changed, "agent: its config has changed");
+    assert_eq!(changed, "agent: its config has changed: command");
     machine.stop().await
 }
 

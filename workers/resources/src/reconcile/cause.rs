@@ -9,7 +9,7 @@ use crankcase_engine::Origin;
 use crankcase_workers::name_first;
 
 use crate::context::Notice;
-use crate::declaration::Declaration;
+use crate::declaration::{Config, Declaration};
 use crate::facilities::FileStamp;
 use crate::observer::What;
 use crate::reconcile::state::State;
@@ -138,6 +138,34 @@ impl PartialEq for Basis {
     }
 }
 
+/// Returns why a program is started: how the one before has ended, what is not as in the config
+/// `before`, and who notifies it; without all of these, why the resource is visited.
+pub(super) fn started(
+    (before, config): (Option<&Config>, &Config),
+    last_end: Option<String>,
+    (notices, visit): (&[Notice], &str),
+) -> String {
+    let mut whys: Vec<_> = last_end.into_iter().collect();
+    let changed = before.map_or_else(Vec::new, |before| others(before, config));
+    if !changed.is_empty() {
+        let changed = name_first(SHOWN, changed.iter());
+        whys.push(format!("its config has changed: {changed}"));
+    }
+    let notified = notices.iter().map(|notice| Why::Notified(notice.by.as_str().into()));
+    let notified = notified.collect::<Vec<_>>();
+    if !notified.is_empty() {
+        whys.push(some(&notified.iter().collect::<Vec<_>>()));
+    }
+    if whys.is_empty() { visit.to_owned() } else { whys.join("; ") }
+}
+
+/// Returns the attributes of a config that are others than before.
+pub(super) fn others(before: &Config, now: &Config) -> Vec<String> {
+    let names = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
+    let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
+    names.chain(gone).map(|(name, _)| name.clone()).collect()
+}
+
 /// Says how a resource was changed, and at whose wish.
 pub(super) fn noted(differing: &[String], is_drift: bool, notices: &[Notice]) -> (What, Origin) {
     if !notices.is_empty() && differing.is_empty() {
@@ -163,7 +191,11 @@ pub(super) fn by_agent(why: &str) -> Origin {
 
 #[cfg(test)]
 mod tests {
-    use super::{Why, Whys};
+    use std::sync::Arc;
+
+    use super::{Why, Whys, started};
+    use crate::context::Notice;
+    use crate::declaration::Config;
 
     fn text(whys: impl IntoIterator<Item = Why>) -> String {
         let mut all = Whys::default();
@@ -184,6 +216,19 @@ mod tests {
             text([Why::NewState("other".into()), notified()]),
             r#""conf" notifies it; "other" has a new state"#
         );
+    }
+
+    #[test]
+    fn a_start_of_a_program_has_all_of_its_reasons_else_that_of_the_visit() {
+        let config = |word: &str| Config::from_iter([("command".to_owned(), word.into())]);
+        let (before, now) = (config("one"), config("two"));
+        let (end, notices) = ("it ended", [Notice::new("conf", Vec::new(), Arc::default())]);
+
+        let all = started((Some(&before), &now), Some(end.to_owned()), (&notices, "poll"));
+        let none = started((Some(&now), &now), None, (&[], "poll"));
+
+        let expected = "it ended; its config has changed: command; \"conf\" notifies it";
+        assert_eq!((&*all, &*none), (expected, "poll"));
     }
 
     #[test]

@@ -1,3 +1,5 @@
+//! A resource that a worker keeps, from its open to its close, with its program.
+
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
@@ -33,10 +35,7 @@ const MAX_SAID: usize = 200;
 pub(super) struct Held {
     pub(super) opened: Opened,
     pub(super) armed: Armed,
-    pub(super) program: Option<Supervised>,
-    /// What the program was started by, if there is one; it is left to run until another one may
-    /// replace it.
-    started_by: Option<Config>,
+    pub(super) running: Running,
     /// The files that it reads, with paths that may begin in the folder of its manifest.
     reads: Vec<PathBuf>,
     /// What it saw at its last look that succeeded, if nobody has looked since it sees something
@@ -48,6 +47,21 @@ impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Held").field("opened", &self.opened).finish_non_exhaustive()
     }
+}
+
+/// The program of a resource. It goes on while the resource is opened anew.
+#[derive(Default)]
+pub(super) struct Running {
+    pub(super) program: Option<Supervised>,
+    /// What the program was started by, if there is one; it is left to run until another one may
+    /// replace it.
+    started_by: Option<Config>,
+}
+
+/// A resource that could not be opened, and the program of the one before it.
+pub(super) struct Unopened {
+    pub(super) reason: String,
+    pub(super) running: Running,
 }
 
 /// Why a round did not come to its end.
@@ -208,22 +222,28 @@ impl Held {
         old: Option<Self>,
         made: Made,
         watches: &Live<Watches>,
-    ) -> Result<Self, String> {
-        let (mut program, mut started_by) = (None, None);
+    ) -> Result<Self, Unopened> {
+        let mut running = Running::default();
         if let Some(mut old) = old {
-            (program, started_by) = (old.program.take(), old.started_by.take());
+            running = std::mem::take(&mut old.running);
             old.close().await;
         }
+        Self::open_with(running, made, watches).await
+    }
+
+    /// Opens a resource whose program may run already.
+    pub(super) async fn open_with(
+        running: Running,
+        made: Made,
+        watches: &Live<Watches>,
+    ) -> Result<Self, Unopened> {
         let reads = made.claimed().reads.into_iter().map(|read| read.path).collect();
         match Opened::new(made).await {
             Ok(opened) => {
                 let armed = Armed::new(watches.clone());
-                Ok(Self { opened, armed, program, started_by, reads, before: None })
+                Ok(Self { opened, armed, running, reads, before: None })
             }
-            Err(failure) => {
-                end(program).await;
-                Err(failure)
-            }
+            Err(reason) => Err(Unopened { reason, running }),
         }
     }
 
@@ -289,8 +309,8 @@ impl Held {
     /// with the config `ran_with` if it was started before, by any worker.
     pub(super) fn start(&self, is_notified: bool, ran_with: Option<&Config>) -> Option<Start> {
         self.opened.program()?;
-        let is_started = self.program.is_some() && self.is_started_by_config();
-        match &self.program {
+        let is_started = self.running.program.is_some() && self.is_started_by_config();
+        match &self.running.program {
             None if ran_with == Some(self.opened.config()) => Some(Start::Again),
             _ if !is_started || is_notified => Some(Start::Asked),
             _ => None,
@@ -298,7 +318,7 @@ impl Held {
     }
 
     fn is_started_by_config(&self) -> bool {
-        self.started_by.as_ref() == Some(self.opened.config())
+        self.running.started_by.as_ref() == Some(self.opened.config())
     }
 
     /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
@@ -311,22 +331,21 @@ impl Held {
         let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
         name.clone_into(&mut config.name);
         config.secrets = self.opened.secrets().clone();
-        if let Some(program) = self.program.take() {
-            program.end().await;
-        }
+        self.running.end().await;
         // The old one may have used its whole grace; a new one would have to be ended at once.
         if worker.is_stopped() {
             return Ok(None);
         }
-        self.started_by = Some(self.opened.config().clone());
-        let program = self.program.insert(Supervised::spawn(worker, config, ledger).await?);
+        self.running.started_by = Some(self.opened.config().clone());
+        let started = Supervised::spawn(worker, config, ledger).await?;
+        let program = self.running.program.insert(started);
         Ok(Some(program.handle()))
     }
 
     /// Returns in what the program is not as declared, if the resource is one.
     pub(super) fn amiss(&self) -> Option<&'static str> {
         self.opened.program()?;
-        match &self.program {
+        match &self.running.program {
             None => Some("it does not run"),
             Some(_) if !self.is_started_by_config() => Some("it runs with the config before"),
             Some(_) => None,
@@ -334,17 +353,24 @@ impl Held {
     }
 
     /// Ends the program and closes the resource.
-    pub(super) async fn close(self) {
-        end(self.program).await;
+    pub(super) async fn close(mut self) {
+        self.running.end().await;
         if let Err(error) = self.opened.close().await {
             tracing::warn!(error, "resource was not closed in good order");
         }
     }
 }
 
-/// Ends a program in good order, if there is one.
-async fn end(program: Option<Supervised>) {
-    if let Some(program) = program {
-        program.end().await;
+impl Running {
+    /// Returns the pid of the program, if there is one.
+    pub(super) fn pid(&self) -> Option<i32> {
+        self.program.as_ref().map(Supervised::pid)
+    }
+
+    /// Ends the program in good order, if there is one.
+    pub(super) async fn end(&mut self) {
+        if let Some(program) = self.program.take() {
+            program.end().await;
+        }
     }
 }

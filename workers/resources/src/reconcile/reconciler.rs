@@ -29,6 +29,7 @@ use crate::reconcile::{Links, Reconcile};
 use crate::schedule::{self, Reason};
 use crate::text::cut_after;
 
+mod program;
 mod round;
 
 /// The length of the longest error in an event, in characters.
@@ -266,10 +267,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Ends what is held.
-    pub(super) async fn close(self) {
-        if let Some(held) = self.held {
-            held.close().await;
-        }
+    pub(super) async fn close(mut self) {
+        let Some(held) = self.held.take() else { return };
+        let pid = held.running.pid();
+        held.close().await;
+        self.tell_end(pid, self.seat.why_stopped(&self.name));
     }
 
     /// Offers a state to the engine. The schedule has it already.
@@ -360,7 +362,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
         let is_fought_over = self.setbacks.is_fought_over();
         let (mut armed, mut program) = match &mut self.held {
-            Some(held) => (Some(&mut held.armed), held.program.as_mut()),
+            Some(held) => (Some(&mut held.armed), held.running.program.as_mut()),
             None => (None, None),
         };
         let watched = armed.as_mut().filter(|_| !is_fought_over);
@@ -384,10 +386,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             whys = seen => return Next::Seen(whys),
             () = tokio::time::sleep(delay) => return Next::Time,
         };
-        if let Some(held) = &mut self.held {
-            held.program = None;
-        }
-        self.links.program.end(&exit);
+        self.note_own_end(&exit);
         Next::Ended(exit)
     }
 

@@ -1,3 +1,5 @@
+//! What the log says of changes, of programs and of the output of actions.
+
 use std::time::Duration;
 
 use crate::observer::{Happened, What};
@@ -19,6 +21,16 @@ pub(super) fn log_change(flood: &Flood, happened: &Happened, took: Duration) {
         What::Repaired => tracing::info!(resource, what, by, why, took_ms, "repaired"),
         What::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
         _ => tracing::info!(resource, what, by, why, took_ms, "changed"),
+    }
+}
+
+/// Logs that the program of a resource was started or has ended, and why.
+pub(super) fn log_program(happened: &Happened) {
+    let Happened { event, resource, pid, why, .. } = happened;
+    match event {
+        What::Started => tracing::info!(resource, pid, why, "started"),
+        What::Restarted => tracing::info!(resource, pid, why, "restarted"),
+        _ => tracing::info!(resource, pid, why, "ended"),
     }
 }
 

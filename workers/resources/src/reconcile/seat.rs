@@ -80,6 +80,17 @@ impl Seat {
         self.step(Kept::fail);
     }
 
+    /// Returns why the worker was told to stop, as far as the site tells.
+    pub(super) fn why_stopped(&self, name: &str) -> &'static str {
+        if self.look(|_, _| ()).is_some() {
+            "its worker was told to stop"
+        } else if self.board.look(|kept| kept.has(name)) {
+            "its type or its dependencies have changed"
+        } else {
+            "it has left the manifest"
+        }
+    }
+
     /// Counts a change of the resource, which may be a repair.
     pub(super) fn note_change(&self, is_repaired: bool) {
         self.look(|kept, id| kept.note_change(id, is_repaired));

@@ -1,3 +1,5 @@
+//! A program that a resource keeps running.
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -29,6 +31,11 @@ impl Supervised {
     /// Returns a view of the program that shows nothing any more once this is gone.
     pub(super) fn handle(&self) -> Weak<ProcessHandle> {
         Arc::downgrade(&self.handle)
+    }
+
+    /// Returns the pid of the program, also after its end.
+    pub(super) fn pid(&self) -> i32 {
+        self.handle.pid()
     }
 
     /// Waits until the program ends by itself. Cancel safe until then; not to be called after.

@@ -57,6 +57,9 @@ impl Observer for RuleEvents {
 
     fn happened(&self, event: &Happened) {
         self.inner.iter().for_each(|inner| inner.happened(event));
+        if event.event.is_of_program() {
+            return;
+        }
         let number = self.journal.tell(&event.resource);
         let begun = Begun { number, event: event.brief(), is_told: true };
         if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(begun) {
@@ -67,5 +70,31 @@ impl Observer for RuleEvents {
 
     fn accounted(&self, accounted: &Accounted) {
         self.inner.iter().for_each(|inner| inner.accounted(accounted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::time::Duration;
+
+    use super::RuleEvents;
+    use crate::observer::{Happened, Observer, What};
+
+    #[test]
+    fn rules_get_the_events_of_a_resource_and_not_those_of_its_program()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let (observer, events) = RuleEvents::new(None, folder.path().join("rules"));
+
+        for what in [What::Started, What::Failed, What::Restarted, What::Ended] {
+            let event = Happened::new(what, ("server", "process"), ("", Duration::ZERO));
+            observer.happened(&event);
+        }
+
+        let mut receiver = events.receiver.try_lock()?;
+        assert_eq!(receiver.try_recv()?.event.event, What::Failed);
+        assert!(receiver.try_recv().is_err());
+        Ok(())
     }
 }

@@ -4,27 +4,25 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::Exit;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
-use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
+use crate::declaration::{Declaration, DependencyState, REPAIRS};
 use crate::facilities::Facilities;
 use crate::last_good;
 use crate::make::{Made, Setting, Unmade, make_with, render};
 use crate::notifying::Promise;
 use crate::observer::{Happened, What};
 use crate::reconcile::board::Closing;
-use crate::reconcile::cause::{Basis, Why, Whys, by_agent, by_notices, noted};
-use crate::reconcile::held::{Failure, Held, Judgement, Start};
+use crate::reconcile::cause::{Basis, Why, Whys, noted, others};
+use crate::reconcile::held::{Failure, Held, Judgement, Unopened};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
 use crate::reversal::Reversal;
-use crate::text::chain;
 
 /// What a resource is held as.
 struct Holding {
@@ -101,7 +99,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if wrong.is_none() {
             self.made_by = Some(basis);
         }
-        self.settle(&declaration, notices, is_new && was_held, &mut judgement).await?;
+        self.settle(&declaration, notices, &mut judgement).await?;
         let Some(wrong) = wrong else { return Ok(judgement) };
         Err(Failure::KeptAsBefore { wrong, is_holding: judgement.holds.is_some() })
     }
@@ -111,7 +109,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         &mut self,
         declaration: &Declaration,
         notices: &[Notice],
-        is_other: bool,
         judgement: &mut Judgement,
     ) -> Result<(), Failure> {
         let Some(held) = &self.held else { return Ok(()) };
@@ -120,7 +117,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
             return Ok(());
         }
-        self.supervise(is_other, notices).await?;
+        self.supervise(notices).await?;
         if let Some(thing) = &declaration.record {
             Reversal::forget(self.setting.facilities.records(), from_ref(thing)).await;
             self.is_back = true;
@@ -128,35 +125,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;
             let records = self.setting.facilities.records();
             last_good::note(records, declaration, held.opened.config());
-        }
-        Ok(())
-    }
-
-    /// Starts the resource's program, if it is one and is not running as declared.
-    async fn supervise(&mut self, is_other: bool, notices: &[Notice]) -> Result<(), Failure> {
-        let Some(held) = &mut self.held else { return Ok(()) };
-        let ran_with = self.links.program.ran_with();
-        match held.start(!notices.is_empty(), ran_with.as_ref()) {
-            None => return Ok(()),
-            Some(Start::Again) => {}
-            Some(Start::Asked) => held.opened.ask().await.map_err(|_| Failure::NotAllowed)?,
-        }
-        let keeper = (&self.stop, self.setting.facilities.ledger());
-        let is_other = is_other || held.program.is_some();
-        let started = held.supervise(&self.name, keeper).await;
-        let started = started.map_err(|err| {
-            let error = self.setting.facilities.secrets().redact(&chain(&err)).into_owned();
-            Failure::Ended(Exit::failed(error))
-        })?;
-        if let Some(running) = started {
-            let last_end = self.links.program.begin(running, held.opened.config());
-            let why = match last_end {
-                Some(end) => end,
-                None if is_other => "its config has changed".to_owned(),
-                None => "it did not run".to_owned(),
-            };
-            let origin = if notices.is_empty() { by_agent(&why) } else { by_notices(notices) };
-            self.links.journal.note("started its program", origin);
         }
         Ok(())
     }
@@ -211,17 +179,25 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let (made, wrong) = match made {
             Ok(Some(made)) => (made, None),
             Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
-            Err(unmade) if self.held.is_some() => return self.keep_as_before(unmade),
+            Err(unmade) if self.held.is_some() => return self.keep_as_before(wrong(unmade)?),
             Err(unmade) => make_as_before(declaration, &setting, unmade).await?,
         };
-        let opening = Held::open(self.held.take(), made, &self.links.watches);
-        self.held = Some(opening.await.map_err(Failure::Again)?);
-        Ok(Holding { is_new: true, changed, wrong })
+        match Held::open(self.held.take(), made, &self.links.watches).await {
+            Ok(held) => {
+                self.held = Some(held);
+                Ok(Holding { is_new: true, changed, wrong })
+            }
+            Err(Unopened { reason, mut running }) => {
+                let pid = running.pid();
+                running.end().await;
+                self.tell_end(pid, "it cannot be opened");
+                Err(Failure::Again(reason))
+            }
+        }
     }
 
     /// Keeps a resource as it was before its config became wrong.
-    fn keep_as_before(&mut self, unmade: Unmade) -> Result<Holding, Failure> {
-        let wrong = wrong(unmade)?;
+    fn keep_as_before(&mut self, wrong: String) -> Result<Holding, Failure> {
         let Some(held) = &mut self.held else { return Err(Failure::Look(wrong)) };
         held.step_back();
         Ok(Holding { is_new: false, changed: Vec::new(), wrong: Some(wrong) })
@@ -285,13 +261,6 @@ async fn make_as_before(
         Some(Ok(made)) => Ok((made, Some(wrong))),
         _ => Err(Failure::Look(wrong)),
     }
-}
-
-/// Returns the attributes of a config that are others than before.
-fn others(before: &Config, now: &Config) -> Vec<String> {
-    let names = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
-    let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
-    names.chain(gone).map(|(name, _)| name.clone()).collect()
 }
 
 /// Returns what the resource promises before it acts, with the event that its observer sees then.

@@ -36,6 +36,11 @@ impl Kept {
         self.entries.get(place.id).worker == Some(place.worker)
     }
 
+    /// Returns whether the site has a resource of this name.
+    pub(in crate::reconcile) fn has(&self, name: &str) -> bool {
+        self.entries.resource(name).is_some()
+    }
+
     /// Takes the worker from its resource.
     pub(in crate::reconcile) fn leave(&mut self, id: Id) {
         self.entries.get_mut(id).worker = None;

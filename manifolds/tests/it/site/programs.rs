@@ -1,0 +1,69 @@
+//! What is told of the starts and ends of programs.
+
+use std::sync::Arc;
+
+use crankcase_kinds::builtin;
+use crankcase_resources::What;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::site::machine::{Machine, TestResult, lines, quick};
+use crate::site::seen::Seen;
+
+/// A config, and a server that it notifies and that tells its pid.
+const SITE: &str = "resources:\n  conf: {type: file, config: {path: '@/conf', content: good}}\n  \
+                    server:\n    type: process\n    dependencies: {conf: {resource: conf, \
+                    on_change: notify}}\n    config: {command: [sh, -c, 'echo $$ >> @/pids; exec \
+                    sleep 1000']}\n";
+
+fn kill(pid: Option<i32>) -> TestResult {
+    Ok(kill_process(pid.and_then(Pid::from_raw).ok_or("no process")?, Signal::KILL)?)
+}
+
+/// Begins to keep a site whose events are seen.
+async fn observed(site: &str) -> TestResult<(Machine, Arc<Seen>)> {
+    let (seen, observer) = Seen::pair();
+    let setting = (quick(), builtin());
+    let machine = Machine::observed(tempfile::tempdir()?, site, setting, observer).await?;
+    Ok((machine, seen))
+}
+
+#[tokio::test]
+async fn each_start_and_end_of_a_program_is_an_event_with_its_reason() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    let restarted = |before| seen.nth("server", What::Restarted, before);
+
+    let first = seen.first("server", What::Started).await?;
+    machine.until("pids", |pids| pids == format!("{}\n", first.pid.unwrap_or_default())).await?;
+    kill(first.pid)?;
+    let ended = seen.first("server", What::Ended).await?;
+    let again = restarted(0).await?;
+    machine.until("pids", |pids| lines(pids) == 2).await?;
+    machine.write("conf", "wrong")?;
+    let notified = restarted(1).await?;
+    machine.swap(&SITE.replace("1000", "1001")).await?;
+    let changed = restarted(2).await?;
+    machine.swap("{}").await?;
+    let gone = seen.nth("server", What::Ended, 1).await?;
+
+    assert_eq!(first.why, "its worker has started");
+    assert_eq!(ended.why, "process \"server\" ended with signal: 9 (SIGKILL)");
+    assert_eq!((ended.pid, &again.why), (first.pid, &ended.why));
+    assert_eq!(notified.why, "\"conf\" notifies it");
+    assert_eq!(notified.notified_by, ["conf"]);
+    assert_eq!(changed.why, "its config has changed: command");
+    assert_eq!((gone.pid, &*gone.why), (changed.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn the_end_of_a_program_with_its_agent_is_an_event() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    let started = seen.first("server", What::Started).await?;
+
+    machine.stop().await?;
+
+    let events = seen.events();
+    let ended = events.iter().find(|event| event.event == What::Ended).ok_or("no end")?;
+    assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker was told to stop"));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The program of a resource: its starts, and what is told of its starts and ends.
+
+use std::time::Duration;
+
+use crankcase_engine::Exit;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::context::Notice;
+use crate::observer::{Happened, What};
+use crate::reconcile::cause::{by_agent, by_notices, started};
+use crate::reconcile::held::{Failure, Start};
+use crate::reconcile::reconciler::Reconciler;
+use crate::reconcile::said;
+use crate::reconcile::state::State;
+use crate::text::chain;
+
+impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
+    /// Starts the resource's program, if it is one and is not running as declared.
+    pub(super) async fn supervise(&mut self, notices: &[Notice]) -> Result<(), Failure> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let before = self.links.program.ran_with();
+        match held.start(!notices.is_empty(), before.as_ref()) {
+            None => return Ok(()),
+            Some(Start::Again) => {}
+            Some(Start::Asked) => held.opened.ask().await.map_err(|_| Failure::NotAllowed)?,
+        }
+        let began = Instant::now();
+        let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
+        let running = held.supervise(&self.name, keeper).await;
+        let configs = (before.as_ref(), held.opened.config());
+        let last_end = self.links.program.last_end();
+        let why = started(configs, last_end, (notices, &self.why));
+        match running {
+            Ok(Some(running)) => {
+                self.links.program.begin(running, held.opened.config());
+                let what = if before.is_some() { What::Restarted } else { What::Started };
+                self.tell_start(what, (&why, notices), began.elapsed());
+                Ok(())
+            }
+            Ok(None) => {
+                self.tell_end(pid, &why);
+                Ok(())
+            }
+            Err(error) => {
+                self.tell_end(pid, &why);
+                Err(Failure::Ended(Exit::failed(self.redact(&chain(&error)))))
+            }
+        }
+    }
+
+    /// Notes that the program has ended by itself.
+    pub(super) fn note_own_end(&mut self, exit: &Exit) {
+        let program = self.held.as_mut().and_then(|held| held.running.program.take());
+        self.links.program.end(exit);
+        let why = self.redact(&exit.to_string());
+        self.tell_end(program.map(|program| program.pid()), &why);
+        "its program has ended".clone_into(&mut self.why);
+    }
+
+    /// Tells that the program has ended, unless there was none.
+    pub(super) fn tell_end(&self, pid: Option<i32>, why: &str) {
+        if pid.is_none() {
+            return;
+        }
+        self.links.journal.note("its program has ended", by_agent(why));
+        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why) });
+    }
+
+    fn tell_start(&self, what: What, (why, notices): (&str, &[Notice]), took: Duration) {
+        let why = self.redact(why);
+        let text = match what {
+            What::Restarted => "restarted its program",
+            _ => "started its program",
+        };
+        let origin = match (notices, what) {
+            ([], What::Started) => by_agent("it did not run"),
+            ([], _) => by_agent(&why),
+            _ => by_notices(notices),
+        };
+        self.links.journal.note(text, origin);
+        let event = self.program_event(what, &why);
+        let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let pid = self.links.program.status().map(|status| status.pid);
+        self.tell_program(Happened { pid, notified_by, took_ms, ..event });
+    }
+
+    fn program_event(&self, what: What, why: &str) -> Happened {
+        let kind = &self.links.declaration.borrow().kind;
+        Happened::new(what, (&self.name, kind), (why, Duration::ZERO))
+    }
+
+    fn tell_program(&self, happened: Happened) {
+        said::log_program(&happened);
+        self.tell(happened);
+    }
+}
