@@ -185,10 +185,13 @@ pub(crate) const RUN: &str = "run";
 fn recorded(happened: &Happened) -> Event {
     let Happened { event, resource, kind, differences, actions, error, why, took_ms, .. } =
         happened.clone();
-    let Happened { changes, done, notified_by, pid, .. } = happened;
+    let Happened { changes, done, notified_by, asked_by, pid, .. } = happened;
     let has_lists = !changes.is_empty() || !done.is_empty() || !notified_by.is_empty();
-    let has_details = has_lists || pid.is_some();
+    let has_details = has_lists || asked_by.is_some() || pid.is_some();
     let mut details = json!({"changes": changes, "done": done, "notified_by": notified_by});
+    if let Some(asked_by) = asked_by {
+        details["asked_by"] = json!(asked_by);
+    }
     if let Some(pid) = pid {
         details["pid"] = pid.into();
     }
@@ -233,17 +236,18 @@ mod tests {
     /// The start of a program.
     const STARTED: &str = concat!(
         r#"{"event":"restarted","resource":"web","type":"process","#,
-        r#""pid":7,"why":"it","took_ms":0}"#,
+        r#""asked_by":{"who":"ada","why":"a test"},"pid":7,"why":"it","took_ms":0}"#,
     );
 
     #[test]
-    fn the_record_of_a_program_has_its_pid() -> serde_json::Result<()> {
+    fn the_record_of_a_program_has_its_pid_and_who_asked() -> serde_json::Result<()> {
         let happened: Happened = serde_json::from_str(STARTED)?;
 
         let details = recorded(&happened).details.unwrap_or_default();
 
         assert_eq!(serde_json::to_string(&happened)?, STARTED);
-        assert_eq!(details["pid"], json!(7));
+        let expected = (&json!(7), &json!({"who": "ada", "why": "a test"}));
+        assert_eq!((&details["pid"], &details["asked_by"]), expected);
         Ok(())
     }
 

@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anstyle::AnsiColor;
-use crankcase_resources::{Done, Happened, LastEvent, ResourceTally, Tally, resource_name};
+use crankcase_resources::{
+    AskedBy, Done, Happened, LastEvent, ResourceTally, Tally, resource_name,
+};
 use crankcase_status::wire::{
     AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
     WorkerReport, WorkerState,
@@ -302,6 +304,9 @@ fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut Out<'_>) -> io:
     }
     if !notified_by.is_empty() {
         writeln!(out, "    notified by {}", one_line(&notified_by.join(", ")))?;
+    }
+    if let Some(AskedBy { who, why, .. }) = &event.asked_by {
+        writeln!(out, "    asked for by {}: {}", one_line(who), one_line(why))?;
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ async fn starts_and_ends_of_a_program_are_in_the_log_and_on_record() -> TestResu
     machine.lines("pids", 2).await?;
     let asked = machine.run(&["bounce", "resources/server", "--reason", "a new disk"]).await?;
     assert_eq!(asked.code, Some(0), "{asked:?}");
-    agent.until_logged(&["server: restarted; pid: ", "its worker has started"]).await?;
+    agent.until_logged(&["server: restarted; pid: ", "asked for it: a new disk"]).await?;
     agent.clean_kill(&machine).await?;
 
     let history = machine.run(&["history", "server", "--output", "json"]).await?;
@@ -57,6 +57,7 @@ async fn starts_and_ends_of_a_program_are_in_the_log_and_on_record() -> TestResu
     let expected = ["started", "ended", "failed", "restarted", "ended", "restarted", "ended"];
     assert_eq!(words, expected, "{history}");
     assert_eq!(events[0]["details"]["pid"].to_string(), first);
+    assert_eq!(events[5]["details"]["asked_by"]["why"], "a new disk");
     Ok(())
 }
 

@@ -65,7 +65,9 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
                 ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
             });
             let offer = move |state| drop(up.ready((Changing::new(state),)));
-            let links = Links { declaration, watches, board, claims, program, health, journal };
+            let asked_by = up.context().asked_by().cloned();
+            let links =
+                Links { declaration, watches, board, claims, program, health, journal, asked_by };
             reconcile(setting, links, offer, stop).await
         },
     );

@@ -105,7 +105,7 @@ pub use known::{Claimed, FileRead, KnownConfig};
 pub use literal::Literal;
 pub use meta::Meta;
 pub use naming::{item_name, resource_name, worker_name};
-pub use observer::{Happened, LastEvent, Observer, What};
+pub use observer::{AskedBy, Happened, LastEvent, Observer, What};
 pub use order::{Edges, Order, OrderError};
 #[doc(hidden)]
 pub use params::absent;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crankcase_engine::Origin;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -86,6 +87,9 @@ pub struct Happened {
     /// The resources and rules that have notified it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notified_by: Vec<String>,
+    /// Who has asked for the start of its worker, if that was the reason for the look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<AskedBy>,
     /// The pid of the program that was started, or has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
@@ -96,6 +100,22 @@ pub struct Happened {
     pub why: String,
     /// How long that took, with the look, in milliseconds.
     pub took_ms: u64,
+}
+
+/// Who has asked for something, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct AskedBy {
+    /// Who has asked, such as a user.
+    pub who: String,
+    /// The reason that was given.
+    pub why: String,
+}
+
+impl From<Origin> for AskedBy {
+    fn from(Origin { who, why, .. }: Origin) -> Self {
+        Self { who, why }
+    }
 }
 
 /// What can happen to a resource.
@@ -165,6 +185,7 @@ impl Happened {
             actions: Vec::new(),
             done: Vec::new(),
             notified_by: Vec::new(),
+            asked_by: None,
             pid: None,
             error: None,
             why: why.to_owned(),
@@ -214,6 +235,7 @@ impl Happened {
             actions: actions.clone(),
             done: Vec::new(),
             notified_by: self.notified_by.clone(),
+            asked_by: self.asked_by.clone(),
             pid: self.pid,
             error: error.clone(),
             why: why.clone(),

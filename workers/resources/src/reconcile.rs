@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Outcome, Stop};
+use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Origin, Outcome, Stop};
 use crankcase_workers::{ProcessHandle, ProcessStatus, Watches};
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -111,6 +111,8 @@ pub struct Links {
     pub health: Health,
     /// What is told how the resource was changed, and why.
     pub journal: Journal,
+    /// Who has asked for the start of the worker, if somebody has.
+    pub asked_by: Option<Origin>,
 }
 
 /// What is known of the program of a resource.

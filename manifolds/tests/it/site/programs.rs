@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crankcase_engine::Name;
 use crankcase_kinds::builtin;
-use crankcase_resources::What;
+use crankcase_resources::{State, What};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::site::machine::{Machine, TestResult, lines, quick};
@@ -66,4 +67,20 @@ async fn the_end_of_a_program_with_its_agent_is_an_event() -> TestResult {
     let ended = events.iter().find(|event| event.event == What::Ended).ok_or("no end")?;
     assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker was told to stop"));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_start_that_somebody_asked_for_says_who_and_why() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    seen.first("server", What::Started).await?;
+    machine.running("server").await?;
+
+    let engine = machine.resources().await?.asked_by("ada", "a new disk");
+    engine.bounce(Name::<State>::parse("server")?).await?;
+
+    let restarted = seen.first("server", What::Restarted).await?;
+    let asked_by = restarted.asked_by.as_ref().ok_or("nobody")?;
+    assert_eq!((&*asked_by.who, &*asked_by.why), ("ada", "a new disk"));
+    assert_eq!(restarted.why, "ada asked for it: a new disk");
+    machine.stop().await
 }

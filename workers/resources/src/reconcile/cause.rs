@@ -11,7 +11,7 @@ use crankcase_workers::name_first;
 use crate::context::Notice;
 use crate::declaration::{Config, Declaration};
 use crate::facilities::FileStamp;
-use crate::observer::What;
+use crate::observer::{AskedBy, What};
 use crate::reconcile::state::State;
 
 /// How many reasons of one look are shown, and how many names of each.
@@ -38,6 +38,8 @@ pub(super) enum Why {
     Repaired(Arc<str>),
     /// This resource, which needs it, could not be looked at.
     LookFailed(Arc<str>),
+    /// This user or program has asked for the start of the worker that keeps it.
+    Asked(AskedBy),
     /// A worker has started to keep it.
     Started,
     /// It has failed before.
@@ -70,6 +72,7 @@ impl fmt::Display for Why {
             Self::NewState(by) => write!(f, "\"{by}\" has a new state"),
             Self::Repaired(by) => write!(f, "\"{by}\" was repaired"),
             Self::LookFailed(by) => write!(f, "\"{by}\" could not be looked at"),
+            Self::Asked(AskedBy { who, why, .. }) => write!(f, "{who} asked for it: {why}"),
             Self::Started => f.write_str("its worker has started"),
             Self::Retry => f.write_str("it is tried again"),
             Self::Poll => f.write_str("it was time to look"),
@@ -100,6 +103,14 @@ impl Whys {
                 self.0.insert(place, why);
             }
         }
+    }
+
+    /// Returns who has asked for a start of the worker.
+    pub(super) fn asked_by(&self) -> Option<&AskedBy> {
+        self.0.iter().find_map(|why| match why {
+            Why::Asked(asked_by) => Some(asked_by),
+            _ => None,
+        })
     }
 
     /// Returns whether the watches have told of a change.

@@ -16,7 +16,7 @@ use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::notifying::flush_answers;
-use crate::observer::{Happened, What};
+use crate::observer::{AskedBy, Happened, What};
 use crate::reconcile::board::{Closing, Followed, Stands, Visit};
 use crate::reconcile::cause::{Basis, Why, Whys};
 use crate::reconcile::held::{Failure, Held, Judgement};
@@ -58,6 +58,8 @@ pub(super) struct Reconciler<F> {
     whys: Whys,
     /// Why the last one came, as a text.
     why: String,
+    /// Who has asked for the last one, if somebody has.
+    asked_by: Option<Box<AskedBy>>,
     /// How long the last visit took.
     took: Duration,
     /// How it has failed, if it has.
@@ -90,16 +92,17 @@ enum Next {
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    pub(super) fn new(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Self {
+    pub(super) fn new(setting: Reconcile, mut links: Links, offer: F, stop: Stop) -> Self {
         let name = links.declaration.borrow().name.clone();
         let mut whys = Whys::default();
-        whys.extend([Why::Started]);
+        whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);
         Self {
             seat: Seat::new(links.board.clone(), &name),
             halting: Halting::new(stop.clone(), false),
             is_waiting: true,
             whys,
             why: String::new(),
+            asked_by: None,
             is_back: false,
             took: Duration::ZERO,
             last_failure: None,
@@ -224,6 +227,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             whys.extend(self.seen());
         }
         self.why = whys.to_string();
+        self.asked_by = whys.asked_by().cloned().map(Box::new);
         whys
     }
 
@@ -253,7 +257,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Keeps an event as the resource's last one, and tells it to the observer.
-    fn tell(&self, happened: Happened) {
+    fn tell(&self, mut happened: Happened) {
+        happened.asked_by = self.asked_by.as_deref().cloned();
         if let Some(observer) = self.setting.facilities.observer() {
             observer.happened(&happened);
         }
@@ -270,6 +275,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
         let pid = held.running.pid();
+        self.asked_by = None;
         held.close().await;
         self.tell_end(pid, self.seat.why_stopped(&self.name));
     }

@@ -51,6 +51,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Notes that the program has ended by itself.
     pub(super) fn note_own_end(&mut self, exit: &Exit) {
+        self.asked_by = None;
         let program = self.held.as_mut().and_then(|held| held.running.program.take());
         self.links.program.end(exit);
         let why = self.redact(&exit.to_string());
