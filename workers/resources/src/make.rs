@@ -202,10 +202,10 @@ pub(crate) fn make(
     render(declaration, setting, known)?.make(declaration, setting)
 }
 
-/// Makes the resource of a declaration that is wrong, with a config that was right. It renders no
-/// texts.
-pub(crate) fn make_with(
-    config: Config,
+/// Makes the resource of a declaration with a config that it had before, because the one that it is
+/// declared with now is wrong. It was notified of nothing, and renders no texts.
+pub(crate) fn make_as_before(
+    (config, used): (Config, Vec<Used>),
     (declaration, wrong): (&Declaration, &str),
     setting: &Setting,
 ) -> Result<Made, Unmade> {
@@ -215,7 +215,7 @@ pub(crate) fn make_with(
     }
     let scope = Unrendered { place: declaration.place.clone(), wrong: wrong.to_owned() };
     let context = Context::new(declaration, Arc::new(scope), setting.stop.clone());
-    let context = context.with(&setting.facilities);
+    let context = context.with(&setting.facilities).knowing(used, Vec::new());
     Rendering { kind: Arc::clone(kind), config, context }.make(declaration, setting)
 }
 

@@ -1,13 +1,20 @@
-//! What is told of the starts and ends of programs.
+//! What is told of the starts and ends of programs, and what keeps them running.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use crankcase_engine::Name;
 use crankcase_kinds::builtin;
-use crankcase_resources::{State, What};
+use crankcase_resources::{
+    AttributeError, BoxError, Config, Context, Found, Kind, State, Unit, What,
+};
+use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
-use crate::site::machine::{Machine, TestResult, lines, quick};
+use crate::site::machine::{Machine, TestResult, lines, quick, within};
 use crate::site::seen::Seen;
 
 /// A config, and a server that it notifies and that tells its pid.
@@ -82,5 +89,100 @@ async fn a_start_that_somebody_asked_for_says_who_and_why() -> TestResult {
     let asked_by = restarted.asked_by.as_ref().ok_or("nobody")?;
     assert_eq!((&*asked_by.who, &*asked_by.why), ("ada", "a new disk"));
     assert_eq!(restarted.why, "ada asked for it: a new disk");
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_program_with_a_wrong_config_is_started_again_as_it_ran_before() -> TestResult {
+    let site = "resources:\n  page: {type: file, config: {path: '@/page', content: right}}\n  \
+                server:\n    type: process\n    dependencies: [page]\n    config: {command: [sh, -c, \
+                'echo >> @/starts; exec sleep 1000'], grace: '{{ \"10s\" if deps.page.state.mode == \
+                \"0644\" else \"never\" }}'}\n";
+    let folder = tempfile::tempdir()?;
+    fs::write(folder.path().join("page"), "right")?;
+    fs::set_permissions(folder.path().join("page"), Permissions::from_mode(0o644))?;
+    let (seen, observer) = Seen::pair();
+    let machine = Machine::observed(folder, site, (quick(), builtin()), observer).await?;
+    let first = seen.first("server", What::Started).await?;
+    machine.running("server").await?;
+
+    fs::set_permissions(machine.path("page"), Permissions::from_mode(0o600))?;
+    machine.degraded_by("server", "never").await?;
+    kill(first.pid)?;
+
+    let again = seen.first("server", What::Restarted).await?;
+    assert_eq!(again.why, "process \"server\" ended with signal: 9 (SIGKILL)");
+    machine.until("starts", |starts| lines(starts) == 2).await?;
+    machine.stop().await
+}
+
+/// The kind `process`, which cannot open a resource that says so.
+#[derive(Debug)]
+struct Closed;
+
+impl Kind for Closed {
+    fn name(&self) -> &'static str {
+        "process"
+    }
+
+    fn summary(&self) -> &'static str {
+        "cannot open some programs"
+    }
+
+    fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        let kinds = builtin();
+        let kind = kinds.get("process").expect("it is built in");
+        let is_closed = config["command"][2].as_str().is_some_and(|text| text.contains("closed"));
+        Ok(Arc::new(Door { program: kind.make(config)?, is_closed }))
+    }
+
+    fn is_supervised(&self) -> bool {
+        true
+    }
+}
+
+#[derive(Debug)]
+struct Door {
+    program: Arc<dyn Unit>,
+    is_closed: bool,
+}
+
+#[async_trait]
+impl Unit for Door {
+    async fn open(&self, _: &Context) -> Result<(), BoxError> {
+        if self.is_closed { Err("it is closed".into()) } else { Ok(()) }
+    }
+
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
+    }
+
+    fn program(&self) -> Option<&ProcessConfig> {
+        self.program.program()
+    }
+}
+
+#[tokio::test]
+async fn a_program_whose_new_config_cannot_be_opened_runs_on_with_the_old_one() -> TestResult {
+    let site = |word: &str| {
+        format!(
+            "resources:\n  server: {{type: process, config: {{command: [sh, -c, 'echo {word} >> \
+             @/starts; exec sleep 1000']}}}}\n"
+        )
+    };
+    let (seen, observer) = Seen::pair();
+    let setting = (quick(), builtin().with(Closed));
+    let machine = Machine::observed(tempfile::tempdir()?, &site("one"), setting, observer).await?;
+    machine.until("starts", |starts| starts == "one\n").await?;
+    machine.running("server").await?;
+
+    machine.swap(&site("closed")).await?;
+    let reason = machine.degraded("server").await?;
+    let ends = seen.events().iter().filter(|event| event.event == What::Ended).count();
+    machine.swap(&site("two")).await?;
+    within(seen.first("server", What::Restarted)).await??;
+
+    assert_eq!((reason.as_str(), ends), ("cannot open it: it is closed", 0));
+    machine.until("starts", |starts| starts == "one\ntwo\n").await?;
     machine.stop().await
 }

@@ -9,15 +9,15 @@ use tokio::time::Instant;
 
 use crate::context::{Notice, Used};
 use crate::converge::not_known;
-use crate::declaration::{Declaration, DependencyState, REPAIRS};
+use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
 use crate::facilities::Facilities;
 use crate::last_good;
-use crate::make::{Made, Setting, Unmade, make_with, render};
+use crate::make::{Setting, Unmade, make_as_before, render};
 use crate::notifying::Promise;
 use crate::observer::{Happened, What};
 use crate::reconcile::board::Closing;
 use crate::reconcile::cause::{Basis, Why, Whys, noted, others};
-use crate::reconcile::held::{Failure, Held, Judgement, Unopened};
+use crate::reconcile::held::{Failure, Held, Judgement, Running, Unopened};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
@@ -176,31 +176,79 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     rendering.make(declaration, &setting).map(Some)
                 }
             });
-        let (made, wrong) = match made {
-            Ok(Some(made)) => (made, None),
+        let made = match made {
+            Ok(Some(made)) => made,
             Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
-            Err(unmade) if self.held.is_some() => return self.keep_as_before(wrong(unmade)?),
-            Err(unmade) => make_as_before(declaration, &setting, unmade).await?,
+            Err(Unmade::Unknown(aliases)) => return Err(Failure::Look(not_known(&aliases))),
+            Err(Unmade::Wrong(wrong)) => {
+                return self.keep_as_before((declaration, &setting), wrong).await;
+            }
         };
         match Held::open(self.held.take(), made, &self.links.watches).await {
             Ok(held) => {
                 self.held = Some(held);
-                Ok(Holding { is_new: true, changed, wrong })
+                Ok(Holding { is_new: true, changed, wrong: None })
             }
-            Err(Unopened { reason, mut running }) => {
-                let pid = running.pid();
-                running.end().await;
-                self.tell_end(pid, "it cannot be opened");
-                Err(Failure::Again(reason))
+            Err(Unopened { reason, running }) => {
+                let config = self.links.program.ran_with();
+                let declared = (&**declaration, &*reason);
+                match self.hold_as_before((declared, &setting), (running, config)).await {
+                    true => Ok(Holding { is_new: true, changed, wrong: Some(reason) }),
+                    false => Err(Failure::Again(reason)),
+                }
             }
         }
     }
 
-    /// Keeps a resource as it was before its config became wrong.
-    fn keep_as_before(&mut self, wrong: String) -> Result<Holding, Failure> {
-        let Some(held) = &mut self.held else { return Err(Failure::Look(wrong)) };
-        held.step_back();
-        Ok(Holding { is_new: false, changed: Vec::new(), wrong: Some(wrong) })
+    /// Keeps a resource as it was before its config became wrong: as it is held, as its program ran
+    /// last, or as it was good last in the life of an earlier worker or agent.
+    async fn keep_as_before(
+        &mut self,
+        (declaration, setting): (&Declaration, &Setting),
+        wrong: String,
+    ) -> Result<Holding, Failure> {
+        let is_new = self.held.is_none();
+        if let Some(held) = &mut self.held {
+            held.step_back();
+        } else {
+            let config = match self.links.program.ran_with() {
+                Some(config) => Some(config),
+                None => last_good::read(setting.facilities.records(), declaration).await,
+            };
+            let declared = ((declaration, &*wrong), setting);
+            if !self.hold_as_before(declared, (Running::default(), config)).await {
+                return Err(Failure::Look(wrong));
+            }
+        }
+        Ok(Holding { is_new, changed: Vec::new(), wrong: Some(wrong) })
+    }
+
+    /// Holds the resource with a config that it had before, so that its program runs on, or is
+    /// started again. If that cannot be done, ends the program. Returns whether the resource is
+    /// held.
+    async fn hold_as_before(
+        &mut self,
+        (declared, setting): ((&Declaration, &str), &Setting),
+        (running, config): (Running, Option<Config>),
+    ) -> bool {
+        let made = config.and_then(|config| {
+            let used = self.used(declared.0, &[]);
+            make_as_before((config, used), declared, setting).ok()
+        });
+        let mut left = match made {
+            Some(made) => match Held::open_with(running, made, &self.links.watches).await {
+                Ok(held) => {
+                    self.held = Some(held);
+                    return true;
+                }
+                Err(Unopened { running, .. }) => running,
+            },
+            None => running,
+        };
+        let pid = left.pid();
+        left.end().await;
+        self.tell_end(pid, "it cannot be opened");
+        false
     }
 
     /// Returns what is known of the dependencies, for the kind.
@@ -236,30 +284,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if is_drift && notices.is_empty() {
             self.setbacks.note_repair();
         }
-    }
-}
-
-/// Returns what is wrong with a resource that cannot be made. A state that is not known is nothing
-/// wrong.
-fn wrong(unmade: Unmade) -> Result<String, Failure> {
-    match unmade {
-        Unmade::Unknown(aliases) => Err(Failure::Look(not_known(&aliases))),
-        Unmade::Wrong(wrong) => Ok(wrong),
-    }
-}
-
-/// Makes a resource that is wrong at the start with the config that was good last, in the life of an
-/// earlier worker or agent. Returns what is wrong too.
-async fn make_as_before(
-    declaration: &Declaration,
-    setting: &Setting,
-    unmade: Unmade,
-) -> Result<(Made, Option<String>), Failure> {
-    let wrong = wrong(unmade)?;
-    let config = last_good::read(setting.facilities.records(), declaration).await;
-    match config.map(|config| make_with(config, (declaration, &wrong), setting)) {
-        Some(Ok(made)) => Ok((made, Some(wrong))),
-        _ => Err(Failure::Look(wrong)),
     }
 }
 
