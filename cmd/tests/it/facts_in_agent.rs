@@ -43,6 +43,7 @@ async fn a_changed_fact_moves_what_uses_it() -> TestResult {
     let set = facts(&machine, &["set", "/web/port", "81", "--reason", "why not"]).await?;
     assert_eq!(set.stdout, "version 1 -> 2: 1 change\n  ~ /web/port: 80 -> 81\n");
     machine.until("conf", |text| text == "port 81\n").await?;
+    agent.until_logged(&["conf: changed", "the fact /web/port has changed"]).await?;
     facts(&machine, &["set", "/users", "[ada, cyd, dora]"]).await?;
     machine.until("dora", |text| text == "of dora\n").await?;
     machine.until("motd", |text| text == "hello, 3 of you\n").await?;

@@ -109,6 +109,9 @@ pub struct Declaration {
     pub wanted: Wanted,
     /// The attributes of the config whose values come of secrets. They are shown to nobody.
     pub hidden: BTreeSet<String>,
+    /// The JSON pointers to some of the facts whose change has it declared again; empty if it is
+    /// declared for another reason, or the facts are not known. None are named by default.
+    pub changed_facts: Vec<String>,
 }
 
 /// An edge that nobody has declared: a resource comes after one that makes what it needs.
@@ -160,6 +163,7 @@ impl Declaration {
             left_out: Vec::new(),
             wanted: Wanted::Whole,
             hidden: BTreeSet::new(),
+            changed_facts: Vec::new(),
         }
     }
 
@@ -187,7 +191,7 @@ impl Declaration {
     }
 
     /// Returns whether another declaration says the same of the resource itself: whom it notifies,
-    /// where it is written, its tags and its automatic edges aside.
+    /// where it is written, its tags, its automatic edges and the facts that have changed aside.
     pub fn is_equal(&self, other: &Self) -> bool {
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)

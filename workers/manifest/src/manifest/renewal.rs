@@ -19,7 +19,7 @@ use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Found, Problem, Problems};
 use crate::manifest::rehearsal::known_states;
 use crate::manifest::source;
-use crate::manifest::used::Used;
+use crate::manifest::used::{Used, named_facts};
 
 /// The inputs that a site was made of. Cheap to clone.
 #[derive(Clone)]
@@ -205,7 +205,7 @@ impl SiteInputs {
                 // Only a load knows whether it is sure now.
                 true => (!is_other).then_some(()),
                 false if is_other || claimed.renders_any && !changed.is_empty() => {
-                    self.declare(node, site, &mut renewal)
+                    self.declare((node, &changed), site, &mut renewal)
                 }
                 false => Some(()),
             };
@@ -216,7 +216,12 @@ impl SiteInputs {
         Some(renewal)
     }
 
-    fn declare(&self, node: usize, site: &Site, renewal: &mut Renewal) -> Option<()> {
+    fn declare(
+        &self,
+        (node, changed): (usize, &BTreeSet<Vec<String>>),
+        site: &Site,
+        renewal: &mut Renewal,
+    ) -> Option<()> {
         let (placed, old) = (&self.placed[node], &site.declarations()[node]);
         if placed.is_part {
             return None;
@@ -229,6 +234,8 @@ impl SiteInputs {
         let (config, unknown) = template.rehearse(known, &mut Budget::new(), &mut found);
         let mut declaration = old.clone();
         declaration.config = template.clone();
+        let used = self.globals.vars_of_facts().behind(&template.used);
+        declaration.changed_facts = named_facts(&used, changed);
         let mut scratch = declaration.clone();
         let known = KnownConfig { config: &config, unknown: &unknown };
         site.kinds().hide((&scratch.kind, &scratch.name), &config, site.secrets());

@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crankcase_resources::Wanted;
+use crankcase_workers::pointer_segment;
+
+/// The most facts that are named as the reason of a declaration.
+const NAMED: usize = 7;
 
 /// The names that the expressions of one place use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,6 +129,28 @@ pub(crate) struct UsedByFiles {
     pub(crate) of_parts: BTreeMap<String, Used>,
 }
 
+/// Returns the first of some changed facts that are used, or are in a used one or around it, as JSON
+/// pointers: 7 at most.
+pub(crate) fn named_facts(
+    used: &BTreeSet<Vec<String>>,
+    changed: &BTreeSet<Vec<String>>,
+) -> Vec<String> {
+    let named = used.iter().flat_map(|used| {
+        let around = (0..used.len()).filter_map(|length| changed.get(&used[..length]));
+        let from_used = (Bound::Included(used.as_slice()), Bound::Unbounded);
+        let within = changed.range::<[String], _>(from_used);
+        let within = within.take_while(|fact| fact.starts_with(used)).take(NAMED);
+        around.chain(within).map(|fact| pointer(fact)).collect::<Vec<_>>()
+    });
+    let named: BTreeSet<String> = named.collect();
+    named.into_iter().take(NAMED).collect()
+}
+
+/// Returns the JSON pointer to a fact, from the names that lead to it.
+fn pointer(names: &[String]) -> String {
+    names.iter().flat_map(|name| ["/".into(), pointer_segment(name)]).collect()
+}
+
 /// Returns whether another way leads to one of these, or one of these to it. There may be many of these.
 fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
     let from_other = (Bound::Included(other), Bound::Unbounded);
@@ -144,7 +170,24 @@ mod tests {
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::{prop_assert_eq, proptest};
 
-    use super::{is_any_on_the_way, is_on_the_way};
+    use std::collections::BTreeSet;
+
+    use super::{is_any_on_the_way, is_on_the_way, named_facts};
+
+    fn ways<const N: usize>(ways: [&str; N]) -> BTreeSet<Vec<String>> {
+        let names = |way: &str| way.split_whitespace().map(str::to_owned).collect();
+        ways.into_iter().map(names).collect()
+    }
+
+    #[test]
+    fn the_changed_facts_that_are_used_are_named() {
+        let changed = ways(["motd", "users", "web port", "web tls/on", "x"]);
+
+        let named = named_facts(&ways(["web", "users 0", "y"]), &changed);
+
+        assert_eq!(named, ["/users", "/web/port", "/web/tls~1on"]);
+        assert_eq!(named_facts(&ways([""]), &changed).len(), 5);
+    }
 
     proptest! {
         #[test]

@@ -26,7 +26,9 @@ pub(super) enum Why {
     Declared(Vec<String>),
     /// Its watch has told of this path.
     Path(PathBuf),
-    /// The fact at this path is another one.
+    /// The fact at this path, which its config uses, is another one.
+    UsedFact(String),
+    /// The fact at this path, which it watches, is another one.
     Fact(String),
     /// Its watch has told of a change, without saying of which.
     Signal,
@@ -66,7 +68,7 @@ impl fmt::Display for Why {
                 write!(f, "its declaration has changed: {}", name_first(SHOWN, attributes.iter()))
             }
             Self::Path(path) => write!(f, "its watch has told of {path:?}"),
-            Self::Fact(path) => write!(f, "the fact {path} has changed"),
+            Self::UsedFact(path) | Self::Fact(path) => write!(f, "the fact {path} has changed"),
             Self::Signal => f.write_str("its watch has told of a change"),
             Self::Watcher => f.write_str("its watch was started anew"),
             Self::NewState(by) => write!(f, "\"{by}\" has a new state"),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::manifest::expression::{Budget, Names};
 use crate::manifest::kept_facts::Path;
 use crate::manifest::problem::FactProblems;
+use crate::manifest::used::Used;
 use crate::manifest::vars::collected::Var;
 use crate::manifest::vars::evaluation::{CheckedVar, Evaluation, Vars};
 use crate::manifest::vars::late::LateFacts;
@@ -52,6 +53,21 @@ impl VarsOfFacts {
             }
         }
         names
+    }
+
+    /// Returns the facts that are used, directly or by way of these variables.
+    pub(crate) fn behind(&self, used: &Used) -> BTreeSet<Path> {
+        let (mut facts, mut vars) = (used.facts.clone(), used.vars.clone());
+        let mut are_all = used.all_vars;
+        // Each comes after those that it uses.
+        for CheckedVar { name, used, .. } in self.0.iter().rev() {
+            if are_all || vars.contains(name) {
+                facts.extend(used.facts.iter().cloned());
+                vars.extend(used.vars.iter().cloned());
+                are_all |= used.all_vars;
+            }
+        }
+        facts
     }
 
     /// Returns whether others are written alike.

@@ -59,7 +59,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let holding = self.hold(&declaration, notices).await;
         if is_redeclared && was_held {
             let changed = holding.as_ref().map(|holding| holding.changed.clone());
-            whys.extend([Why::Declared(changed.unwrap_or_default())]);
+            whys.extend(redeclared(changed.unwrap_or_default(), &declaration.changed_facts));
         }
         self.why = whys.to_string();
         let Holding { is_new, wrong, .. } = holding?;
@@ -285,6 +285,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.setbacks.note_repair();
         }
     }
+}
+
+/// Returns why a resource is declared again: the attributes that are others, and the facts that have
+/// changed.
+fn redeclared(attributes: Vec<String>, facts: &[String]) -> Vec<Why> {
+    let is_known = !attributes.is_empty() || facts.is_empty();
+    let declared = is_known.then_some(Why::Declared(attributes));
+    declared.into_iter().chain(facts.iter().cloned().map(Why::UsedFact)).collect()
 }
 
 /// Returns what the resource promises before it acts, with the event that its observer sees then.
