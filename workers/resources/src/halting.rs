@@ -155,6 +155,9 @@ async fn run_one(
         Ok(acted) => acted,
         Err(not_begun) => {
             steps.remaining.push(action);
+            if steps.done.is_empty() {
+                opened.note_not_begun();
+            }
             return Err(match not_begun {
                 NotBegun::NotAllowed(answer) => halting.not_allowed(opened, answer),
                 NotBegun::NotOnRecord(error) => {

@@ -41,8 +41,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = event;
     }
 
-    /// Sees, under run, that an action of a resource has failed again, for the same reason as the last time. There is
-    /// no event for it.
+    /// Sees, under run, that an action of a resource has failed again, for the same reason as the last time, or was not
+    /// begun after all. There is no event for it.
     fn failed_again(&self, resource: &str) {
         let _ = resource;
     }

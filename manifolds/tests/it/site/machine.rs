@@ -17,7 +17,7 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{self as manifolds, file_watch, site};
 use crankcase_resources::state::{Loaded, Records, Topic};
-use crankcase_resources::{Kinds, Observer, Rule, RuleEvents, Site, State, Tallies, Tally};
+use crankcase_resources::{Board, Kinds, Observer, Rule, RuleEvents, Site, State, Tallies, Tally};
 use crankcase_state::{SqliteStore, reading};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use parking_lot::Mutex;
@@ -350,6 +350,11 @@ impl Machine {
     /// Returns how the resources have fared.
     pub(crate) async fn tally(&self) -> Result<Tally, Box<dyn Error>> {
         Ok(within(self.engine.output(RESOURCES.output::<Tallies>())).await?.tally())
+    }
+
+    /// Returns the board that the resources share.
+    pub(crate) async fn board(&self) -> Result<Board, Box<dyn Error>> {
+        Ok(within(self.engine.output(RESOURCES.output::<Board>())).await?)
     }
 
     /// Returns how often workers of a resource were started.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind};
 use crankcase_resources::{
-    Action, Amiss, BoxError, Context, DependencyState, Found, GroupMember, Unfinished, Unit, Watch,
+    Action, Amiss, Board, BoxError, Context, DependencyState, Found, GroupMember, Happened,
+    Observer, RuleEvents, Unfinished, Unit, Watch,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -407,4 +408,73 @@ async fn a_resource_acts_alone_when_the_one_that_acts_for_it_is_bounced() -> Tes
 
     assert_eq!(lines.written.lock().values().collect::<Vec<_>>(), [&1, &1]);
     machine.stop().await
+}
+
+/// A resource that a test says how it is.
+#[derive(Debug, Default)]
+struct Switch {
+    is_off: Mutex<bool>,
+    looks: watch::Sender<usize>,
+    actions: Mutex<usize>,
+    signals: Signals,
+}
+
+#[async_trait]
+impl Unit for Switch {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        self.looks.send_modify(|looks| *looks += 1);
+        Ok(if *self.is_off.lock() { wants("switch_on") } else { Found::Valid(json!({})) })
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        *self.actions.lock() += 1;
+        Ok(())
+    }
+
+    async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
+        Ok(self.signals.watch(context))
+    }
+}
+
+/// Switches it on, and has it visited anew, when it is about to act.
+#[derive(Debug)]
+struct Meddler {
+    rules: RuleEvents,
+    switch: Arc<Switch>,
+    board: Mutex<Option<Board>>,
+}
+
+impl Observer for Meddler {
+    fn begins(&self, event: &Happened) {
+        self.rules.begins(event);
+        *self.switch.is_off.lock() = false;
+        self.board.lock().iter().for_each(|board| board.renew(["switch"], || {}));
+    }
+
+    fn failed_again(&self, resource: &str) {
+        self.rules.failed_again(resource);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_is_not_begun_after_all_leaves_no_event_for_the_rules() -> TestResult {
+    let (folder, switch) = (tempfile::tempdir()?, Arc::new(Switch::default()));
+    let (rules, _events) = RuleEvents::new(None, folder.path().join("rules"));
+    let board = Mutex::default();
+    let meddler = Arc::new(Meddler { rules, switch: Arc::clone(&switch), board });
+    let kinds = with_kinds([("switch", Arc::clone(&switch) as Arc<dyn Unit>)]);
+    let site = "resources:\n  switch: {type: switch}\n";
+    let (setting, observer) = ((quick(), kinds), Arc::clone(&meddler) as Arc<dyn Observer>);
+    let machine = Machine::observed(tempfile::tempdir()?, site, setting, observer).await?;
+    machine.running("switch").await?;
+    *meddler.board.lock() = Some(machine.board().await?);
+
+    *switch.is_off.lock() = true;
+    switch.signals.signal("switch")?;
+    within(switch.looks.subscribe().wait_for(|looks| *looks == 3)).await?;
+    machine.settled().await?;
+
+    let left = std::fs::read_to_string(folder.path().join("rules/events.jsonl"))?;
+    assert_eq!((left.trim(), *switch.actions.lock()), ("", 0));
+    Ok(())
 }

@@ -32,6 +32,12 @@ impl Opened {
         refusal
     }
 
+    /// Tells the observer that no event comes of what it has seen beginning.
+    pub(crate) fn note_not_begun(&self) {
+        let observer = self.made.context.facilities().observer();
+        observer.iter().for_each(|it| it.failed_again(self.name()));
+    }
+
     /// Asks the schedule for something that is done to this resource alone.
     pub(crate) async fn ask(&self) -> Result<(), Answer> {
         let Some(turn) = self.turn.lock().take() else { return Ok(()) };
