@@ -45,9 +45,10 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
         .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
     let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
+    // Not an `async` block, which would hold all that it passes on once more.
     let manifold = builder.run_with(
         resource,
-        |resource, _: Vec<Latest<State>>, up: Up<(Changing<State>,)>| async move {
+        |resource, _: Vec<Latest<State>>, up: Up<(Changing<State>,)>| {
             let Resource { declaration, setting, watches, board, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
@@ -68,7 +69,7 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let asked_by = up.context().asked_by().cloned();
             let links =
                 Links { declaration, watches, board, claims, program, health, journal, asked_by };
-            reconcile(setting, links, offer, stop).await
+            reconcile(setting, links, offer, stop)
         },
     );
     Ok(manifold.essential().backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE))

@@ -209,12 +209,21 @@ impl Program {
 /// # Cancel safety
 ///
 /// Not cancel safe: tell `stop` instead. A program that runs is killed when it is dropped.
-pub async fn reconcile<F>(setting: Reconcile, links: Links, offer: F, stop: Stop) -> Outcome
+pub fn reconcile<F>(
+    setting: Reconcile,
+    links: Links,
+    offer: F,
+    stop: Stop,
+) -> impl Future<Output = Outcome>
 where
     F: FnOnce(watch::Receiver<State>) + Send,
 {
-    let mut reconciler = Reconciler::new(setting, links, offer, stop);
-    let outcome = reconciler.run().await;
-    Box::pin(reconciler.close()).await;
-    outcome
+    // Made before the future: an `async fn` would hold its arguments twice. Boxed, so that the task
+    // has little more than the wait.
+    let mut reconciler = Box::new(Reconciler::new(setting, links, offer, stop));
+    async move {
+        let outcome = reconciler.run().await;
+        Box::pin(reconciler.close()).await;
+        outcome
+    }
 }

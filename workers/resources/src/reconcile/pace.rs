@@ -37,7 +37,8 @@ impl Pace {
         let Some(next) = self.earned.and_then(|earned| earned.checked_sub(BURST * SHARE)) else {
             return;
         };
-        tokio::time::sleep_until(next).await;
+        // Boxed, as few resources ever rest.
+        Box::pin(tokio::time::sleep_until(next)).await;
     }
 }
 
