@@ -24,7 +24,8 @@ const GRACE: Duration = Duration::from_secs(6 * 60);
 #[derive(Debug, Clone)]
 pub(super) struct Resource {
     pub(super) declaration: watch::Receiver<Arc<Declaration>>,
-    pub(super) setting: Reconcile,
+    /// The setting of all resources of a site.
+    pub(super) setting: Arc<Reconcile>,
     pub(super) watches: Live<Watches>,
     pub(super) board: Board,
     pub(super) claims: Claims,

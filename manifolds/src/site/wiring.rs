@@ -102,6 +102,7 @@ impl Wiring {
     pub(super) fn change(&mut self, site: &Site) -> Result<(Change, Moved), NameError> {
         self.claims.connect(site.declarations());
         let facilities = self.facilities.hiding(site.secrets());
+        let setting = Arc::new(self.config.reconcile(site.kinds(), &facilities));
         let (mut change, mut fresh) = (Change::new(), Vec::new());
         let mut before = std::mem::take(&mut self.installed);
         for declaration in site.declarations() {
@@ -119,7 +120,7 @@ impl Wiring {
                     let (sender, receiver) = watch::channel(Arc::new(declaration.clone()));
                     let resource = Resource {
                         declaration: receiver,
-                        setting: self.config.reconcile(site.kinds(), &facilities),
+                        setting: Arc::clone(&setting),
                         watches: self.watches.clone(),
                         board: self.board.clone(),
                         claims: self.claims.clone(),

@@ -183,7 +183,7 @@ impl Program {
     }
 }
 
-/// Keeps a resource as declared until `stop` is told.
+/// Keeps a resource as declared until `stop` is told. The resources of a site share the setting.
 ///
 /// It is checked, changed if need be, and checked again; then it waits until a watched path, the
 /// state of a dependency, its declaration or a notification says that it may be otherwise, and at
@@ -210,7 +210,7 @@ impl Program {
 ///
 /// Not cancel safe: tell `stop` instead. A program that runs is killed when it is dropped.
 pub fn reconcile<F>(
-    setting: Reconcile,
+    setting: Arc<Reconcile>,
     links: Links,
     offer: F,
     stop: Stop,

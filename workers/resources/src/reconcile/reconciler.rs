@@ -47,7 +47,7 @@ const FOUGHT_OVER: &str = "something else changes it again and again; it is mend
 /// The worker of one resource.
 pub(super) struct Reconciler<F> {
     name: String,
-    setting: Reconcile,
+    setting: Arc<Reconcile>,
     links: Links,
     stop: Stop,
     halting: Halting,
@@ -92,7 +92,7 @@ enum Next {
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    pub(super) fn new(setting: Reconcile, mut links: Links, offer: F, stop: Stop) -> Self {
+    pub(super) fn new(setting: Arc<Reconcile>, mut links: Links, offer: F, stop: Stop) -> Self {
         let name = links.declaration.borrow().name.clone();
         let mut whys = Whys::default();
         whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);

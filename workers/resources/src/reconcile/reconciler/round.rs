@@ -44,7 +44,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         closing: &mut Closing,
     ) -> Result<Judgement, Failure> {
         let began = Instant::now();
-        let facilities = self.setting.facilities.clone();
+        let setting = Arc::clone(&self.setting);
+        let facilities = &setting.facilities;
         let is_redeclared = self.links.declaration.has_changed().unwrap_or(false);
         let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
         // Its record is gone as soon as it is back, also if its worker is another one by then.
@@ -65,7 +66,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let Holding { is_new, wrong, .. } = holding?;
         let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
         held.opened.join(Some(self.seat.turn(closing.ticket)));
-        let lasting = self.setting.backoff_of(&declaration).reset_after;
+        let lasting = setting.backoff_of(&declaration).reset_after;
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let sources = held.sources().await;
@@ -74,7 +75,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
-        let promise = promise(&facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
+        let promise = promise(facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
         let asked = (&*declaration, !notices.is_empty() && wrong.is_none());
         let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
         if is_drift && judgement.is_changed && wrong.is_none() {
