@@ -2,6 +2,11 @@
 
 use super::id::Id;
 
+/// The most visits of a site that is kept which work at a time. A visit takes about 10 KB, and all
+/// resources are visited at the start. It is many times what a machine does at once, so visits that
+/// hang do not soon keep others from their slots.
+const KEPT_SLOTS: usize = 500;
+
 /// One visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket {
@@ -30,7 +35,7 @@ impl Policy {
 
     /// Returns the policy of a site that is kept as declared.
     pub(crate) fn keep() -> Self {
-        Self { slots: usize::MAX, is_one_pass: false, is_fail_fast: false }
+        Self { slots: KEPT_SLOTS, is_one_pass: false, is_fail_fast: false }
     }
 }
 
