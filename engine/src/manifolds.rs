@@ -8,7 +8,7 @@ pub(crate) mod provided;
 pub(crate) mod staged;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -67,6 +67,10 @@ pub struct Manifold {
     pub(crate) blueprint: Arc<dyn Blueprint>,
     pub(crate) settings: Option<Arc<Settings>>,
 }
+
+/// The settings of a manifold that is essential, and has no other settings.
+static ESSENTIAL: LazyLock<Arc<Settings>> =
+    LazyLock::new(|| Arc::new(Settings { is_essential: true, ..Settings::default() }));
 
 /// The types of a manifold's outputs. Most manifolds have at most one.
 type Kinds = SmallVec<[&'static Kind; 1]>;
@@ -220,6 +224,10 @@ impl Manifold {
     /// well.
     #[must_use]
     pub fn essential(self) -> Self {
+        if self.settings.is_none() {
+            // Many manifolds are essential and no more: they share 300 bytes of settings.
+            return Self { settings: Some(Arc::clone(&ESSENTIAL)), ..self };
+        }
         self.set(|settings| settings.is_essential = true)
     }
 
