@@ -9,7 +9,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name, Policy};
+use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::{Facilities, Happened, Site, Tallies, blocking};
 use crankcase_workers::{Fate, Leftover, Watches, end_leftovers};
 use serde_json::json;
@@ -92,9 +92,8 @@ async fn start(
     }
     let seed = config.seed.unwrap_or_else(|| ctx.seed());
     let config = Config { seed: Some(seed), ..config };
-    let builder =
-        Engine::builder().policy(Policy::default().backoff(config.backoff.clone())).seed(seed);
-    let nested = builder.build_nested(&ctx)?;
+    let policy = resource::policy(config.backoff.clone());
+    let nested = Engine::builder().policy(policy).seed(seed).build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
-use crankcase_engine::{Changing, Latest, Live, Manifold, Name, NameError};
+use crankcase_engine::{Backoff, Changing, Latest, Live, Manifold, Name, NameError, Policy};
 use crankcase_resources::{
     Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile, worker_name,
 };
@@ -32,6 +32,12 @@ pub(super) struct Resource {
     pub(super) program: Program,
 }
 
+/// Returns the policy of the engine whose workers are resources. It is one for all of them, as each
+/// manifold with a setting of its own takes several hundred bytes.
+pub(super) fn policy(backoff: Backoff) -> Policy {
+    Policy::default().backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE)
+}
+
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
 ///
 /// The dependencies are inputs for the order and for what is said of it. Their states come by way of
@@ -44,7 +50,6 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
         .into_iter()
         .map(|name| Ok(Name::<State>::parse(&worker_name(name))?.live().required()))
         .collect::<Result<Vec<LatestInput<State>>, NameError>>()?;
-    let backoff = resource.setting.backoff.clone();
     let builder = Manifold::builder().inputs(states).offers::<(Changing<State>,)>();
     // Not an `async` block, which would hold all that it passes on once more.
     let manifold = builder.run_with(
@@ -73,5 +78,5 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             reconcile(setting, links, offer, stop)
         },
     );
-    Ok(manifold.essential().backoff(backoff).start_timeout(START_TIMEOUT).grace(GRACE))
+    Ok(manifold.essential())
 }
