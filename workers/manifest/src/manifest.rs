@@ -50,7 +50,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_resources::{Declaration, Kinds, Order, Rule, Secrets, Site};
+use crankcase_resources::{Declaration, DeclarationFields, Kinds, Order, Rule, Secrets, Site};
 
 use crate::facts::{SeenFacts, SeenLayer};
 pub(crate) use before::IfFactsAreWrong;
@@ -274,7 +274,8 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
         *warning = secrets.redact(warning).into_owned();
     }
     for declaration in declarations {
-        for edge in declaration.automatic.iter_mut().chain(&mut declaration.left_out) {
+        let DeclarationFields { automatic, left_out, .. } = &mut **declaration;
+        for edge in automatic.iter_mut().chain(left_out) {
             edge.because = secrets.redact(&edge.because).into_owned();
         }
     }

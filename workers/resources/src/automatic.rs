@@ -117,7 +117,7 @@ struct Edge {
 /// must have no cycle.
 ///
 /// They never make a cycle: where all of them would, those that would close one are left out, which
-/// is noted in [`Declaration::left_out`].
+/// is noted in [`DeclarationFields::left_out`](crate::DeclarationFields::left_out).
 pub fn connect(declarations: &mut [Declaration]) {
     let edges = edges(declarations);
     let name = |node: usize| declarations[node].name.as_str();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::claim::{Claim, Role};
-use crate::declaration::{Declaration, Place};
+use crate::declaration::{Declaration, DeclarationFields, Place};
 
 /// What each resource keeps, among the resources of one site.
 ///
@@ -63,7 +63,7 @@ impl Claims {
         let mut kept = self.0.lock();
         kept.declared.clear();
         for declaration in declarations {
-            let Declaration { name, place, claims, .. } = declaration;
+            let DeclarationFields { name, place, claims, .. } = &**declaration;
             for claim in claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
                 let (name, place, claim) = (name.clone(), place.clone(), claim.clone());
                 let keepers = kept.declared.entry(thing(&claim)).or_insert_with(one);
@@ -86,7 +86,7 @@ impl Claims {
         declaration: &Declaration,
         claims: Vec<Claim>,
     ) -> Result<(), String> {
-        let Declaration { name, place, .. } = declaration;
+        let DeclarationFields { name, place, .. } = &**declaration;
         let mut kept = self.0.lock();
         kept.release(name);
         let claims = claims.into_iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,9 +42,15 @@ impl Inputs {
 }
 
 /// One resource as its manifest declares it.
+///
+/// Cheap to clone: clones share what is declared. A clone that is changed has its own from then on.
+#[derive(Debug, Clone)]
+pub struct Declaration(Arc<DeclarationFields>);
+
+/// What is declared of one resource.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Declaration {
+pub struct DeclarationFields {
     /// The name, unique in the manifest.
     pub name: String,
     /// The type as written: a bare word for a built-in kind.
@@ -134,7 +141,7 @@ impl Declaration {
         place: Place,
         config: Arc<dyn Render>,
     ) -> Self {
-        Self {
+        Self::from(DeclarationFields {
             name,
             kind,
             folder,
@@ -164,7 +171,12 @@ impl Declaration {
             wanted: Wanted::Whole,
             hidden: BTreeSet::new(),
             changed_facts: Vec::new(),
-        }
+        })
+    }
+
+    /// Returns whether both are clones of one declaration, and neither was changed since.
+    pub(crate) fn is_clone_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Returns the names of all resources that it depends on, declared or not, with what their change
@@ -193,6 +205,9 @@ impl Declaration {
     /// Returns whether another declaration says the same of the resource itself: whom it notifies,
     /// where it is written, its tags, its automatic edges and the facts that have changed aside.
     pub fn is_equal(&self, other: &Self) -> bool {
+        if self.is_clone_of(other) {
+            return true;
+        }
         let is_alike = (&self.name, &self.kind, self.noop, self.readonly)
             == (&other.name, &other.kind, other.noop, other.readonly)
             && (self.reverse, &self.record) == (other.reverse, &other.record)
@@ -206,6 +221,26 @@ impl Declaration {
             && (&self.claims, self.is_claimed) == (&other.claims, other.is_claimed)
             && self.hidden == other.hidden;
         is_alike && self.config.is_equal(&*other.config)
+    }
+}
+
+impl Deref for Declaration {
+    type Target = DeclarationFields;
+
+    fn deref(&self) -> &DeclarationFields {
+        &self.0
+    }
+}
+
+impl DerefMut for Declaration {
+    fn deref_mut(&mut self) -> &mut DeclarationFields {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl From<DeclarationFields> for Declaration {
+    fn from(fields: DeclarationFields) -> Self {
+        Self(Arc::new(fields))
     }
 }
 

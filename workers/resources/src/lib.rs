@@ -88,8 +88,9 @@ pub use context::{Context, Notice, Used};
 pub use crankcase_resources_derive::{Actions, Choice, Params};
 pub use crankcase_workers::{Secrets, printable};
 pub use declaration::{
-    Automatic, Config, Declaration, Dependency, DependencyState, Inputs, OnChange, Place, REPAIRS,
-    Render, RenderError, Rendered, RenderedText, Scope, UNUSABLE, Wanted, is_fact_alias,
+    Automatic, Config, Declaration, DeclarationFields, Dependency, DependencyState, Inputs,
+    OnChange, Place, REPAIRS, Render, RenderError, Rendered, RenderedText, Scope, UNUSABLE, Wanted,
+    is_fact_alias,
 };
 pub use error::{AttributeError, BoxError, Wrong};
 pub use facilities::{Facilities, Shared};

@@ -88,8 +88,10 @@ impl Literal {
         });
         let dependencies = dependencies.collect();
         let (name, kind) = (name.to_owned(), kind.to_owned());
-        let declaration = Declaration::new(name, kind, folder.to_owned(), place, Arc::new(self));
-        Declaration { dependencies, ..declaration }
+        let mut declaration =
+            Declaration::new(name, kind, folder.to_owned(), place, Arc::new(self));
+        declaration.dependencies = dependencies;
+        declaration
     }
 }
 

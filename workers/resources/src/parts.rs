@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use crate::declaration::{
-    Config, Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered, Scope,
+    Config, Declaration, DeclarationFields, Dependency, Inputs, OnChange, Place, Render,
+    RenderError, Rendered, Scope,
 };
 use crate::error::AttributeError;
 use crate::judged::Judged;
@@ -102,7 +103,9 @@ impl Kinds {
 
     /// Returns why a resource cannot be put back as it was, if it is to be.
     fn cannot_reverse(&self, declaration: &Declaration, has_parts: bool) -> Option<String> {
-        let Declaration { name, kind, reverse: true, .. } = declaration else { return None };
+        let DeclarationFields { name, kind, reverse: true, .. } = &**declaration else {
+            return None;
+        };
         if declaration.noop {
             return Some(
                 "what is left alone is never changed, so there is nothing to put back".into(),
@@ -160,13 +163,11 @@ impl Declaring<'_> {
             place: owner.place.clone(),
             last: Mutex::default(),
         });
-        for part in &parts {
-            owner.dependencies.push(Dependency {
-                alias: alias(&part.name),
-                resource: part_name(&owner.name, &part.name),
-                on_change: OnChange::Check,
-            });
-        }
+        owner.dependencies.extend(parts.iter().map(|part| Dependency {
+            alias: alias(&part.name),
+            resource: part_name(&outer.name, &part.name),
+            on_change: OnChange::Check,
+        }));
         for part in parts {
             if depth > MAX_DEPTH {
                 return self.refuse(format!("parts of parts are more than {MAX_DEPTH} deep"));
@@ -192,13 +193,13 @@ impl Declaring<'_> {
             AttributeError { value: err.value.clone(), ..error }
         }));
         let config = PartConfig { owner: Arc::clone(made_of), part: name.clone() };
-        let mut declaration = Declaration {
+        let mut declaration = Declaration::from(DeclarationFields {
             name: part_name(&owner.name, name),
             kind: kind.clone(),
             config: Arc::new(config),
             notify: Vec::new(),
-            ..owner.clone()
-        };
+            ..DeclarationFields::clone(owner)
+        });
         let wrong = self.kinds.cannot_reverse(&declaration, !judged.parts.is_empty());
         self.errors.extend(wrong.map(|wrong| AttributeError::new("reverse", wrong)));
         declaration.claim(&judged.claimed);

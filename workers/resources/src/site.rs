@@ -249,7 +249,7 @@ impl Site {
     }
 }
 
-/// The resources of a site that are [unsure](Declaration::is_unsure), by their names.
+/// The resources of a site that are [unsure](crate::DeclarationFields::is_unsure), by their names.
 #[derive(Debug)]
 pub(crate) struct Unsure<'a>(HashSet<&'a str>);
 

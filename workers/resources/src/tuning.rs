@@ -54,7 +54,8 @@ pub struct Tuning {
     pub timeout: Option<Duration>,
     /// The wait after a failure.
     pub backoff: Option<PartialBackoff>,
-    /// How many repairs in a row are made at once, at least 1. See [`Declaration::repairs`].
+    /// How many repairs in a row are made at once, at least 1. See
+    /// [`DeclarationFields::repairs`](crate::DeclarationFields::repairs).
     pub repairs: Option<u32>,
 }
 

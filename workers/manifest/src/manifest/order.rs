@@ -92,8 +92,8 @@ fn tell_circle(
     let Placed { template, offset, .. } = &placed[nodes[0]];
     let (source, offset) = (&template.source, *offset);
     match by_fact {
-        Some((Declaration { name: user, place, .. }, pointer)) => {
-            let used_at = place.clone();
+        Some((user, pointer)) => {
+            let (user, used_at) = (&user.name, user.place.clone());
             FactCircle { path, pointer, user, used_at, source, offset }.tell(problems);
         }
         None => problems.at(source, offset, format!("circular dependency: {}", circle(&path))),

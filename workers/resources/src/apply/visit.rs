@@ -139,7 +139,7 @@ impl Visit {
 
     fn account(self, outcome: Outcome, progress: Progress) -> Applied {
         let is_put_back = self.declaration.is_put_back();
-        let Declaration { name, kind, .. } = self.declaration;
+        let (name, kind) = (self.declaration.name.clone(), self.declaration.kind.clone());
         let blocked_by = match &outcome {
             Outcome::Skipped { because } => Some(because.clone()),
             Outcome::Failed { .. }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::automatic::{conflicts, connect};
-use crate::declaration::{Config, Declaration, Dependency, Wanted};
+use crate::declaration::{Config, Declaration, DeclarationFields, Dependency, Wanted};
 use crate::error::AttributeError;
 use crate::file_conflicts::file_conflicts;
 use crate::graph::error::{GraphError, NodeError};
@@ -86,7 +86,7 @@ impl Graph {
 /// Returns what nodes cannot keep: what other nodes keep, also under another path, and what is the agent's.
 fn refused(declarations: &[Declaration], surroundings: &Surroundings) -> Vec<NodeError> {
     let named = |index: usize| {
-        let Declaration { name, place, .. } = &declarations[index];
+        let DeclarationFields { name, place, .. } = &*declarations[index];
         (name.clone(), place.clone())
     };
     let things = conflicts(declarations).into_iter().map(|it| NodeError::conflict(it, named));
@@ -118,20 +118,18 @@ impl Node {
         });
         let meta = &self.declared.meta;
         let (place, folder) = (self.place.clone(), &surroundings.folder);
-        let declaration = config.declare_at(place, folder, self.name(), self.kind());
-        Declaration {
-            dependencies: dependencies.collect(),
-            // What is only read is never changed.
-            noop: meta.noop || self.declared.readonly,
-            readonly: self.declared.readonly,
-            reverse: meta.reverse,
-            poll: meta.poll,
-            backoff: None,
-            timeout: meta.timeout,
-            has_automatic_edges: meta.automatic_edges,
-            tags: self.declared.tags.iter().cloned().collect(),
-            ..declaration
-        }
+        let mut declaration = config.declare_at(place, folder, self.name(), self.kind());
+        declaration.dependencies = dependencies.collect();
+        // What is only read is never changed.
+        declaration.noop = meta.noop || self.declared.readonly;
+        declaration.readonly = self.declared.readonly;
+        declaration.reverse = meta.reverse;
+        declaration.poll = meta.poll;
+        declaration.backoff = None;
+        declaration.timeout = meta.timeout;
+        declaration.has_automatic_edges = meta.automatic_edges;
+        declaration.tags = self.declared.tags.iter().cloned().collect();
+        declaration
     }
 
     /// Returns what is wrong with the attributes that it takes from states: those that the states do not

@@ -95,7 +95,7 @@ pub(crate) fn visit(
         let found = find(&declaration, (&setting, purpose), &inputs).await;
         let mut planned = PlannedResource {
             name: declaration.name.clone(),
-            kind: declaration.kind,
+            kind: declaration.kind.clone(),
             is_put_back: declaration.record.is_some(),
             declares_others: false,
             verdict: found.verdict,
@@ -105,7 +105,7 @@ pub(crate) fn visit(
         let changes = changes(&planned);
         planned.declares_others = declaration.declares_others && changes != Changes::No;
         let blocked_by = match &planned.verdict {
-            Verdict::Failed { .. } => Some(declaration.name),
+            Verdict::Failed { .. } => Some(declaration.name.clone()),
             Verdict::Skipped { because } => Some(because.clone()),
             _ => None,
         };

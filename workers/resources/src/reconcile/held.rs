@@ -158,7 +158,7 @@ impl Judgement {
         promise: &Promise<'_>,
     ) -> Self {
         let mut progress = Progress::default();
-        let Declaration { noop, readonly, .. } = *declaration;
+        let (noop, readonly) = (declaration.noop, declaration.readonly);
         let convergence = Convergence {
             is_approved: false,
             opened,

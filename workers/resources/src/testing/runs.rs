@@ -188,7 +188,11 @@ fn leaves_alone(trial: &mut Trial<'_>, declarations: &[Declaration]) -> io::Resu
     }
     let left = is_as_before(trial, &before, "a plan");
     trial.take("in a plan", left);
-    let noop = |declaration: &Declaration| Declaration { noop: true, ..declaration.clone() };
+    let noop = |declaration: &Declaration| {
+        let mut noop = declaration.clone();
+        noop.noop = true;
+        noop
+    };
     // What depends on what is left alone, and is not there, may be skipped.
     let account = apply_all(trial.kinds, &declarations.iter().map(noop).collect::<Vec<_>>());
     trial.take("as a noop", account);

@@ -46,13 +46,16 @@ fn after(name: &str, used: &[&str]) -> Declaration {
         resource: (*used).to_owned(),
         on_change: OnChange::Check,
     });
-    Declaration { dependencies: uses.collect(), ..resource(name) }
+    let mut after = resource(name);
+    after.dependencies = uses.collect();
+    after
 }
 
 /// Returns a resource that notifies others.
 fn telling(name: &str, targets: &[&str]) -> Declaration {
-    let notify = targets.iter().map(|target| (*target).to_owned()).collect();
-    Declaration { notify, ..resource(name) }
+    let mut telling = resource(name);
+    telling.notify = targets.iter().map(|target| (*target).to_owned()).collect();
+    telling
 }
 
 /// Has a board take over resources.
