@@ -7,11 +7,10 @@ use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Backoff, Changing, Latest, Live, Manifold, Name, NameError, Policy};
 use crankcase_resources::{
-    Board, Claims, Declaration, Links, Program, Reconcile, State, reconcile, worker_name,
+    Board, Claims, CurrentDeclaration, Links, Program, Reconcile, State, reconcile, worker_name,
 };
 use crankcase_workers::Watches;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 /// How long a resource may take until it is as declared for the first time: as long as it needs.
 /// Meanwhile it says why it is not.
@@ -23,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(6 * 60);
 /// What one resource's manifold is made of.
 #[derive(Debug, Clone)]
 pub(super) struct Resource {
-    pub(super) declaration: watch::Receiver<Arc<Declaration>>,
+    pub(super) declaration: CurrentDeclaration,
     /// The setting of all resources of a site.
     pub(super) setting: Arc<Reconcile>,
     pub(super) watches: Live<Watches>,
@@ -43,7 +42,7 @@ pub(super) fn policy(backoff: Backoff) -> Policy {
 /// The dependencies are inputs for the order and for what is said of it. Their states come by way of
 /// the board, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
-    let declaration = Arc::clone(&resource.declaration.borrow());
+    let declaration = resource.declaration.get();
     // An automatic edge may be beside a declared one.
     let needs: BTreeSet<&str> = declaration.needs().map(|(name, _)| name).collect();
     let states = needs
@@ -59,9 +58,10 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
-            let kind = setting.kinds.get(&declaration.borrow().kind).cloned();
+            let (declared, events) = (declaration.get(), board.clone());
+            let kind = setting.kinds.get(&declared.kind).cloned();
             let is_program = kind.is_ok_and(|kind| kind.is_supervised());
-            let (name, events) = (declaration.borrow().name.clone(), board.clone());
+            let name = declared.name.clone();
             // A resource that is not as declared yet has a last event too.
             up.context().report(move || {
                 // A program of another kind was started when it is up.

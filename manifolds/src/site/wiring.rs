@@ -3,11 +3,10 @@ use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
 use crankcase_resources::{
-    Activity, Board, Claims, Declaration, Facilities, Leaving, Program, Released, Site, State,
-    Tallies, worker_name,
+    Activity, Board, Claims, CurrentDeclaration, Declaration, Facilities, Leaving, Program,
+    Released, Site, State, Tallies, worker_name,
 };
 use crankcase_workers::Watches;
-use tokio::sync::watch;
 
 use super::config::Config;
 use super::resource::{self, Resource};
@@ -54,9 +53,9 @@ impl Moved {
 struct Installed {
     name: Name<State>,
     /// The declaration that the worker got last; at first the one that the manifold was made for.
-    declaration: watch::Sender<Arc<Declaration>>,
+    declaration: CurrentDeclaration,
     /// The declaration that the worker gets with the next [`hand_over`](Wiring::hand_over).
-    next: Option<Arc<Declaration>>,
+    next: Option<Declaration>,
 }
 
 impl Wiring {
@@ -108,18 +107,18 @@ impl Wiring {
         for declaration in site.declarations() {
             let name = declaration.name.clone();
             let kept =
-                before.remove(&name).filter(|old| is_same(&old.declaration.borrow(), declaration));
+                before.remove(&name).filter(|old| is_same(&old.declaration.get(), declaration));
             let installed = match kept {
                 Some(old) => {
-                    let is_equal = old.declaration.borrow().is_equal(declaration);
-                    Installed { next: (!is_equal).then(|| Arc::new(declaration.clone())), ..old }
+                    let is_equal = old.declaration.get().is_equal(declaration);
+                    Installed { next: (!is_equal).then(|| declaration.clone()), ..old }
                 }
                 None => {
                     fresh.push(declaration.name.clone());
                     let name = Name::parse(&worker_name(&declaration.name))?;
-                    let (sender, receiver) = watch::channel(Arc::new(declaration.clone()));
+                    let declaration = CurrentDeclaration::new(declaration.clone());
                     let resource = Resource {
-                        declaration: receiver,
+                        declaration: declaration.clone(),
                         setting: Arc::clone(&setting),
                         watches: self.watches.clone(),
                         board: self.board.clone(),
@@ -127,7 +126,7 @@ impl Wiring {
                         program: Program::default(),
                     };
                     change = change.install_or_replace(name.clone(), resource::manifold(resource)?);
-                    Installed { name, declaration: sender, next: None }
+                    Installed { name, declaration, next: None }
                 }
             };
             self.installed.insert(name, installed);
@@ -152,7 +151,7 @@ impl Wiring {
         let mut renewed = 0;
         for declaration in declarations {
             if let Some(installed) = self.installed.get_mut(&declaration.name) {
-                installed.next = Some(Arc::new(declaration.clone()));
+                installed.next = Some(declaration.clone());
                 renewed += 1;
             }
         }
@@ -173,7 +172,7 @@ impl Wiring {
         let names: Vec<&str> = handed.iter().map(|(name, ..)| *name).collect();
         self.board.renew(names, || {
             for (_, declaration, next) in handed {
-                declaration.send_replace(next);
+                declaration.replace(next);
             }
         });
     }

@@ -118,8 +118,8 @@ pub use parts::{Declared, DeclaredPart, is_part_alias};
 pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
 pub use progress::Progress;
 pub use reconcile::{
-    Activity, Board, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, ResourceTally, Rest,
-    State, Tallies, Tally, Watching, reconcile,
+    Activity, Board, CurrentDeclaration, FULL_LOOK, Links, Program, ProgramStatus, Reconcile,
+    ResourceTally, Rest, State, Tallies, Tally, Watching, reconcile,
 };
 pub use released::Released;
 pub use resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};

@@ -33,6 +33,7 @@ use crate::kinds::Kinds;
 use self::reconciler::Reconciler;
 
 pub use self::board::{Activity, Board, Rest};
+pub use self::declared::CurrentDeclaration;
 pub use self::state::State;
 pub use self::tallies::Tallies;
 pub use self::tally::{ResourceTally, Tally};
@@ -41,6 +42,7 @@ pub use self::watching::Watching;
 mod armed;
 mod board;
 mod cause;
+mod declared;
 mod flood;
 mod held;
 mod pace;
@@ -95,8 +97,8 @@ impl Reconcile {
 /// What one resource is connected to.
 #[derive(Debug)]
 pub struct Links {
-    /// What is declared of it. A new declaration has the same name, kind and dependencies.
-    pub declaration: watch::Receiver<Arc<Declaration>>,
+    /// What is declared of it.
+    pub declaration: CurrentDeclaration,
     /// What tells that files have changed.
     pub watches: Live<Watches>,
     /// What it and the other resources of its site tell each other. It is to be told of the

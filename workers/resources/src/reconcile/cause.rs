@@ -137,7 +137,7 @@ impl fmt::Display for Whys {
 
 /// What a resource is declared by.
 pub(super) struct Basis {
-    pub(super) declaration: Arc<Declaration>,
+    pub(super) declaration: Declaration,
     pub(super) states: BTreeMap<String, State>,
     /// The files that the resource reads, as they were.
     pub(super) sources: Vec<FileStamp>,
@@ -145,7 +145,7 @@ pub(super) struct Basis {
 
 impl PartialEq for Basis {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.declaration, &other.declaration)
+        self.declaration.is_clone_of(&other.declaration)
             && self.states == other.states
             && self.sources == other.sources
     }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::account::Done;
 use crate::context::Notice;
+use crate::declaration::Declaration;
 use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
@@ -72,6 +73,8 @@ pub(super) struct Reconciler<F> {
     pace: Pace,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
+    /// The declaration by which it was visited last.
+    visited_by: Option<Declaration>,
     /// What the resource was last made as declared by: what differs after that is drift.
     made_by: Option<Basis>,
     held: Option<Held>,
@@ -93,7 +96,7 @@ enum Next {
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) fn new(setting: Arc<Reconcile>, mut links: Links, offer: F, stop: Stop) -> Self {
-        let name = links.declaration.borrow().name.clone();
+        let name = links.declaration.get().name.clone();
         let mut whys = Whys::default();
         whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);
         Self {
@@ -110,6 +113,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
+            visited_by: None,
             made_by: None,
             held: None,
             state: None,
@@ -233,7 +237,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns what the schedule is told of a visit.
     fn outcome(&self, round: &Result<Judgement, Failure>) -> schedule::Outcome {
-        let declaration = self.links.declaration.borrow();
+        let declaration = self.links.declaration.get();
         match round {
             // What it was notified of still has to be answered.
             Ok(_) if declaration.noop && !declaration.readonly => schedule::Outcome::LeftAlone,
@@ -249,7 +253,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn tell_error(&self, error: &str) {
-        let kind = self.links.declaration.borrow().kind.clone();
+        let kind = self.links.declaration.get().kind.clone();
         let event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
         let (differences, failed) = &self.last_failed;
         let error = Some(cut_after(error, LONGEST_ERROR));
@@ -415,14 +419,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Returns how long to wait for a look without a reason.
     fn full_look(&mut self) -> Duration {
         let poll = self.held.as_ref().and_then(|held| held.armed.every);
-        let declared = self.links.declaration.borrow().poll.unwrap_or(self.setting.look_every);
+        let declared = self.links.declaration.get().poll.unwrap_or(self.setting.look_every);
         let every = poll.unwrap_or(Duration::MAX).min(declared);
         let backoff = self.backoff();
         self.setbacks.spread(every, &backoff)
     }
 
     fn backoff(&self) -> Backoff {
-        self.setting.backoff_of(&self.links.declaration.borrow())
+        self.setting.backoff_of(&self.links.declaration.get())
     }
 }
 

@@ -46,8 +46,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let began = Instant::now();
         let setting = Arc::clone(&self.setting);
         let facilities = &setting.facilities;
-        let is_redeclared = self.links.declaration.has_changed().unwrap_or(false);
-        let declaration = Arc::clone(&self.links.declaration.borrow_and_update());
+        let declaration = self.links.declaration.get();
+        let before = self.visited_by.replace(declaration.clone());
+        let is_redeclared = before.is_some_and(|before| !before.is_clone_of(&declaration));
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
             && !Reversal::is_on_record(facilities.records(), thing)
@@ -70,13 +71,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
         armed.map_err(Failure::Watch)?;
         let sources = held.sources().await;
-        let basis =
-            Basis { declaration: Arc::clone(&declaration), states: self.known.clone(), sources };
+        let (states, declared) = (self.known.clone(), declaration.clone());
+        let basis = Basis { declaration: declared, states, sources };
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
         let promise = promise(facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
-        let asked = (&*declaration, !notices.is_empty() && wrong.is_none());
+        let asked = (&declaration, !notices.is_empty() && wrong.is_none());
         let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
         if is_drift && judgement.is_changed && wrong.is_none() {
             // What a person edits during the look is no drift either.
@@ -149,7 +150,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Makes the resource, and opens it if it is another one than before.
     async fn hold(
         &mut self,
-        declaration: &Arc<Declaration>,
+        declaration: &Declaration,
         notices: &[Notice],
     ) -> Result<Holding, Failure> {
         let setting = Setting {
@@ -162,7 +163,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         };
         let known = (self.used(declaration, notices), notices.to_vec());
         let may_stay = self.made_by.as_ref().is_some_and(|made| {
-            !Arc::ptr_eq(&made.declaration, declaration) || made.states != self.known
+            !made.declaration.is_clone_of(declaration) || made.states != self.known
         });
         let mut changed = Vec::new();
         let made =
