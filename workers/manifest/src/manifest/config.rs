@@ -206,14 +206,14 @@ impl Template {
     }
 
     /// Returns the names with what is known of each state, if a plan foresees a part of one.
-    fn names_in_part(&self, inputs: &Inputs) -> Option<(Names, Missed)> {
+    fn names_in_part(&self, inputs: &Inputs) -> Option<Box<(Names, Missed)>> {
         let mut states = inputs.deps.values();
         if !states.any(|state| matches!(state, DependencyState::Foreseen(_))) {
             return None;
         }
         let missed = Missed::default();
         let names = self.names_of(inputs, |alias| Some(state_in_part(alias, inputs, &missed)));
-        Some((names, missed))
+        Some(Box::new((names, missed)))
     }
 
     fn names_of(&self, inputs: &Inputs, state: impl Fn(&str) -> Option<minijinja::Value>) -> Names {
@@ -473,8 +473,8 @@ impl Render for Template {
 /// The values that the expressions of a rendered config saw.
 struct Seen {
     names: Names,
-    /// The names with states of which a plan knows a part.
-    in_part: Option<(Names, Missed)>,
+    /// The names with states of which a plan knows a part. Boxed, as a run never has any.
+    in_part: Option<Box<(Names, Missed)>>,
     waits: Waits,
 }
 
@@ -493,7 +493,7 @@ impl Seen {
             Err(Stop::Unknown(unknown)) => unknown,
             evaluated => return evaluated,
         };
-        let in_part = self.in_part.as_ref().and_then(|(names, missed)| {
+        let in_part = self.in_part.as_deref().and_then(|(names, missed)| {
             let evaluated = evaluate(names).ok();
             evaluated.filter(|_| !missed.is_set())
         });

@@ -101,6 +101,8 @@ pub(crate) struct AllGlobals {
     /// The names of the resources that keep facts at paths which are known only after apply, if
     /// there are any.
     late_keepers: OnceLock<Arc<str>>,
+    /// What a config keeps that uses nothing: most do, and share it.
+    unused: OnceLock<UsedValues>,
 }
 
 impl fmt::Debug for AllGlobals {
@@ -124,8 +126,8 @@ impl AllGlobals {
         let (host_seen, facts_seen, is_part) = (from_json(host), from_json(&facts), false);
         let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, wrong, is_part };
         let (host, fingerprints) = (fingerprint(host), Mutex::default());
-        let late_keepers = OnceLock::new();
-        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints, late_keepers }
+        let (late_keepers, unused) = (OnceLock::new(), OnceLock::new());
+        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints, late_keepers, unused }
     }
 
     /// Notes the resources that keep facts at paths which are known only after apply.
@@ -168,6 +170,7 @@ impl AllGlobals {
             facts: Arc::clone(&facts.value),
             fingerprints: Mutex::default(),
             late_keepers: self.late_keepers.clone(),
+            unused: OnceLock::new(),
         };
         Some((all, others))
     }
@@ -191,6 +194,13 @@ impl AllGlobals {
 
     /// Returns no more than what is used.
     pub(crate) fn used(&self, used: &Used) -> UsedValues {
+        match used.has_globals() {
+            true => self.part(used),
+            false => self.unused.get_or_init(|| self.part(used)).clone(),
+        }
+    }
+
+    fn part(&self, used: &Used) -> UsedValues {
         let Globals { vars, host, facts, sensitive, wrong, .. } = &self.seen;
         let vars = match used.all_vars {
             true => Arc::clone(vars),

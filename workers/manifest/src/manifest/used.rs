@@ -37,6 +37,11 @@ impl Used {
         Self { all_vars: true, host: true, facts, ..Self::default() }
     }
 
+    /// Returns whether a variable, the host or a fact is used.
+    pub(crate) fn has_globals(&self) -> bool {
+        self.all_vars || self.host || !self.vars.is_empty() || !self.facts.is_empty()
+    }
+
     /// Returns the use of the facts to which some names lead.
     pub(crate) fn facts_at(names: [&str; 2]) -> Self {
         let facts = BTreeSet::from([names.map(str::to_owned).to_vec()]);
