@@ -41,6 +41,7 @@ mod mounts;
 mod shared;
 mod subscription;
 mod table;
+mod told;
 mod trail;
 
 /// How a [`Watcher`] behaves.

@@ -1,13 +1,13 @@
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_engine::Live;
-use tokio::sync::watch;
 
 use super::error::{WatchError, WatchProblem};
 use super::looks::WatchStatus;
 use super::shared::Shared;
+use super::told::Told;
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
 #[derive(Debug, Clone)]
@@ -33,12 +33,13 @@ impl Watches {
         if !path.is_absolute() {
             return Err(WatchError::Relative { path: path.to_owned() });
         }
+        let path: Arc<Path> = path.into();
         let mut table = self.shared.table.lock();
-        let (id, told) = table.add(path).ok_or(WatchError::Ended)?;
-        if told.borrow().is_some() {
+        let (id, told) = table.add(&path).ok_or(WatchError::Ended)?;
+        if told.problem().is_some() {
             self.shared.woken.notify_one();
         }
-        Ok(Subscription { id, path: path.to_owned(), told, shared: Arc::clone(&self.shared) })
+        Ok(Subscription { id, path, told, shared: Arc::clone(&self.shared) })
     }
 
     /// Returns what is watched now.
@@ -97,8 +98,8 @@ impl From<Live<Watches>> for WatchesInput {
 #[must_use = "dropping it ends the subscription"]
 pub struct Subscription {
     id: u64,
-    path: PathBuf,
-    told: watch::Receiver<Option<Arc<WatchProblem>>>,
+    path: Arc<Path>,
+    told: Told,
     shared: Arc<Shared>,
 }
 
@@ -120,7 +121,7 @@ impl Subscription {
     ///
     /// Cancel safe.
     pub async fn changed(&mut self) -> Result<(), WatchError> {
-        self.told.changed().await.map_err(|_| WatchError::Ended)
+        self.told.changed().await.map_err(|_ended| WatchError::Ended)
     }
 
     /// Returns why the kernel does not watch the whole path; `None` if it does.
@@ -129,7 +130,7 @@ impl Subscription {
     /// [`look_every`](crate::WatcherConfig::look_every), when the watch is tried again; so it does
     /// when the problem is gone.
     pub fn problem(&self) -> Option<Arc<WatchProblem>> {
-        self.told.borrow().clone()
+        self.told.problem()
     }
 }
 

@@ -1,20 +1,20 @@
 //! The table of subscriptions, and of the kernel watches that they share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::inotify::ReadFlags;
 use rustix::io::Errno;
-use tokio::sync::watch;
 
 use super::error::{WatchLimits, WatchProblem};
 use super::events::FileEvent;
 use super::kernel::Kernel;
 use super::looks::WatchStatus;
+use super::told::{Teller, Told};
 use super::trail::{Place, Trail, follow};
 use crate::condition::chain;
 
@@ -22,13 +22,14 @@ use crate::condition::chain;
 const CONTENTS: ReadFlags = ReadFlags::MODIFY.union(ReadFlags::CLOSE_WRITE);
 
 /// The subscribers whom each entry of a watched folder concerns. Those under `None` are concerned by all entries.
-type Users = BTreeMap<Option<OsString>, BTreeSet<u64>>;
+type Users = BTreeMap<Option<Arc<OsStr>>, BTreeSet<u64>>;
 
 struct Subscriber {
-    path: PathBuf,
-    places: BTreeSet<Place>,
+    path: Arc<Path>,
+    /// In order. Their names are those in the table of folders: most paths share most of them.
+    places: Box<[Place]>,
     end: Option<(u64, u64)>,
-    told: watch::Sender<Option<Arc<WatchProblem>>>,
+    told: Teller,
 }
 
 /// The subscriptions and the kernel watches that they share.
@@ -63,7 +64,7 @@ impl Table {
     /// Returns how many subscribers have a problem, and that of the first of them.
     pub(super) fn problems(&self) -> Option<(usize, Arc<WatchProblem>)> {
         let first = self.subscribers.get(self.troubled.first()?)?;
-        let problem = first.told.borrow().clone()?;
+        let problem = first.told.problem()?;
         Some((self.troubled.len(), problem))
     }
 
@@ -77,22 +78,18 @@ impl Table {
     }
 
     /// Adds a subscriber on `path`, or returns `None` if the worker has ended.
-    pub(super) fn add(
-        &mut self,
-        path: &Path,
-    ) -> Option<(u64, watch::Receiver<Option<Arc<WatchProblem>>>)> {
+    pub(super) fn add(&mut self, path: &Arc<Path>) -> Option<(u64, Told)> {
         if self.is_ended {
             return None;
         }
         let id = self.next_id;
         self.next_id += 1;
-        let told = watch::Sender::new(None);
-        let mut receiver = told.subscribe();
-        let places = BTreeSet::new();
-        let subscriber = Subscriber { path: path.to_owned(), places, end: None, told };
+        let told = Teller::default();
+        let (receiver, path) = (told.receiver(), Arc::clone(path));
+        let subscriber = Subscriber { path, places: Box::default(), end: None, told };
         self.subscribers.insert(id, subscriber);
         self.follow_and_tell(id);
-        receiver.mark_unchanged();
+        receiver.forget();
         Some((id, receiver))
     }
 
@@ -100,7 +97,7 @@ impl Table {
     pub(super) fn remove(&mut self, id: u64) {
         self.troubled.remove(&id);
         if let Some(subscriber) = self.subscribers.remove(&id) {
-            for place in &subscriber.places {
+            for place in &*subscriber.places {
                 self.release(id, place);
             }
         }
@@ -152,6 +149,7 @@ impl Table {
 
     fn on_event(&mut self, event: FileEvent, concerned: &mut Concerned) {
         let FileEvent { watch, flags, name } = event;
+        let name: Option<Arc<OsStr>> = name.map(Arc::from);
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             tracing::warn!("file events lost");
             concerned.must_follow.extend(self.subscribers.keys());
@@ -190,7 +188,7 @@ impl Table {
 
     fn tell(&self, id: u64) {
         if let Some(subscriber) = self.subscribers.get(&id) {
-            subscriber.told.send_modify(|_| {});
+            subscriber.told.tell();
         }
     }
 
@@ -211,23 +209,32 @@ impl Table {
             self.troubled.remove(&id)
         };
         let problem = problem.map(Arc::new);
-        let is_else = subscriber.places != places
+        let is_else = !places.iter().eq(&*subscriber.places)
             || subscriber.end != end
-            || subscriber.told.borrow().is_some() != problem.is_some();
-        subscriber.told.send_if_modified(|told| {
-            *told = problem;
-            false
-        });
+            || subscriber.told.has_problem() != problem.is_some();
+        subscriber.told.set_problem(problem);
         subscriber.end = end;
-        let before = std::mem::replace(&mut subscriber.places, places.clone());
-        for place in places.difference(&before) {
+        let before = std::mem::take(&mut subscriber.places);
+        for place in places.iter().filter(|place| !before.contains(place)) {
             let users = self.folders.entry(place.watch).or_default();
             users.entry(place.entry.clone()).or_default().insert(id);
         }
-        for place in before.difference(&places) {
+        for place in before.iter().filter(|place| !places.contains(*place)) {
             self.release(id, place);
         }
+        let places = places.into_iter().map(|place| self.shared(place)).collect();
+        if let Some(subscriber) = self.subscribers.get_mut(&id) {
+            subscriber.places = places;
+        }
         is_else
+    }
+
+    /// Returns a place with the name that the table has for it.
+    fn shared(&self, place: Place) -> Place {
+        let users = self.folders.get(&place.watch);
+        let known = users.and_then(|users| users.get_key_value(&place.entry));
+        let entry = known.map_or(place.entry, |(entry, _)| entry.clone());
+        Place { watch: place.watch, entry }
     }
 
     fn release(&mut self, id: u64, place: &Place) {

@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
@@ -21,7 +22,7 @@ pub(super) struct Place {
     pub(super) watch: i32,
     /// The entry that the path goes through. `None` if the watch is at the path's end, so that every entry
     /// concerns the path.
-    pub(super) entry: Option<OsString>,
+    pub(super) entry: Option<Arc<OsStr>>,
 }
 
 /// The findings on the way along a path.
@@ -109,7 +110,7 @@ impl Walk<'_> {
     fn watch(&mut self, interest: Interest, entry: Option<&OsStr>) -> bool {
         match self.kernel.add(&self.here, interest) {
             Ok(watch) => {
-                let entry = entry.map(OsStr::to_owned);
+                let entry = entry.map(Arc::from);
                 self.trail.places.insert(Place { watch, entry });
                 true
             }
