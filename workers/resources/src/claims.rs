@@ -1,12 +1,13 @@
 //! Which resource keeps what: each thing is kept by one.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::claim::{Claim, Role};
-use crate::declaration::{Declaration, DeclarationFields, Place};
+use crate::declaration::{Declaration, Place};
 
 /// What each resource keeps, among the resources of one site.
 ///
@@ -17,7 +18,7 @@ use crate::declaration::{Declaration, DeclarationFields, Place};
 pub struct Claims(Arc<Mutex<Kept>>);
 
 /// The space and the name of a thing.
-type Thing = (String, String);
+type Thing = (Cow<'static, str>, String);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -31,8 +32,7 @@ struct Kept {
 
 #[derive(Debug)]
 struct Keeper {
-    name: String,
-    place: Place,
+    declaration: Declaration,
     claim: Claim,
 }
 
@@ -40,7 +40,7 @@ impl Kept {
     fn release(&mut self, name: &str) {
         for thing in self.found_by.remove(name).unwrap_or_default() {
             if let Some(keepers) = self.found.get_mut(&thing) {
-                keepers.retain(|keeper| keeper.name != name);
+                keepers.retain(|keeper| keeper.declaration.name != name);
                 if keepers.is_empty() {
                     self.found.remove(&thing);
                 }
@@ -52,7 +52,7 @@ impl Kept {
     fn other(&self, name: &str, claim: &Claim) -> Option<&Keeper> {
         let thing = thing(claim);
         let keepers = self.declared.get(&thing).into_iter().chain(self.found.get(&thing));
-        let mut others = keepers.flatten().filter(|keeper| keeper.name != name);
+        let mut others = keepers.flatten().filter(|keeper| keeper.declaration.name != name);
         others.find(|keeper| keeper.claim.is_against(claim))
     }
 }
@@ -63,11 +63,10 @@ impl Claims {
         let mut kept = self.0.lock();
         kept.declared.clear();
         for declaration in declarations {
-            let DeclarationFields { name, place, claims, .. } = &**declaration;
-            for claim in claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
-                let (name, place, claim) = (name.clone(), place.clone(), claim.clone());
-                let keepers = kept.declared.entry(thing(&claim)).or_insert_with(one);
-                keepers.push(Keeper { name, place, claim });
+            let claims = declaration.claims.iter();
+            for claim in claims.filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
+                let keepers = kept.declared.entry(thing(claim)).or_insert_with(one);
+                keepers.push(Keeper { declaration: declaration.clone(), claim: claim.clone() });
             }
         }
         let may_find = declarations.iter().filter(|declaration| declaration.may_find());
@@ -86,19 +85,20 @@ impl Claims {
         declaration: &Declaration,
         claims: Vec<Claim>,
     ) -> Result<(), String> {
-        let DeclarationFields { name, place, .. } = &**declaration;
+        let name = &declaration.name;
         let mut kept = self.0.lock();
         kept.release(name);
         let claims = claims.into_iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
         for claim in claims {
             if let Some(other) = kept.other(name, &claim) {
+                let other = &other.declaration;
                 let message = already_kept((&claim, "kept"), &other.name, &other.place);
                 kept.release(name);
                 return Err(message);
             }
             let thing = thing(&claim);
             kept.found_by.entry(name.clone()).or_default().push(thing.clone());
-            let keeper = Keeper { name: name.clone(), place: place.clone(), claim };
+            let keeper = Keeper { declaration: declaration.clone(), claim };
             kept.found.entry(thing).or_insert_with(one).push(keeper);
         }
         Ok(())
@@ -111,7 +111,7 @@ fn one() -> Vec<Keeper> {
 }
 
 fn thing(claim: &Claim) -> Thing {
-    (claim.space.clone().into_owned(), claim.name.clone())
+    (claim.space.clone(), claim.name.clone())
 }
 
 /// Says that another resource keeps a thing already, or uses it in another way.
