@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::action::Action;
 use crate::deadline::Deadline;
-use crate::declaration::{Declaration, DependencyState, Scope, Wanted};
+use crate::declaration::{Declaration, DependencyState, Scope};
 use crate::error::BoxError;
 use crate::facilities::{Facilities, Shared};
 use crate::foresight::{Foreseen, Foresight};
@@ -31,14 +31,8 @@ pub struct Context {
 /// What stays the same from one call to the next.
 #[derive(Debug, Clone)]
 struct About {
-    name: String,
-    folder: PathBuf,
+    declaration: Declaration,
     scope: Arc<dyn Scope>,
-    wanted: Wanted,
-    hidden: BTreeSet<String>,
-    is_reversed: bool,
-    timeout: Option<Duration>,
-    host: Option<Arc<Value>>,
     facilities: Facilities,
     used: Vec<Used>,
     notices: Vec<Notice>,
@@ -96,14 +90,8 @@ impl Context {
     /// Returns the context of a resource as it is declared, which is given nothing else.
     pub fn new(declaration: &Declaration, scope: Arc<dyn Scope>, stop: Stop) -> Self {
         let about = About {
-            name: declaration.name.clone(),
-            folder: declaration.folder.clone(),
+            declaration: declaration.clone(),
             scope,
-            wanted: declaration.wanted.clone(),
-            hidden: declaration.hidden.clone(),
-            is_reversed: declaration.reverse,
-            timeout: declaration.timeout,
-            host: declaration.host.clone(),
             facilities: Facilities::default(),
             used: Vec::new(),
             notices: Vec::new(),
@@ -137,12 +125,12 @@ impl Context {
 
     /// Returns the resource's name.
     pub fn name(&self) -> &str {
-        &self.about.name
+        &self.about.declaration.name
     }
 
     /// Returns the folder in which relative paths of the config start; absolute.
     pub fn folder(&self) -> &Path {
-        &self.about.folder
+        &self.about.declaration.folder
     }
 
     /// Returns what renders template files.
@@ -153,7 +141,7 @@ impl Context {
     /// Returns what is known of the machine, as expressions see it as `host`. It is null unless the kind
     /// says that it [reads the host](crate::Resource::READS_HOST).
     pub fn host(&self) -> &Value {
-        self.about.host.as_deref().unwrap_or(&Value::Null)
+        self.about.declaration.host.as_deref().unwrap_or(&Value::Null)
     }
 
     /// Returns a fact as this host sees it; none if nothing is at the path, a JSON pointer.
@@ -195,7 +183,7 @@ impl Context {
     ///
     /// A write that was begun is made as a whole or not at all.
     pub async fn set_fact(&self, path: &str, value: Option<Value>) -> Result<(), BoxError> {
-        let owner = format!("resource {}", self.about.name);
+        let owner = format!("resource {}", self.name());
         set_fact((&**self.world()?, self.secrets()), &owner, path, value).await
     }
 
@@ -219,7 +207,7 @@ impl Context {
     /// An attribute that they do not use may be left out, if it is costly to know or changes more
     /// often than what the resource keeps: a change of the state has all dependents look again.
     pub fn wants(&self, attribute: &str) -> bool {
-        self.about.wanted.has(attribute)
+        self.about.declaration.wanted.has(attribute)
     }
 
     /// Returns where commands are put on record while they run.
@@ -236,12 +224,12 @@ impl Context {
 
     /// Returns the attributes of the config whose values come of secrets.
     pub(crate) fn hidden(&self) -> &BTreeSet<String> {
-        &self.about.hidden
+        &self.about.declaration.hidden
     }
 
     /// Returns whether the resource is put back as it was when it leaves its manifest.
     pub(crate) fn is_reversed(&self) -> bool {
-        self.about.is_reversed
+        self.about.declaration.reverse
     }
 
     pub(crate) fn facilities(&self) -> &Facilities {
@@ -361,7 +349,7 @@ impl Context {
 
     /// Returns how long a look, and each action, may take.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.about.timeout
+        self.about.declaration.timeout
     }
 
     /// Returns the context of one call, with a log of its own.
