@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Detail, Engine, EngineInput, Exit, Latest, Manifold, Name, Notice, Report, WorkerReport,
+    Engine, EngineInput, Exit, Graph, GraphNode, Latest, Manifold, Name, Notice, Report,
     WorkerState,
 };
 use crankcase_resources::{Activity, Rest, Site, worker_name};
@@ -32,7 +32,7 @@ pub fn until_settled(
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = settled((&site, &mut activity), &resources, &agent) => {
+                report = report((&site, &mut activity), &resources, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "everything is settled").kill();
                     stop.wait().await;
@@ -47,14 +47,14 @@ pub fn until_settled(
 /// agent goes on.
 pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold {
     let activity = resources.output::<Activity>();
-    let inputs = (site.live().required(), resources, activity, EngineInput);
-    Manifold::builder().inputs(inputs).run(|(site, resources, mut activity, agent), up| async move {
+    let inputs = (site.live().required(), resources, activity);
+    Manifold::builder().inputs(inputs).run(|(site, resources, mut activity), up| async move {
         let stop = up.ready(());
         tokio::select! {
             biased;
             () = stop.wait() => {}
-            report = settled((&site, &mut activity), &resources, &agent) => {
-                report?;
+            settled = settled((&site, &mut activity), &resources) => {
+                settled?;
                 tracing::info!(resources = site.get().declarations().len(), "everything is settled");
             }
         }
@@ -63,11 +63,30 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
     })
 }
 
-async fn settled(
+/// Waits until a site is as good as it gets, and returns the report of that moment.
+async fn report(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
     agent: &Engine,
 ) -> Result<Report, Exit> {
+    loop {
+        settled((sites, &mut *activity), resources).await?;
+        let report = agent.report().await;
+        // One that was at work meanwhile may be otherwise than in the report.
+        if !activity.has_changed() {
+            return Ok(report);
+        }
+    }
+}
+
+/// Waits until a site is as good as it gets.
+///
+/// It looks at the graph of the resources: a report would ask each of them, and take 20 MB for
+/// 10,000.
+async fn settled(
+    (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
+    resources: &Engine,
+) -> Result<(), Exit> {
     let mut events = resources.events();
     // When something has happened last, and when to a program.
     let (mut last_event, mut last_of_program) = (Instant::now(), Instant::now());
@@ -83,16 +102,17 @@ async fn settled(
         // When to look again although nothing happens.
         let mut next_look = (rest == Rest::Starting).then(|| Instant::now() + STAYS_UP);
         if is_quiet {
-            let report = agent.report().await;
+            let graph = resources.graph().await;
+            // Without an engine there is no graph, and the events end.
+            let is_settled = graph.is_some_and(|graph| is_settled(&site, &graph));
             let has_programs = programs(&site).next().is_some();
             let settled_at = if has_programs { last_of_program + STAYS_UP } else { last_event };
-            match Verdict::of(&site, nested(&report, resources.path())) {
-                // One that was at work meanwhile may be otherwise than in the report.
+            match is_settled {
+                // One that was at work meanwhile may be otherwise than in the graph.
                 _ if activity.has_changed() => continue,
-                Verdict::Settled if Instant::now() >= settled_at => return Ok(report),
-                Verdict::Settled => next_look = Some(settled_at),
-                Verdict::Unsettled => {}
-                Verdict::Unanswered => next_look = Some(Instant::now() + STAYS_UP),
+                true if Instant::now() >= settled_at => return Ok(()),
+                true => next_look = Some(settled_at),
+                false => {}
             }
         }
         let gone = || Exit::missing("the engine of the resources has ended");
@@ -132,40 +152,28 @@ fn is_of_program(notice: &Notice, site: &Site) -> bool {
     }
 }
 
-/// Returns the report of an engine among the workers of another.
-fn nested<'a>(report: &'a Report, path: &str) -> Option<&'a Report> {
-    report.workers.values().find_map(|worker| match &worker.report {
-        Some(Detail::Engine(nested)) if nested.path == path => Some(&**nested),
-        _ => None,
-    })
+/// Whether every resource of the site is there, and has nothing more to say until something changes.
+fn is_settled(site: &Site, graph: &Graph) -> bool {
+    let mut names = site.declarations().iter().map(|declaration| worker_name(&declaration.name));
+    names.all(|name| node(graph, &name).is_some_and(|node| has_said_all(node, graph)))
 }
 
-/// What a report says of a site while its resources are at rest.
-enum Verdict {
-    /// Every resource is there, and has nothing more to say until something changes.
-    Settled,
-    Unsettled,
-    /// The engine of the resources has not answered in time.
-    Unanswered,
-}
-
-impl Verdict {
-    fn of(site: &Site, report: Option<&Report>) -> Self {
-        let Some(report) = report else { return Self::Unanswered };
-        let mut names = site.declarations().iter().map(|declaration| &declaration.name);
-        let is_settled =
-            |name: &String| report.workers.get(&*worker_name(name)).is_some_and(has_said_all);
-        if names.all(is_settled) { Self::Settled } else { Self::Unsettled }
-    }
+/// Returns the node of a name; they are sorted.
+fn node<'a>(graph: &'a Graph, name: &str) -> Option<&'a GraphNode> {
+    let place = graph.nodes.binary_search_by(|node| node.name.as_str().cmp(name));
+    place.ok().map(|place| &graph.nodes[place])
 }
 
 /// Whether a worker has nothing more to say while the resources are at rest.
-fn has_said_all(worker: &WorkerReport) -> bool {
+fn has_said_all(worker: &GraphNode, graph: &Graph) -> bool {
     match worker.state {
-        WorkerState::Starting => worker.degraded.is_some(),
+        WorkerState::Starting => worker.is_degraded,
         // Waits for one that is not up; whether that one has said all is asked of it.
         WorkerState::Waiting => {
-            worker.inputs.iter().any(|input| input.state != WorkerState::Running)
+            let first = graph.edges.partition_point(|edge| edge.user < worker.name);
+            let mut inputs = graph.edges[first..].iter().take_while(|it| it.user == worker.name);
+            let is_down = |node: &GraphNode| node.state != WorkerState::Running;
+            inputs.any(|input| node(graph, &input.input).is_none_or(is_down))
         }
         WorkerState::Running
         | WorkerState::HeldBack
