@@ -53,6 +53,8 @@ impl Declaration {
             true => claims.filter_map(Claim::looked_at).collect(),
             false => claims.collect(),
         };
+        // There was room for four, and a file has two.
+        self.claims.shrink_to_fit();
         self.is_claimed = !self.noop && !claimed.is_open;
         self.makes_unnamed = !self.noop && claimed.makes_unnamed();
     }

@@ -72,6 +72,7 @@ impl Kinds {
             judged.errors.push(AttributeError::new("reverse", wrong));
         }
         declaration.claim(&judged.claimed);
+        judged.claimed.claims.shrink_to_fit();
         let mut declaring = Declaring { kinds: self, declared: Vec::new(), errors: Vec::new() };
         declaring.parts_of(declaration, std::mem::take(&mut judged.parts), 1);
         judged.errors.extend(declaring.errors);

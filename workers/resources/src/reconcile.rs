@@ -122,7 +122,10 @@ pub struct Links {
 /// It belongs to the resource and outlives its worker, which ends with the program. Cheap to clone;
 /// clones are the same.
 #[derive(Debug, Clone, Default)]
-pub struct Program(Arc<Mutex<Known>>);
+pub struct Program(Arc<Mutex<MaybeKnown>>);
+
+/// What is known once a program was started. Few resources have one.
+type MaybeKnown = Option<Box<Known>>;
 
 #[derive(Default)]
 struct Known {
@@ -158,30 +161,30 @@ pub struct ProgramStatus {
 impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
-        let status = self.0.lock().running.upgrade()?.status();
+        let status = self.0.lock().as_ref()?.running.upgrade()?.status();
         let ProcessStatus { pid, lines, dropped_lines, .. } = status;
         Some(ProgramStatus { pid, lines, dropped_lines })
     }
 
     /// Notes that it was started.
     fn begin(&self, running: Weak<ProcessHandle>, config: &Config) {
-        let mut known = self.0.lock();
-        (known.running, known.ran_with, known.last_end) = (running, Some(config.clone()), None);
+        let known = Known { running, ran_with: Some(config.clone()), last_end: None };
+        *self.0.lock() = Some(Box::new(known));
     }
 
     /// Returns how it has ended, if it does not run and was not told to end.
     fn last_end(&self) -> Option<String> {
-        self.0.lock().last_end.clone()
+        self.0.lock().as_ref()?.last_end.clone()
     }
 
     /// Returns the config with which it was started last, by any worker.
     fn ran_with(&self) -> Option<Config> {
-        self.0.lock().ran_with.clone()
+        self.0.lock().as_ref()?.ran_with.clone()
     }
 
     /// Notes that it has ended and was not told to.
     fn end(&self, exit: &Exit) {
-        self.0.lock().last_end = Some(exit.to_string());
+        self.0.lock().get_or_insert_default().last_end = Some(exit.to_string());
     }
 }
 

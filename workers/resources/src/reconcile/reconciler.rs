@@ -66,7 +66,7 @@ pub(super) struct Reconciler<F> {
     /// How it has failed, if it has.
     last_failure: Option<String>,
     /// What differed in the last visit, and the action that has failed.
-    last_failed: (Vec<Difference>, Option<Done>),
+    last_failed: (Vec<Difference>, Option<Box<Done>>),
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -257,7 +257,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
         let (differences, failed) = &self.last_failed;
         let error = Some(cut_after(error, LONGEST_ERROR));
-        self.tell(Happened { error, ..event.with(differences, &[], failed.as_ref()) });
+        self.tell(Happened { error, ..event.with(differences, &[], failed.as_deref()) });
     }
 
     /// Keeps an event as the resource's last one, and tells it to the observer.

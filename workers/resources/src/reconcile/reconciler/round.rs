@@ -94,7 +94,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if judgement.is_changed {
             self.note_change(&declaration.kind, (&judgement, is_drift, notices), began.elapsed());
         }
-        self.last_failed = (judgement.differences.clone(), judgement.failed.take());
+        let failed = judgement.failed.take().map(Box::new);
+        self.last_failed = (judgement.differences.clone(), failed);
         if let Some(failure) = judgement.failure.take() {
             return Err(failure);
         }
