@@ -129,7 +129,7 @@ impl Output {
     }
 
     /// Keeps the publisher after the last value: the engine may not have taken that value yet.
-    async fn rest(self) {
+    async fn rest(&self) {
         loop {
             self.publisher.drop_used().await;
         }
@@ -137,27 +137,30 @@ impl Output {
 }
 
 /// Publishes the values of a `watch` channel.
-async fn forward<T>(mut output: Output, mut values: watch::Receiver<T>)
+#[expect(clippy::manual_async_fn, reason = "an `async fn` holds its arguments twice")]
+fn forward<T>(mut output: Output, mut values: watch::Receiver<T>) -> impl Future<Output = ()> + Send
 where
     T: Clone + PartialEq + Send + Sync + 'static,
 {
-    loop {
-        tokio::select! {
-            biased;
-            () = output.publisher.drop_used() => continue,
-            changed = values.changed() => if changed.is_err() { break },
+    async move {
+        loop {
+            tokio::select! {
+                biased;
+                () = output.publisher.drop_used() => continue,
+                changed = values.changed() => if changed.is_err() { break },
+            }
+            let value = values.borrow_and_update().clone();
+            let last = &output.publisher.last;
+            if value == *downcast::<T>(last) {
+                continue;
+            }
+            let value: Value = Arc::new(value);
+            let selections = &output.identity.environment().selections;
+            let same = selections.same_parts((output.identity.node, output.kind), last, &value);
+            output.publish(value, same);
         }
-        let value = values.borrow_and_update().clone();
-        let last = &output.publisher.last;
-        if value == *downcast::<T>(last) {
-            continue;
-        }
-        let value: Value = Arc::new(value);
-        let selections = &output.identity.environment().selections;
-        let same = selections.same_parts((output.identity.node, output.kind), last, &value);
-        output.publish(value, same);
+        output.rest().await;
     }
-    output.rest().await;
 }
 
 /// The values of an output in another engine, or a selected part of each.
