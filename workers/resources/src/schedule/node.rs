@@ -11,7 +11,8 @@ pub(super) struct Node {
     pub(super) request: Option<Reason>,
     /// What another resource has to do with the request.
     pub(super) because: Option<Because>,
-    pub(super) visit: Option<Visit>,
+    /// Boxed, as few are visited at a time.
+    pub(super) visit: Option<Box<Visit>>,
     pub(super) condition: Condition,
     /// It wanted to act and may not: its visit is requested when nothing that it needs is failing.
     pub(super) is_held_back: bool,

@@ -39,7 +39,7 @@ impl Machine {
         let delivered: Vec<Id> = sent.filter(|source| !self.waits(id, *source)).collect();
         let node = &mut self.nodes[id];
         let because = node.because.take();
-        node.visit = Some(Visit {
+        node.visit = Some(Box::new(Visit {
             number: ticket.number,
             reason: node.request.take().unwrap_or(Reason::Routine),
             is_waiting: false,
@@ -49,7 +49,7 @@ impl Machine {
             delivered: delivered.clone(),
             targets: Vec::new(),
             answer: None,
-        });
+        }));
         self.refresh(id);
         self.commands.push_back(Command::Visit { ticket, delivered, because });
     }
@@ -108,7 +108,7 @@ impl Machine {
 
     /// Returns the visit of a ticket, unless it has ended.
     pub(super) fn visit_mut(&mut self, ticket: Ticket) -> Option<&mut Visit> {
-        let visit = self.nodes.get_mut(ticket.id)?.visit.as_mut();
+        let visit = self.nodes.get_mut(ticket.id)?.visit.as_deref_mut();
         visit.filter(|visit| visit.number == ticket.number)
     }
 
@@ -118,7 +118,7 @@ impl Machine {
     }
 
     fn take_visit(&mut self, id: Id) -> Option<Visit> {
-        let visit = self.nodes[id].visit.take()?;
+        let visit = *self.nodes[id].visit.take()?;
         self.visited -= 1;
         self.working -= usize::from(visit.has_slot);
         Some(visit)
