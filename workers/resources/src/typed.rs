@@ -118,7 +118,7 @@ impl<R: Resource> Kind for KindOf<R> {
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let config = read::<R>(config)?;
-        let program = self.program.map(|program| program(&config));
+        let program = self.program.map(|program| Box::new(program(&config)));
         Ok(Arc::new(Made { config, program, grouping: self.grouping }))
     }
 
@@ -167,7 +167,8 @@ impl<R: Resource> Kind for KindOf<R> {
 /// A resource, as the core runs it.
 struct Made<R> {
     config: R,
-    program: Option<ProcessConfig>,
+    /// Boxed, as few resources are programs.
+    program: Option<Box<ProcessConfig>>,
     grouping: Option<Together<R>>,
 }
 
@@ -236,7 +237,7 @@ impl<R: Resource> Unit for Made<R> {
     }
 
     fn program(&self) -> Option<&ProcessConfig> {
-        self.program.as_ref()
+        self.program.as_deref()
     }
 
     async fn close(&self, context: &Context) {
