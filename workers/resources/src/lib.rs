@@ -46,6 +46,7 @@ mod notifying;
 mod observer;
 mod opened;
 mod order;
+mod packed;
 mod params;
 mod part;
 mod parts;

@@ -90,7 +90,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         closing.has_acted = judgement.has_acted;
         closing.notice =
             Notice::new(&self.name, judgement.differing(), Arc::clone(&judgement.actions));
-        closing.state = judgement.state.take().as_ref().map(State::new);
+        closing.state = judgement.state.take().map(|state| State::new(&state));
         if judgement.is_changed {
             self.note_change(&declaration.kind, (&judgement, is_drift, notices), began.elapsed());
         }

@@ -241,7 +241,7 @@ async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_bac
 async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
     let board = board(&[resource("root"), after("page", &["root"])])?;
     let [root, page] = seats(&board, ["root", "page"]).await;
-    let state = State::new(&json!({"on": true}).into());
+    let state = State::new(&json!({"on": true}));
 
     root.request(Reason::Change);
     let visit = root.visit().await;
@@ -262,7 +262,7 @@ async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult 
 
     let new = Seat::new(board.clone(), "it");
     let answer = old.turn(visit.ticket).ask_alone().await;
-    let state = Some(State::new(&json!({}).into()));
+    let state = Some(State::new(&json!({})));
     let stands = old.report(Closing { state, ..closing(visit.ticket, Outcome::Good) }).stands;
     drop(old);
 
@@ -368,7 +368,7 @@ async fn a_site_is_at_rest_when_all_have_started_and_were_visited() -> TestResul
     let root = Seat::new(board.clone(), "root");
     let started = activity.rest();
     let visit = root.visit().await;
-    let state = Some(State::new(&json!({}).into()));
+    let state = Some(State::new(&json!({})));
     root.report(Closing { state, ..closing(visit.ticket, Outcome::Good) });
     let published = activity.rest();
     let page = Seat::new(board.clone(), "page");
