@@ -109,7 +109,8 @@ impl Convergence<'_> {
             return Ok(());
         }
         let programs = self.halting.programs(self.opened).await;
-        let grounds = Grounds { config: self.opened.config(), after, programs: &programs };
+        let config = self.opened.config();
+        let grounds = Grounds { config: &config, after, programs: &programs };
         self.halting.approve(self.opened.name(), Wish::Change(change, grounds)).await
     }
 
@@ -144,7 +145,8 @@ impl Convergence<'_> {
             return Ok(None);
         };
         let programs = self.halting.programs(self.opened).await;
-        let grounds = Grounds { config: self.opened.config(), after: None, programs: &programs };
+        let config = self.opened.config();
+        let grounds = Grounds { config: &config, after: None, programs: &programs };
         let wish = Wish::Refresh(&action, grounds);
         if let Err(refused) = self.halting.approve(self.opened.name(), wish).await {
             progress.steps.remaining.push(action);

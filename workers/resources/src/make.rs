@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use serde_json::Value;
 
 use crate::caught::caught;
 use crate::claims::Claims;
@@ -19,6 +20,7 @@ use crate::foresight::Foresight;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
+use crate::packed::Packed;
 use crate::seal::Salt;
 use crate::secrets::add_secret;
 use crate::shape::Shape;
@@ -62,18 +64,27 @@ impl Setting {
 /// A resource that was made of its declaration and is not open yet.
 pub(crate) struct Made {
     pub(crate) kind: Arc<dyn Kind>,
-    pub(crate) config: Config,
+    /// Packed, as the unit has what it needs of it.
+    config: Packed,
     pub(crate) unit: Arc<dyn Unit>,
     pub(crate) context: Context,
 }
 
 impl fmt::Debug for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        show("Made", (&*self.kind, &self.config), f)
+        show("Made", (&*self.kind, &self.config()), f)
     }
 }
 
 impl Made {
+    /// Returns the config, made anew.
+    pub(crate) fn config(&self) -> Config {
+        match self.config.value() {
+            Value::Object(config) => config,
+            _ => unreachable!("a config is packed as a map"),
+        }
+    }
+
     /// Returns what the resource keeps.
     pub(crate) fn thing(&self) -> Thing {
         Thing::of((self.kind.name(), self.context.name()), &self.claimed().claims)
@@ -81,7 +92,7 @@ impl Made {
 
     /// Returns what the resource keeps, makes, needs and reads.
     pub(crate) fn claimed(&self) -> Claimed {
-        let known = KnownConfig { config: &self.config, unknown: &BTreeSet::new() };
+        let known = KnownConfig { config: &self.config(), unknown: &BTreeSet::new() };
         let judged = caught(|| self.kind.judge(&known));
         judged.map_or_else(|_| Claimed::default(), |judged| judged.claimed)
     }
@@ -188,6 +199,7 @@ impl Rendering {
             }
             claims.claim(declaration, judged.claimed.claims)?;
         }
+        let config = Packed::new(&Value::Object(config));
         Ok(Made { kind, config, unit, context })
     }
 }

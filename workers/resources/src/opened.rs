@@ -82,7 +82,7 @@ impl Opened {
 
     /// Returns whether what was rendered is this very resource.
     pub(crate) fn is_same(&self, rendering: &Rendering) -> bool {
-        caught(|| rendering.kind.same(self.config(), &rendering.config)).unwrap_or(false)
+        caught(|| rendering.kind.same(&self.config(), &rendering.config)).unwrap_or(false)
     }
 
     /// Takes over what further calls get, and returns what they got before. What the resource
@@ -102,8 +102,9 @@ impl Opened {
         self.made.context.name()
     }
 
-    pub(crate) fn config(&self) -> &Config {
-        &self.made.config
+    /// Returns the config, made anew.
+    pub(crate) fn config(&self) -> Config {
+        self.made.config()
     }
 
     /// Returns what the resource keeps, makes and needs.

@@ -100,7 +100,7 @@ async fn stop(
 ) -> Result<(), Outcome> {
     let programs = halting.programs(opened).await;
     let (config, after) = (opened.config(), after.as_deref());
-    let grounds = Grounds { config, after, programs: &programs };
+    let grounds = Grounds { config: &config, after, programs: &programs };
     if let Some(change) = change
         && let Err(refused) = halting.approve(opened.name(), Wish::Change(change, grounds)).await
     {

@@ -112,14 +112,15 @@ impl Disguise {
 /// Returns whether an attribute is shown to nobody. If any attribute of the config comes of a secret, so
 /// may those that the config does not give: the kind has made them of the others. The values of some types
 /// are too few to say anything.
-fn is_hidden(attribute: &str, Made { kind, config, context, .. }: &Made) -> bool {
+fn is_hidden(attribute: &str, made: &Made) -> bool {
+    let Made { kind, context, .. } = made;
     let hidden = context.hidden();
     if hidden.is_empty() || hidden.contains(attribute) {
         return hidden.contains(attribute);
     }
     let ty = [kind.table(), kind.states()].into_iter().find_map(|table| table.get(attribute));
     let is_closed = |ty: &Type| matches!(ty, Type::Choice { .. } | Type::Flag | Type::Mode);
-    !config.contains_key(attribute) && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
+    !made.config().contains_key(attribute) && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
 }
 
 fn redact_difference(difference: &mut Difference, secrets: &Secrets) {

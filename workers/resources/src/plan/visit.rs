@@ -221,7 +221,7 @@ async fn seal(
 ) -> Option<Seal> {
     let salt = setting.salt.as_ref()?;
     let programs = opened.programs().await;
-    let grounds = Grounds { config: opened.config(), after, programs: &programs };
+    let grounds = Grounds { config: &opened.config(), after, programs: &programs };
     Some(Seal { follows_changes: inputs.changing.is_some(), ..grounds.seal(salt) })
 }
 

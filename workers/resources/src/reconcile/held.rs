@@ -311,14 +311,14 @@ impl Held {
         self.opened.program()?;
         let is_started = self.running.program.is_some() && self.is_started_by_config();
         match &self.running.program {
-            None if ran_with == Some(self.opened.config()) => Some(Start::Again),
+            None if ran_with == Some(&self.opened.config()) => Some(Start::Again),
             _ if !is_started || is_notified => Some(Start::Asked),
             _ => None,
         }
     }
 
     fn is_started_by_config(&self) -> bool {
-        self.running.started_by.as_ref() == Some(self.opened.config())
+        self.running.started_by.as_ref() == Some(&self.opened.config())
     }
 
     /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
@@ -336,7 +336,7 @@ impl Held {
         if worker.is_stopped() {
             return Ok(None);
         }
-        self.running.started_by = Some(self.opened.config().clone());
+        self.running.started_by = Some(self.opened.config());
         let started = Supervised::spawn(worker, config, ledger).await?;
         let program = self.running.program.insert(started);
         Ok(Some(program.handle()))

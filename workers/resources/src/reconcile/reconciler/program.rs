@@ -28,12 +28,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let began = Instant::now();
         let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
         let running = held.supervise(&self.name, keeper).await;
-        let configs = (before.as_ref(), held.opened.config());
+        let config = held.opened.config();
         let last_end = self.links.program.last_end();
-        let why = started(configs, last_end, (notices, &self.why));
+        let why = started((before.as_ref(), &config), last_end, (notices, &self.why));
         match running {
             Ok(Some(running)) => {
-                self.links.program.begin(running, held.opened.config());
+                self.links.program.begin(running, &config);
                 let what = if before.is_some() { What::Restarted } else { What::Started };
                 self.tell_start(what, (&why, notices), began.elapsed());
                 Ok(())

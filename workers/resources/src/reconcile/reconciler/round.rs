@@ -127,7 +127,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         } else if let Some(held) = &self.held {
             judgement.holds = held.opened.holds().map_err(Failure::Again)?;
             let records = self.setting.facilities.records();
-            last_good::note(records, declaration, held.opened.config());
+            last_good::note(records, declaration, &held.opened.config());
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 }
                 held => {
                     let before = held.as_ref().map(|held| held.opened.config());
-                    changed = before.map_or_else(Vec::new, |it| others(it, &rendering.config));
+                    changed = before.map_or_else(Vec::new, |it| others(&it, &rendering.config));
                     rendering.make(declaration, &setting).map(Some)
                 }
             });
