@@ -6,7 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use crate::action::Action;
-use crate::plan::{Change, Plan, PlannedResource, Verdict};
+use crate::planned::{Change, Plan, PlannedResource, Verdict};
 use crate::seal::{Grounds, Salt};
 
 /// What an apply is about to do to a resource.

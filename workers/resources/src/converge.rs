@@ -10,7 +10,7 @@ use crate::halting::{Halting, Steps};
 use crate::inputs::SeenState;
 use crate::notifying::Promise;
 use crate::opened::Opened;
-use crate::plan::Change;
+use crate::planned::Change;
 use crate::seal::Grounds;
 
 /// A resource that is to be made as declared.

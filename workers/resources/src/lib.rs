@@ -52,6 +52,7 @@ mod part;
 mod parts;
 mod pass;
 mod plan;
+mod planned;
 mod progress;
 mod reconcile;
 mod released;
@@ -116,7 +117,8 @@ pub use params::{
 };
 pub use part::Part;
 pub use parts::{Declared, DeclaredPart, is_part_alias};
-pub use plan::{Change, Plan, PlanOptions, PlannedResource, Refresh, Verdict, plan};
+pub use plan::{PlanOptions, plan};
+pub use planned::{Change, Plan, PlannedResource, Refresh, Verdict};
 pub use progress::Progress;
 pub use reconcile::{
     Activity, Board, CurrentDeclaration, FULL_LOOK, Links, Program, ProgramStatus, Reconcile,

@@ -10,7 +10,8 @@ use crate::declaration::Declaration;
 use crate::kinds::Kinds;
 use crate::naming::owners_of;
 use crate::order::{Order, OrderError};
-use crate::plan::{self, Plan, PlanOptions};
+use crate::plan::{self, PlanOptions};
+use crate::planned::Plan;
 use crate::rules::Rule;
 use crate::text::did_you_mean;
 

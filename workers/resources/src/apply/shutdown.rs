@@ -18,8 +18,8 @@ use crate::notifying::Promise;
 use crate::opened::Opened;
 use crate::order::Order;
 use crate::pass::{graph, pass};
-use crate::plan::Change;
 use crate::plan::visit::{Look, Purpose, Shutdown, visit};
+use crate::planned::Change;
 use crate::schedule::Id;
 use crate::seal::Grounds;
 

@@ -14,7 +14,7 @@ use crate::inputs::{Changes, Inputs, Seen, SeenState};
 use crate::make::{Setting, Unmade, make};
 use crate::opened::Opened;
 use crate::order::Order;
-use crate::plan::{Change, PlannedResource, Refresh, Verdict};
+use crate::planned::{Change, PlannedResource, Refresh, Verdict};
 use crate::schedule::{Ending, Outcome};
 use crate::seal::{Grounds, Seal};
 

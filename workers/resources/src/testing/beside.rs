@@ -15,7 +15,7 @@ use crate::declaration::{Config, Declaration, Dependency, OnChange};
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
-use crate::plan::{Plan, Verdict};
+use crate::planned::{Plan, Verdict};
 use crate::resource::Resource;
 use crate::testing::conformance::{allow, listed, paths, secrets, whole};
 use crate::testing::giver::Giver;

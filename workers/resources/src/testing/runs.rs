@@ -20,7 +20,8 @@ use crate::kind::Unit;
 use crate::kinds::Kinds;
 use crate::known::KnownConfig;
 use crate::literal::Literal;
-use crate::plan::{Plan, PlanOptions, PlannedResource, Verdict, plan};
+use crate::plan::{PlanOptions, plan};
+use crate::planned::{Plan, PlannedResource, Verdict};
 use crate::testing::conformance::{NAME, Trial, listed, paths, run};
 use crate::testing::world::Snapshot;
 

@@ -1,11 +1,11 @@
-//! A plan as a text.
+//! A plan as people read it.
 
 use std::fmt;
 
 use crankcase_workers::one_line;
 
 use crate::listing::{write_actions, write_differences};
-use crate::plan::{Change, Plan, PlannedResource, Verdict};
+use crate::planned::{Change, Plan, PlannedResource, Verdict};
 
 impl fmt::Display for Plan {
     /// Writes what is not as declared, and counts the rest.
