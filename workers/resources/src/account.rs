@@ -1,3 +1,5 @@
+//! What apply has done.
+
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -129,20 +131,6 @@ impl Accounted {
             missed: Vec::new(),
         }
     }
-
-    /// Returns what was done in all by an apply and by a later one. It ended as the later one did.
-    pub(crate) fn and(self, later: Self) -> Self {
-        let differences = [self.differences, later.differences].concat();
-        let done = [self.done, later.done].concat();
-        let unfinished = self.outcome.unfinished().cloned().into_iter();
-        let begun: Vec<_> = self.begun.into_iter().chain(unfinished).chain(later.begun).collect();
-        let outcome = match later.outcome {
-            // It may have failed in, or after, an action that was enough.
-            Outcome::Unchanged if !done.is_empty() || !begun.is_empty() => Outcome::Changed,
-            outcome => outcome,
-        };
-        Self { outcome, differences, done, begun, ..later }
-    }
 }
 
 /// How a resource ended.
@@ -154,6 +142,13 @@ pub enum Outcome {
     Unchanged,
     /// It was changed or refreshed, and is as declared.
     Changed,
+    /// It may change. That shows only after others have changed, so no account has it.
+    MayChange {
+        /// The resources that change first.
+        because: Vec<String>,
+        /// What depends on them.
+        reason: String,
+    },
     /// It is not as declared, and declared to be left alone; its actions remain.
     Noop,
     /// It is supervised by `run` only.
@@ -190,9 +185,17 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns a failure that was not that of an action.
+    pub(crate) fn failed(error: String) -> Self {
+        Self::Failed { at: None, error }
+    }
+
     /// Returns whether all was done that was to be done.
     pub(crate) fn is_good(&self) -> bool {
-        matches!(self, Self::Unchanged | Self::Changed | Self::Noop | Self::RunOnly)
+        matches!(
+            self,
+            Self::Unchanged | Self::Changed | Self::MayChange { .. } | Self::Noop | Self::RunOnly
+        )
     }
 
     /// Returns the action that was begun and not finished.
@@ -224,58 +227,4 @@ pub struct Done {
     /// What it logged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub log: Vec<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Accounted, Done, Halt, Outcome};
-    use crate::action::Action;
-
-    fn accounted(outcome: Outcome, actions: &[&str]) -> Accounted {
-        let done = actions.iter().map(|name| Done { action: Action::new(name), log: Vec::new() });
-        Accounted {
-            name: "page".to_owned(),
-            kind: "file".to_owned(),
-            is_put_back: false,
-            outcome,
-            differences: Vec::new(),
-            done: done.collect(),
-            begun: Vec::new(),
-            remaining: Vec::new(),
-            missed: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn what_an_apply_has_done_is_a_change_if_a_later_one_finds_it_as_declared() {
-        let failed = || Outcome::Failed { at: None, error: "x".to_owned() };
-        let halted = Outcome::NotAttempted { by: Halt::Stop };
-        for (first, later, expected) in [
-            (accounted(Outcome::Changed, &["write"]), Outcome::Unchanged, Outcome::Changed),
-            (accounted(failed(), &["write"]), Outcome::Unchanged, Outcome::Changed),
-            (accounted(failed(), &[]), Outcome::Unchanged, Outcome::Unchanged),
-            (accounted(Outcome::Changed, &["write"]), failed(), failed()),
-            (accounted(Outcome::Unchanged, &[]), halted.clone(), halted),
-        ] {
-            let all = first.clone().and(accounted(later.clone(), &[]));
-
-            assert_eq!((all.outcome, all.done), (expected, first.done), "{later:?}");
-        }
-    }
-
-    #[test]
-    fn what_an_apply_has_begun_is_told_however_later_ones_end() {
-        let begun = Done { action: Action::new("write"), log: vec!["half".to_owned()] };
-        let failed = Outcome::Failed { at: Some(begun.clone()), error: "x".to_owned() };
-        for (later, expected) in
-            [(Outcome::Unchanged, Outcome::Changed), (Outcome::Noop, Outcome::Noop)]
-        {
-            let later = accounted(later, &[]);
-            let all = accounted(failed.clone(), &[]).and(later.clone()).and(later);
-
-            let text = all.to_string();
-            assert_eq!((all.outcome, all.begun), (expected, vec![begun.clone()]));
-            assert!(text.contains("    begun: write\n      | half\n"), "{text}");
-        }
-    }
 }

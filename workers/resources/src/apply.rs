@@ -1,4 +1,4 @@
-//! What an apply does: every resource once, in order.
+//! Apply: make every resource as declared, once.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -6,25 +6,20 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 
 use crate::account::Account;
-use crate::apply::passed::Applied;
-use crate::apply::visit::Visit;
 use crate::approval::Approval;
-use crate::asking::Turn;
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::halting::Halting;
-use crate::inputs::{Inputs, Seen};
 use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::{Order, OrderError};
-use crate::pass::{graph, pass};
+use crate::pass::Pass;
+use crate::pass::visit::PassVisit;
 use crate::plan::PARALLEL;
 use crate::progress::Progress;
-use crate::schedule::Id;
 
 mod passed;
 mod shutdown;
-mod visit;
 
 pub use passed::Passed;
 
@@ -93,45 +88,33 @@ pub(crate) async fn apply_in_order(
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
-    let halting =
-        Arc::new(Halting::new(stop, options.fail_fast).approved(options.approval.clone()));
+    let halting = Halting::new(stop, options.fail_fast).approved(options.approval.clone());
+    let (halting, parallel) = (Arc::new(halting), options.parallel);
+    let pass = Pass { order, declarations, setting, halting, foresight: None, parallel };
     options.progress.begin(declarations.len());
-    let priors = shutdown::shut_down(order, declarations, &setting, (options, &halting)).await;
-    let (nothing, records) = (Seen::default(), options.facilities.records());
-    let visit = |node: usize, applied: &[Option<Applied>], turn: Option<Turn>| {
-        let inputs = Inputs::gather(order, declarations, (node, records), |node| {
-            applied[node].as_ref().map_or(&nothing, |applied| &applied.seen)
-        });
-        let passed = options.passed.as_ref();
-        let passed = passed.filter(|_| inputs.is_settled() && !priors.contains_key(&node));
-        let visit = Visit {
-            passed: passed.and_then(|passed| passed.get(&declarations[node])),
-            declaration: declarations[node].clone(),
-            setting: setting.clone(),
-            inputs,
-            targets: targets(order, declarations, node),
-            halting: Arc::clone(&halting),
-            prior: priors.get(&node).cloned().unwrap_or_default(),
-            turn,
-        };
-        options.progress.clone().count(declarations[node].name.clone(), visit.run())
+    let priors = shutdown::shut_down(&pass, &options.progress).await;
+    let visit = |mut pass_visit: PassVisit| {
+        pass_visit.prior = priors.get(&pass_visit.node).cloned();
+        let may_pass = pass_visit.inputs.is_settled() && pass_visit.prior.is_none();
+        let passed = options.passed.as_ref().filter(|_| may_pass);
+        let passed = passed.and_then(|passed| passed.get(&pass_visit.declaration));
+        let name = pass_visit.declaration.name.clone();
+        options.progress.clone().count(name, async move {
+            match passed {
+                Some(visit) => visit,
+                None => pass_visit.run().await,
+            }
+        })
     };
-    let graph = graph(order, declarations, kinds, Id);
-    let applied = pass(graph, options.parallel, visit, Applied::ending).await;
-    let (applied, others) = match &options.passed {
+    let visits = pass.run(visit).await;
+    let (visits, others) = match &options.passed {
         Some(passed) => {
-            let applied = passed.note(declarations, kinds, applied);
-            (applied, passed.done_to_others(declarations))
+            let visits = passed.note(declarations, kinds, visits);
+            (visits, passed.done_to_others(declarations))
         }
-        None => (applied, Vec::new()),
+        None => (visits, Vec::new()),
     };
-    let mut accounted: Vec<_> = applied.into_iter().map(|node| Some(node.accounted)).collect();
+    let mut accounted: Vec<_> = visits.into_iter().map(|visit| Some(visit.accounted())).collect();
     let resources = order.nodes().iter().filter_map(|node| accounted[*node].take());
     Account { resources: resources.chain(others).collect(), released: Vec::new() }
-}
-
-/// Returns the names of those that a resource notifies, in this run or in a later one.
-fn targets(order: &Order, declarations: &[Declaration], node: usize) -> Vec<Arc<str>> {
-    let now = order.notified(node).iter().map(|target| &declarations[*target].name);
-    now.chain(&declarations[node].notify_later).map(|name| name.as_str().into()).collect()
 }

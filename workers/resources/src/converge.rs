@@ -1,204 +1,182 @@
-//! One resource from what it is to what it should be: what apply and run do alike.
+//! One resource from what it is to what it should be: the same under plan, apply and run.
+
 use serde_json::Value;
 
-use crate::account::{Halt, Outcome};
+use crate::account::Outcome;
 use crate::action::Action;
 use crate::approval::Wish;
-use crate::declaration::is_fact_alias;
-use crate::found::{Amiss, Difference, Found, listed};
-use crate::halting::{Halting, Steps};
-use crate::inputs::SeenState;
+use crate::declaration::{Declaration, DependencyState};
+use crate::found::{Amiss, Found, listed};
+use crate::halting::Halting;
+use crate::inputs::{Inputs, not_known};
 use crate::notifying::Promise;
 use crate::opened::Opened;
 use crate::planned::Change;
 use crate::seal::Grounds;
+use crate::visit::{Changes, Step, Visit};
 
-/// A resource that is to be made as declared.
+/// A resource that is to be made as declared. In a plan nothing is done.
 #[derive(Debug)]
 pub(crate) struct Convergence<'a> {
     pub(crate) opened: &'a Opened,
+    pub(crate) declaration: &'a Declaration,
+    pub(crate) inputs: &'a Inputs,
     pub(crate) halting: &'a Halting,
-    /// Whether it is only looked at.
-    pub(crate) noop: bool,
-    /// Whether what differs is nobody's concern.
-    pub(crate) readonly: bool,
-    /// Whether a resource that notifies it has changed.
-    pub(crate) is_notified: bool,
-    /// Whether all that is to be done was approved before the resource was shut down.
-    pub(crate) is_approved: bool,
     /// What is put on disk before anything is done.
     pub(crate) promise: &'a Promise<'a>,
 }
 
-/// How far a convergence has come.
-#[derive(Debug, Default)]
-pub(crate) struct Progress {
-    pub(crate) steps: Steps,
-    pub(crate) differences: Vec<Difference>,
-    pub(crate) state: SeenState,
-    /// Whether the last look has failed.
-    pub(crate) cannot_look: bool,
-    /// The dependencies, by alias, without whose states it cannot go on.
-    pub(crate) unknown: Vec<String>,
-}
-
-impl Progress {
-    /// Returns what was done.
-    pub(crate) fn done(&self) -> Vec<Action> {
-        self.steps.done.iter().map(|done| done.action.clone()).collect()
-    }
-}
-
 impl Convergence<'_> {
-    /// Goes on to the end, or to what stops it.
-    pub(crate) async fn run(&self, progress: &mut Progress) -> Result<Outcome, Outcome> {
-        let state = match self.check(progress).await? {
+    /// Goes on to the end, or to what stops it. In a plan it goes on to the first action.
+    pub(crate) async fn run(&self, visit: &mut Visit) -> Result<Outcome, Outcome> {
+        let state = match self.look(visit).await? {
+            Found::Unknown(aliases) => return Err(self.inputs.unknown(&aliases)),
             Found::Valid(state) if self.opened.program().is_some() => {
-                progress.state = SeenState::Known(state.into());
+                visit.state = Some(DependencyState::Known(state.into()));
                 return Ok(Outcome::RunOnly);
             }
             Found::Valid(state) => state,
-            Found::Unknown(aliases) => return Err(unknown(aliases, progress)),
-            Found::Stale(amiss) if self.readonly => return Ok(read_only(amiss, progress)),
-            Found::Stale(amiss) if self.noop => return Ok(leave_alone(amiss, progress)),
-            Found::Stale(amiss) => {
-                let Amiss { differences, actions, shutdown, after, .. } = amiss;
-                let change = Change { differences, shutdown, actions };
-                if let Err(refused) = self.approve(&change, after.as_deref()).await {
-                    progress.differences = change.differences;
-                    progress.steps.remaining.extend(change.actions);
-                    return Err(refused);
+            Found::Stale(amiss) if self.is_left_alone() => {
+                return Ok(self.leave_alone(amiss, visit));
+            }
+            Found::Stale(Amiss { differences, actions, shutdown, after, .. }) => {
+                visit.change = Change { differences, shutdown, actions };
+                visit.after = after;
+                if self.is_plan() {
+                    return self.foresee(visit);
                 }
-                progress.differences = change.differences;
-                self.act(change.actions, progress).await?;
-                self.verify_foreseen(after.as_deref(), progress).await?
+                self.approve(visit).await?;
+                self.act(visit).await?;
+                self.verify_foreseen(visit).await?
             }
         };
-        let state = self.refresh(progress).await?.unwrap_or(state);
-        progress.state = SeenState::Known(state.into());
-        let is_changed = !progress.steps.done.is_empty() || !progress.differences.is_empty();
+        if self.is_plan() {
+            return self.foresee_answer(state, visit);
+        }
+        let state = self.refresh(visit).await?.unwrap_or(state);
+        visit.state = Some(DependencyState::Known(state.into()));
+        let is_changed = !visit.done.is_empty() || !visit.change.differences.is_empty();
         Ok(if is_changed { Outcome::Changed } else { Outcome::Unchanged })
     }
 
-    async fn check(&self, progress: &mut Progress) -> Result<Found, Outcome> {
-        let check = self.opened.check().await;
-        let is_left_alone = self.noop || self.readonly;
+    fn is_plan(&self) -> bool {
+        self.inputs.foresight.is_some()
+    }
+
+    fn is_left_alone(&self) -> bool {
+        self.declaration.noop || self.declaration.readonly
+    }
+
+    /// Takes over the state of a resource that is not as declared, and is left so.
+    fn leave_alone(&self, amiss: Amiss, visit: &mut Visit) -> Outcome {
+        let Amiss { current, differences, actions, shutdown, after } = amiss;
+        visit.state = current.map(|state| DependencyState::Known(state.into()));
+        visit.after = after;
+        if self.declaration.readonly {
+            return Outcome::Unchanged;
+        }
+        visit.change = Change { differences, shutdown, actions };
+        Outcome::Noop
+    }
+
+    /// Takes over what is known of the state after a change.
+    fn foresee(&self, visit: &mut Visit) -> Result<Outcome, Outcome> {
+        visit.answer = self.answer(visit)?.filter(|_| !visit.notices.is_empty());
+        // An answer may change the state once more.
+        let after = visit.after.clone().filter(|_| visit.answer.is_none());
+        visit.state = Some(match after {
+            None => DependencyState::Unknown,
+            Some(after) if self.opened.is_whole(&after) => DependencyState::Known(after),
+            Some(after) => DependencyState::Foreseen(after),
+        });
+        visit.changes = Changes::Yes;
+        Ok(Outcome::Changed)
+    }
+
+    /// Takes over the state of a resource that is as declared, unless an answer to a notification
+    /// may change it.
+    fn foresee_answer(&self, state: Value, visit: &mut Visit) -> Result<Outcome, Outcome> {
+        let answer = self.answer(visit)?;
+        if answer.is_some() && visit.notices.is_empty() {
+            let because = self.inputs.perhaps_by.clone();
+            return Ok(Outcome::MayChange { because, reason: "a change notifies it".to_owned() });
+        }
+        if answer.is_none() {
+            visit.state = Some(DependencyState::Known(state.into()));
+        }
+        visit.answer = answer;
+        Ok(Outcome::Unchanged)
+    }
+
+    async fn look(&self, visit: &mut Visit) -> Result<Found, Outcome> {
+        visit.step = Step::Look;
+        let found = self.opened.check().await;
         // Only what is one action is done together with others.
-        if !matches!(&check, Ok(Found::Stale(amiss)) if amiss.actions.len() == 1 && !is_left_alone)
+        if !matches!(&found, Ok(Found::Stale(it)) if it.actions.len() == 1 && !self.is_left_alone())
         {
             self.opened.leave();
         }
-        progress.cannot_look = check.is_err();
-        check.map_err(|err| cannot_look(self.halting, err))
+        let found = found.map_err(|err| self.inputs.cannot_look(self.halting.stop(), err))?;
+        visit.step = Step::Act;
+        Ok(found)
     }
 
     /// Looks again after a change; the resource must be valid now.
-    async fn verify(&self, progress: &mut Progress) -> Result<Value, Outcome> {
-        match self.check(progress).await? {
+    async fn verify(&self, visit: &mut Visit) -> Result<Value, Outcome> {
+        match self.look(visit).await? {
             Found::Valid(state) => Ok(state),
-            Found::Unknown(aliases) => Err(failed(not_known(&aliases))),
-            Found::Stale(amiss) => Err(failed(format!(
+            Found::Unknown(aliases) => Err(Outcome::failed(not_known(&aliases))),
+            Found::Stale(amiss) => Err(Outcome::failed(format!(
                 "it is still not as declared after its actions: {}",
                 listed(&amiss.differences)
             ))),
         }
     }
 
-    async fn approve(&self, change: &Change, after: Option<&Value>) -> Result<(), Outcome> {
-        if self.is_approved {
+    /// Looks again after a change; the resource must be valid now, and as it was foreseen.
+    async fn verify_foreseen(&self, visit: &mut Visit) -> Result<Value, Outcome> {
+        let mut state = self.verify(visit).await?;
+        let Some(foreseen) = visit.after.take() else { return Ok(state) };
+        if self.opened.otherwise(&foreseen, &state).is_some() {
+            // Somebody else may have changed it at this moment.
+            state = self.verify(visit).await?;
+        }
+        match self.opened.otherwise(&foreseen, &state) {
+            None => Ok(state),
+            Some(error) => Err(Outcome::failed(error)),
+        }
+    }
+
+    async fn approve(&self, visit: &Visit) -> Result<(), Outcome> {
+        if visit.is_approved {
             return Ok(());
         }
-        let programs = self.halting.programs(self.opened).await;
-        let config = self.opened.config();
-        let grounds = Grounds { config: &config, after, programs: &programs };
-        self.halting.approve(self.opened.name(), Wish::Change(change, grounds)).await
+        self.halting.approve_change(self.opened, &visit.change, visit.after.as_deref()).await
     }
 
-    /// Looks again after a change; the resource must be valid now, and as it was foreseen.
-    async fn verify_foreseen(
-        &self,
-        foreseen: Option<&Value>,
-        progress: &mut Progress,
-    ) -> Result<Value, Outcome> {
-        let mut state = self.verify(progress).await?;
-        let Some(foreseen) = foreseen else { return Ok(state) };
-        if self.opened.otherwise(foreseen, &state).is_some() {
-            // Somebody else may have changed it at this moment.
-            state = self.verify(progress).await?;
-        }
-        match self.opened.otherwise(foreseen, &state) {
-            None => Ok(state),
-            Some(error) => Err(failed(error)),
-        }
+    async fn act(&self, visit: &mut Visit) -> Result<(), Outcome> {
+        self.halting.run(self.opened, visit, self.promise).await
     }
 
-    async fn act(&self, actions: Vec<Action>, progress: &mut Progress) -> Result<(), Outcome> {
-        self.halting.run(self.opened, actions, &mut progress.steps, self.promise).await
-    }
-
-    /// Does what a notification asks for and returns the state after it.
-    async fn refresh(&self, progress: &mut Progress) -> Result<Option<Value>, Outcome> {
-        if !self.is_notified || self.noop {
-            return Ok(None);
-        }
-        let Some(action) = self.opened.refresh(&progress.done()).map_err(failed)? else {
-            return Ok(None);
-        };
+    /// Does what a notification asks for, and returns the state after it.
+    async fn refresh(&self, visit: &mut Visit) -> Result<Option<Value>, Outcome> {
+        let Some(action) = self.answer(visit)? else { return Ok(None) };
+        visit.change.actions = vec![action.clone()];
         let programs = self.halting.programs(self.opened).await;
         let config = self.opened.config();
         let grounds = Grounds { config: &config, after: None, programs: &programs };
-        let wish = Wish::Refresh(&action, grounds);
-        if let Err(refused) = self.halting.approve(self.opened.name(), wish).await {
-            progress.steps.remaining.push(action);
-            return Err(refused);
-        }
+        self.halting.approve(self.opened.name(), Wish::Refresh(&action, grounds)).await?;
         self.promise.refreshes();
-        self.act(vec![action], progress).await?;
-        self.verify(progress).await.map(Some)
+        self.act(visit).await?;
+        self.verify(visit).await.map(Some)
     }
-}
 
-/// Returns a failure without an action.
-pub(crate) fn failed(error: String) -> Outcome {
-    Outcome::Failed { at: None, error }
-}
-
-/// An error of looking while the run is told to stop is most likely the stop's doing.
-pub(crate) fn cannot_look(halting: &Halting, error: String) -> Outcome {
-    if halting.is_stopped() { Outcome::Halted { at: None, by: Halt::Stop } } else { failed(error) }
-}
-
-/// Says that states are not known.
-pub(crate) fn not_known(aliases: &[String]) -> String {
-    format!("the states of {} are not known", aliases.join(", "))
-}
-
-/// Says that facts were not known when it was to be known which resources there are.
-pub(crate) fn not_known_at_load(aliases: &[String]) -> String {
-    let facts = aliases.iter().map(|alias| match is_fact_alias(alias) {
-        true => format!("the {alias}"),
-        false => format!("the fact of {alias}"),
-    });
-    let facts = facts.collect::<Vec<_>>().join(" and ");
-    let were = if aliases.len() == 1 { "was" } else { "were" };
-    format!("{facts} {were} not known when the manifest was loaded: apply again")
-}
-
-fn unknown(aliases: Vec<String>, progress: &mut Progress) -> Outcome {
-    let outcome = failed(not_known(&aliases));
-    progress.unknown = aliases;
-    outcome
-}
-
-/// Takes over the state of a resource that is only read.
-fn read_only(amiss: Amiss, progress: &mut Progress) -> Outcome {
-    progress.state = amiss.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
-    Outcome::Unchanged
-}
-
-fn leave_alone(amiss: Amiss, progress: &mut Progress) -> Outcome {
-    progress.differences = amiss.differences;
-    progress.steps.remaining.extend(amiss.actions);
-    progress.state = amiss.current.map_or(SeenState::Never, |state| SeenState::Known(state.into()));
-    Outcome::Noop
+    /// Returns what the notifications ask for, after all other actions.
+    fn answer(&self, visit: &Visit) -> Result<Option<Action>, Outcome> {
+        let is_notified = !visit.notices.is_empty() || !self.inputs.perhaps_by.is_empty();
+        if !is_notified || self.declaration.noop {
+            return Ok(None);
+        }
+        self.opened.refresh(&visit.all_actions()).map_err(Outcome::failed)
+    }
 }

@@ -69,6 +69,16 @@ impl Foresight {
         Self { shared: Arc::clone(&self.shared), node, earlier, seen: Arc::default() }
     }
 
+    /// Returns what comes before the resources after this one, which changes or may change, and
+    /// may make files that it does not name then.
+    pub(crate) fn after(&self, is_changing: bool, makes_unnamed: bool) -> Earlier {
+        let if_it = |is_it: bool| is_it.then_some(self.node);
+        Earlier {
+            changing: if_it(is_changing).or(self.earlier.changing),
+            making: if_it(is_changing && makes_unnamed).or(self.earlier.making),
+        }
+    }
+
     /// Returns whether a resource before this one changes or may change.
     pub(crate) fn follows_changes(&self) -> bool {
         self.seen.lock().extend(self.earlier.changing);

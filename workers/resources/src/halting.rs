@@ -1,4 +1,4 @@
-//! Whether actions may start, and the actions of one resource one after another.
+//! The permission to change resources, and their actions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,16 @@ use crankcase_engine::Stop;
 use serde_json::Value;
 
 use crate::account::{Done, Halt, Outcome};
-use crate::action::{Action, Unfinished};
+use crate::action::Unfinished;
 use crate::approval::{Approval, Wish};
 use crate::deadline::too_late;
 use crate::notifying::Promise;
 use crate::opened::{Acted, NotBegun, Opened};
+use crate::planned::Change;
 use crate::schedule::Answer;
+use crate::seal::Grounds;
 use crate::text::{chain, cut_after};
+use crate::visit::Visit;
 
 /// How many characters of an action's last line an error shows.
 const LAST_LINE: usize = 200;
@@ -44,6 +47,18 @@ impl Halting {
             true => Value::Null,
             false => opened.programs().await,
         }
+    }
+
+    /// Refuses a change that is not approved. The state `after` it is known as far as this says.
+    pub(crate) async fn approve_change(
+        &self,
+        opened: &Opened,
+        change: &Change,
+        after: Option<&Value>,
+    ) -> Result<(), Outcome> {
+        let programs = self.programs(opened).await;
+        let grounds = Grounds { config: opened.config(), after, programs: &programs };
+        self.approve(opened.name(), Wish::Change(change, grounds)).await
     }
 
     /// Refuses what is not approved.
@@ -90,9 +105,9 @@ impl Halting {
         }
     }
 
-    /// Returns whether apply was told to stop.
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.is_stopped()
+    /// Returns the stop of the run.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
     }
 
     /// Notes a failure.
@@ -100,40 +115,61 @@ impl Halting {
         self.has_failed.store(true, Ordering::Release);
     }
 
-    /// Runs actions one after another until one does not finish. The promise is made before the
-    /// first.
+    /// Does the wanted actions of a visit, one after another, until one does not finish. The promise
+    /// is made before the first.
     pub(crate) async fn run(
         &self,
         opened: &Opened,
-        actions: Vec<Action>,
-        steps: &mut Steps,
+        visit: &mut Visit,
         promise: &Promise<'_>,
     ) -> Result<(), Outcome> {
-        let mut actions = actions.into_iter();
-        while let Some(action) = actions.next() {
-            let approved = match self.refuse_by(opened).await {
-                Some(outcome) => Err(outcome),
-                None => self.approve(opened.name(), Wish::Act(&action)).await,
-            };
-            let ran = match approved {
-                Err(outcome) => {
-                    steps.remaining.push(action);
-                    Err(outcome)
-                }
-                Ok(()) => match on_record(opened, promise).await {
-                    Ok(()) => run_one(opened, action, (self, &mut *steps)).await,
-                    Err(error) => {
-                        steps.remaining.push(action);
-                        Err(Outcome::Failed { at: None, error })
-                    }
-                },
-            };
-            if let Err(outcome) = ran {
-                steps.remaining.extend(actions);
+        while let Some(action) = visit.change.actions.first() {
+            if let Some(outcome) = self.refuse_by(opened).await {
                 return Err(outcome);
             }
+            self.approve(opened.name(), Wish::Act(action)).await?;
+            on_record(opened, promise).await.map_err(Outcome::failed)?;
+            self.act(opened, visit).await?;
         }
         Ok(())
+    }
+
+    /// Does the next action of a visit.
+    async fn act(&self, opened: &Opened, visit: &mut Visit) -> Result<(), Outcome> {
+        let wanted = &mut visit.change.actions;
+        let acted = opened.act(&wanted[0], &|| self.refuse().is_none()).await;
+        let Acted { ended, is_late, log } = acted.map_err(|not_begun| {
+            if visit.done.is_empty() {
+                opened.note_not_begun();
+            }
+            match not_begun {
+                NotBegun::NotAllowed(answer) => self.not_allowed(opened, answer),
+                NotBegun::NotOnRecord(error) => {
+                    Outcome::failed(format!("cannot put on record whom it notifies: {error}"))
+                }
+                NotBegun::Halted => self.not_allowed(opened, Answer::Halted),
+            }
+        })?;
+        let done = Done { action: wanted.remove(0), log };
+        let error = match ended {
+            Ok(Ok(())) => {
+                visit.done.push(done);
+                return Ok(());
+            }
+            Ok(Err(Unfinished::Interrupted)) if is_late => {
+                too_late(opened.timeout(), &format!("interrupted{}", last_line(&done.log)))
+            }
+            Ok(Err(Unfinished::Interrupted)) => {
+                let by = self.halt().unwrap_or(Halt::Stop);
+                return Err(Outcome::Halted { at: Some(done), by });
+            }
+            Ok(Err(Unfinished::Failed(err))) if is_late => {
+                too_late(opened.timeout(), &chain(&*err))
+            }
+            Ok(Err(Unfinished::Failed(err))) => chain(&*err),
+            Err(panicked) => chain(&panicked),
+        };
+        Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
     }
 }
 
@@ -145,58 +181,8 @@ async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String>
     made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&err)))
 }
 
-async fn run_one(
-    opened: &Opened,
-    action: Action,
-    (halting, steps): (&Halting, &mut Steps),
-) -> Result<(), Outcome> {
-    let acted = opened.act(&action, &|| halting.refuse().is_none()).await;
-    let Acted { ended, is_late, log } = match acted {
-        Ok(acted) => acted,
-        Err(not_begun) => {
-            steps.remaining.push(action);
-            if steps.done.is_empty() {
-                opened.note_not_begun();
-            }
-            return Err(match not_begun {
-                NotBegun::NotAllowed(answer) => halting.not_allowed(opened, answer),
-                NotBegun::NotOnRecord(error) => {
-                    let error = format!("cannot put on record whom it notifies: {error}");
-                    Outcome::Failed { at: None, error }
-                }
-                NotBegun::Halted => halting.not_allowed(opened, Answer::Halted),
-            });
-        }
-    };
-    let done = Done { action, log };
-    let error = match ended {
-        Ok(Ok(())) => {
-            steps.done.push(done);
-            return Ok(());
-        }
-        Ok(Err(Unfinished::Interrupted)) if is_late => {
-            too_late(opened.timeout(), &format!("interrupted{}", last_line(&done.log)))
-        }
-        Ok(Err(Unfinished::Interrupted)) => {
-            let by = halting.halt().unwrap_or(Halt::Stop);
-            return Err(Outcome::Halted { at: Some(done), by });
-        }
-        Ok(Err(Unfinished::Failed(err))) if is_late => too_late(opened.timeout(), &chain(&*err)),
-        Ok(Err(Unfinished::Failed(err))) => chain(&*err),
-        Err(panicked) => chain(&panicked),
-    };
-    Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
-}
-
 /// Says what an action wrote last, for the end of an error.
 fn last_line(log: &[String]) -> String {
     let last = log.iter().map(|line| line.trim()).rfind(|line| !line.is_empty());
     last.map_or_else(String::new, |line| format!("; it said last: {}", cut_after(line, LAST_LINE)))
-}
-
-/// What was done to a resource so far, and what was wanted and not begun.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Steps {
-    pub(crate) done: Vec<Done>,
-    pub(crate) remaining: Vec<Action>,
 }

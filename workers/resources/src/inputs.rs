@@ -1,71 +1,17 @@
-//! What a visit of plan or apply begins with: what is known of the resources before it.
+//! The inputs of a visit: what is known of the resources before it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use crankcase_engine::Stop;
 
-use crate::action::Action;
+use crate::account::{Halt, Outcome};
 use crate::context::{Notice, Used};
-use crate::declaration::{Declaration, DependencyState};
+use crate::declaration::{Declaration, DependencyState, is_fact_alias};
+use crate::foresight::{Earlier, Foresight};
 use crate::order::Order;
-use crate::shape::Shape;
 use crate::state::Records;
-
-/// What a resource that was visited is to those that come after it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Seen {
-    /// The state, as far as dependents may see it.
-    pub(crate) state: SeenState,
-    /// If dependents cannot go on: the resource that is the reason, this one or one before it.
-    pub(crate) blocked_by: Option<String>,
-    /// Whether the resource has changed or will.
-    pub(crate) changes: Changes,
-    /// A resource that comes before this one, at any distance, and has changed or will.
-    pub(crate) changing_before: Option<usize>,
-    /// This resource or one before it, at any distance, if it changes, or may, and may make files
-    /// that it does not name. Only a plan asks for it.
-    pub(crate) making: Option<usize>,
-    /// The attributes in which it was not as declared.
-    pub(crate) differing: Vec<String>,
-    /// What was done to it, or would be.
-    pub(crate) actions: Arc<[Action]>,
-}
-
-/// Whether dependents can know a state.
-#[derive(Clone, Default)]
-pub(crate) enum SeenState {
-    /// Now.
-    Known(Arc<Value>),
-    /// In part: these attributes of the state after apply.
-    Foreseen(Arc<Value>),
-    /// After apply.
-    Later,
-    /// Not in this run.
-    #[default]
-    Never,
-}
-
-impl fmt::Debug for SeenState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Known(state) => f.debug_tuple("Known").field(&Shape::of(state)).finish(),
-            Self::Foreseen(state) => f.debug_tuple("Foreseen").field(&Shape::of(state)).finish(),
-            Self::Later => f.write_str("Later"),
-            Self::Never => f.write_str("Never"),
-        }
-    }
-}
-
-/// Whether a resource has changed or will.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Changes {
-    #[default]
-    No,
-    Maybe,
-    Yes,
-}
+use crate::visit::{Changes, Visit};
 
 /// What is known before a resource is visited.
 #[derive(Debug, Default)]
@@ -74,59 +20,57 @@ pub(crate) struct Inputs {
     pub(crate) blocked_by: Option<String>,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
-    /// A resource at any distance that changes first, or may.
-    pub(crate) changing: Option<usize>,
-    /// Such a resource that may make files that it does not name.
-    pub(crate) making: Option<usize>,
     /// The dependencies whose state will not be known in this run, by alias.
     pub(crate) never: BTreeMap<String, String>,
     /// What is known of the dependencies.
     pub(crate) used: Vec<Used>,
-    /// Who notifies this resource for certain.
+    /// The notifications that are certain.
     pub(crate) notices: Vec<Notice>,
-    /// Those who have notified it as the records say.
+    /// The sources of the notifications that are on record.
     pub(crate) due: Vec<Arc<str>>,
-    /// Who perhaps does.
+    /// The sources of the notifications that may follow.
     pub(crate) perhaps_by: Vec<String>,
+    /// Whether the load could not know how the resource is declared.
+    pub(crate) is_unsure: bool,
+    /// What a plan knows of things that are not there yet. Without it the visit acts.
+    pub(crate) foresight: Option<Foresight>,
 }
 
 impl Inputs {
-    /// Gathers what the visited resources are to `node`.
-    pub(crate) fn gather<'a>(
+    /// Gathers what `node` finds after the visits of all that comes before it.
+    pub(crate) fn gather(
         order: &Order,
         declarations: &[Declaration],
         (node, records): (usize, &Records),
-        seen: impl Fn(usize) -> &'a Seen,
+        visits: &[Option<Visit>],
+        foresight: Option<&Foresight>,
     ) -> Self {
-        let due = records.look(|loaded| loaded.sources(&declarations[node].name));
-        let mut inputs = Self { due, ..Self::default() };
-        let before: BTreeMap<&str, usize> = order
-            .inputs(node)
-            .iter()
-            .map(|node| (declarations[*node].name.as_str(), *node))
-            .collect();
-        for (name, _) in declarations[node].needs() {
-            inputs.need(name, seen(before[name]));
+        let visit = |node: usize| visits[node].as_ref().expect("what comes before was visited");
+        let declaration = &declarations[node];
+        let due = records.look(|loaded| loaded.sources(&declaration.name));
+        let mut inputs = Self { due, is_unsure: declaration.is_unsure, ..Self::default() };
+        let before = order.inputs(node);
+        let by_name: BTreeMap<&str, &Visit> =
+            before.iter().map(|node| (declarations[*node].name.as_str(), visit(*node))).collect();
+        for (name, _) in declaration.needs() {
+            inputs.need(by_name[name]);
         }
-        inputs.changing = order.inputs(node).iter().find_map(|input| match seen(*input) {
-            Seen { changes: Changes::No, changing_before, .. } => *changing_before,
-            _ => Some(*input),
+        inputs.foresight = foresight.map(|foresight| {
+            let mut earlier = before.iter().map(|node| visit(*node).earlier);
+            let changing = earlier.clone().find_map(|earlier| earlier.changing);
+            let making = earlier.find_map(|earlier| earlier.making);
+            foresight.of(node, Earlier { changing, making })
         });
-        inputs.making = order.inputs(node).iter().find_map(|input| seen(*input).making);
-        for dependency in &declarations[node].dependencies {
-            let used = seen(before[dependency.resource.as_str()]);
-            inputs.add(&dependency.alias, &dependency.resource, used);
+        for dependency in &declaration.dependencies {
+            inputs.add(&dependency.alias, by_name[dependency.resource.as_str()]);
         }
         for notifier in order.notifiers(node) {
-            let (name, seen) = (&declarations[*notifier].name, seen(*notifier));
-            match seen.changes {
-                Changes::Yes => {
-                    let (attributes, actions) = (seen.differing.clone(), Arc::clone(&seen.actions));
-                    inputs.notices.push(Notice::new(name, attributes, actions));
-                }
-                Changes::Maybe => inputs.perhaps_by.push(name.clone()),
+            let visit = visit(*notifier);
+            match visit.changes {
+                Changes::Yes => inputs.notices.push(visit.notice()),
+                Changes::Maybe => inputs.perhaps_by.push(visit.name.clone()),
                 // What it may have changed in an earlier run is answered when it is as declared.
-                Changes::No if seen.blocked_by.is_some() => inputs.due.retain(|by| **by != **name),
+                Changes::No if !visit.end.is_good() => inputs.due.retain(|by| **by != *visit.name),
                 Changes::No => {}
             }
         }
@@ -143,31 +87,75 @@ impl Inputs {
         self.blocked_by.is_none() && self.unsure.is_empty() && self.notices.is_empty()
     }
 
-    /// Returns who notifies the resource for certain.
-    pub(crate) fn notified_by(&self) -> Vec<String> {
-        self.notices.iter().map(|notice| notice.by.clone()).collect()
+    /// Returns how a visit ends that needs the states of these dependencies, which are not known.
+    pub(crate) fn unknown(&self, aliases: &[String]) -> Outcome {
+        if let Some(because) = aliases.iter().find_map(|alias| self.never.get(alias)) {
+            return Outcome::Skipped { because: because.clone() };
+        }
+        if self.foresight.is_some() {
+            let because = self.used.iter().filter(|used| aliases.contains(&used.alias));
+            let because = because.map(|used| used.resource.clone()).collect();
+            return Outcome::MayChange {
+                because,
+                reason: "its config is known after apply".into(),
+            };
+        }
+        Outcome::failed(match self.is_unsure {
+            true => not_known_at_load(aliases),
+            false => not_known(aliases),
+        })
     }
 
-    fn need(&mut self, name: &str, used: &Seen) {
+    /// Returns how a visit ends that could not look at the resource. In a plan a resource before it
+    /// may be the cause, if that one changes first. An error after a stop is most likely its doing.
+    pub(crate) fn cannot_look(&self, stop: &Stop, error: String) -> Outcome {
+        if stop.is_stopped() {
+            return Outcome::Halted { at: None, by: Halt::Stop };
+        }
+        let Some(foresight) = &self.foresight else { return Outcome::failed(error) };
+        let mut because = self.unsure.clone();
+        because.extend(foresight.seen().into_iter().filter(|name| !self.unsure.contains(name)));
+        if because.is_empty() {
+            // What changes further away may be the cause as well.
+            because.extend(foresight.changing());
+        }
+        if because.is_empty() {
+            return Outcome::failed(error);
+        }
+        Outcome::MayChange { because, reason: format!("it cannot be looked at yet: {error}") }
+    }
+
+    fn need(&mut self, used: &Visit) {
         if self.blocked_by.is_none() {
-            self.blocked_by.clone_from(&used.blocked_by);
+            self.blocked_by = used.blocked_by().map(str::to_owned);
         }
-        if used.changes != Changes::No && !self.unsure.iter().any(|unsure| unsure == name) {
-            self.unsure.push(name.to_owned());
+        if used.changes != Changes::No && !self.unsure.contains(&used.name) {
+            self.unsure.push(used.name.clone());
         }
     }
 
-    fn add(&mut self, alias: &str, name: &str, used: &Seen) {
-        let state = match &used.state {
-            SeenState::Known(state) => DependencyState::Known(Arc::clone(state)),
-            SeenState::Foreseen(state) => DependencyState::Foreseen(Arc::clone(state)),
-            SeenState::Later => DependencyState::Unknown,
-            SeenState::Never => {
-                self.never.insert(alias.to_owned(), name.to_owned());
-                DependencyState::Unknown
-            }
-        };
-        let (alias, resource) = (alias.to_owned(), name.to_owned());
+    fn add(&mut self, alias: &str, used: &Visit) {
+        if used.state.is_none() {
+            self.never.insert(alias.to_owned(), used.name.clone());
+        }
+        let state = used.state.clone().unwrap_or(DependencyState::Unknown);
+        let (alias, resource) = (alias.to_owned(), used.name.clone());
         self.used.push(Used { alias, resource, state, actions: Arc::clone(&used.actions) });
     }
+}
+
+/// Says that states are not known.
+pub(crate) fn not_known(aliases: &[String]) -> String {
+    format!("the states of {} are not known", aliases.join(", "))
+}
+
+/// Says that facts were not known when the manifest was loaded.
+fn not_known_at_load(aliases: &[String]) -> String {
+    let facts = aliases.iter().map(|alias| match is_fact_alias(alias) {
+        true => format!("the {alias}"),
+        false => format!("the fact of {alias}"),
+    });
+    let facts = facts.collect::<Vec<_>>().join(" and ");
+    let were = if aliases.len() == 1 { "was" } else { "were" };
+    format!("{facts} {were} not known when the manifest was loaded: apply again")
 }

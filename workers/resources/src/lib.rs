@@ -73,6 +73,7 @@ mod text;
 mod thing;
 mod tuning;
 mod typed;
+mod visit;
 mod watch;
 mod world;
 

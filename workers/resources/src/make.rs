@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::caught::caught;
 use crate::claims::Claims;
-use crate::context::{Context, Notice, Used};
+use crate::context::{Context, Used};
 use crate::declaration::{
     Config, Declaration, Inputs, Place, RenderError, Rendered, RenderedText, Scope,
 };
 use crate::error::AttributeError;
 use crate::facilities::Facilities;
-use crate::foresight::Foresight;
+use crate::inputs;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
 use crate::known::{Claimed, KnownConfig};
@@ -34,8 +34,6 @@ pub(crate) struct Setting {
     pub(crate) stop: Stop,
     pub(crate) claims: Claims,
     pub(crate) facilities: Facilities,
-    /// What will have changed before a resource, in a plan.
-    pub(crate) foresight: Option<Foresight>,
     /// What a plan is sealed with, if it is.
     pub(crate) salt: Option<Salt>,
 }
@@ -50,14 +48,7 @@ impl Setting {
     ) -> Self {
         let claims = Claims::default();
         claims.connect(declarations);
-        Self {
-            kinds: kinds.clone(),
-            stop,
-            claims,
-            facilities: facilities.clone(),
-            foresight: None,
-            salt: None,
-        }
+        Self { kinds: kinds.clone(), stop, claims, facilities: facilities.clone(), salt: None }
     }
 }
 
@@ -152,27 +143,28 @@ fn show(
 pub(crate) fn render(
     declaration: &Declaration,
     setting: &Setting,
-    known: (Vec<Used>, Vec<Notice>),
+    inputs: &inputs::Inputs,
 ) -> Result<Rendering, Unmade> {
-    render_config(declaration, setting, known).map_err(|unmade| unmade.without_secrets(setting))
+    render_config(declaration, setting, inputs).map_err(|unmade| unmade.without_secrets(setting))
 }
 
 fn render_config(
     declaration: &Declaration,
     setting: &Setting,
-    (used, notices): (Vec<Used>, Vec<Notice>),
+    inputs: &inputs::Inputs,
 ) -> Result<Rendering, Unmade> {
     let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-    let deps = used.iter().map(|used| (used.alias.clone(), used.state.clone()));
-    let inputs = Inputs::new(deps.collect());
-    let rendered = caught(|| declaration.config.render(&inputs)).map_err(|err| err.to_string())?;
+    let inputs::Inputs { used, notices, foresight, .. } = inputs;
+    let states = used.iter().map(|used| (used.alias.clone(), used.state.clone()));
+    let states = Inputs::new(states.collect());
+    let rendered = caught(|| declaration.config.render(&states)).map_err(|err| err.to_string())?;
     let (config, scope) = match rendered.map_err(|err| chain(&err))? {
         Rendered::Known { config, scope } => (config, scope),
         Rendered::Unknown { because } => return Err(Unmade::Unknown(because)),
     };
     let context = Context::new(declaration, scope, setting.stop.clone());
-    let context = context.with(&setting.facilities).knowing(used, notices);
-    let context = context.foreseeing(setting.foresight.as_ref());
+    let context = context.with(&setting.facilities).knowing(used.clone(), notices.clone());
+    let context = context.foreseeing(foresight.as_ref());
     Ok(Rendering { kind: Arc::clone(kind), config, context })
 }
 
@@ -209,9 +201,9 @@ impl Rendering {
 pub(crate) fn make(
     declaration: &Declaration,
     setting: &Setting,
-    known: (Vec<Used>, Vec<Notice>),
+    inputs: &inputs::Inputs,
 ) -> Result<Made, Unmade> {
-    render(declaration, setting, known)?.make(declaration, setting)
+    render(declaration, setting, inputs)?.make(declaration, setting)
 }
 
 /// Makes the resource of a declaration with a config that it had before, because the one that it is

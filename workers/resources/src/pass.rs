@@ -5,11 +5,11 @@
 //!
 //! The notifications of the schedule mean nothing in a pass. It begins with none, the pass drops
 //! their records, and no visit reports that it has acted. A plan writes nothing. An apply keeps its
-//! notifications itself: a visit finds in the results so far who has changed, and in the records
+//! notifications itself: a visit finds in the visits so far who has changed, and in the records
 //! what an earlier run has left. Its `Promise` is on disk before it acts.
 //!
 //! Invariants:
-//! 1. The results of everything before a resource are there when its visit begins.
+//! 1. The visits of everything before a resource are there when its own begins.
 //! 2. A visit that waits for an answer, or for another one that acts for it, has no slot. So more
 //!    visits can wait than there are slots. A visit for which another one has acted asks for a
 //!    slot, and goes on.
@@ -27,10 +27,18 @@ use tokio::task::JoinSet;
 
 use crate::asking::{Question, Questions, Scheduling, Turn};
 use crate::declaration::Declaration;
+use crate::foresight::Foresight;
+use crate::halting::Halting;
+use crate::inputs::Inputs;
 use crate::kinds::Kinds;
+use crate::make::Setting;
 use crate::order::Order;
-use crate::schedule::{Answer, Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
+use crate::pass::visit::PassVisit;
+use crate::schedule::{Answer, Command, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
 use crate::state::Position;
+use crate::visit::Visit;
+
+pub(crate) mod visit;
 
 /// Returns the graph of declarations that are in an order. `id` returns the number of the resource
 /// at a position.
@@ -60,66 +68,100 @@ pub(crate) fn graph(
     builder.build().expect("they are in an order")
 }
 
-/// Visits every resource once, each after all that come before it, at most so many at a time.
-///
-/// `visit` gets the position of a resource, the results so far, and a [`Turn`], and returns the
-/// work. A resource that is skipped has no turn: its work finds in the results what holds the
-/// resource back, and ends at once. `ending` returns what the schedule gets to know of a result.
-/// Visits that could begin at the same moment begin in the graph's order.
-pub(crate) async fn pass<T, F, Fut>(
-    graph: Graph,
-    parallel: NonZeroUsize,
-    visit: F,
-    ending: fn(&T) -> Ending,
-) -> Vec<T>
-where
-    T: Send + 'static,
-    F: Fn(usize, &[Option<T>], Option<Turn>) -> Fut,
-    Fut: Future<Output = T> + Send + 'static,
-{
-    let mut results: Vec<Option<T>> = graph.ids().iter().map(|_| None).collect();
-    let machine = Machine::new(Policy::pass(parallel.get()), graph, []);
-    let state = State { machine, questions: Questions::default() };
-    let shared = Arc::new(Shared { state: state.into(), asked: Notify::new() });
-    let mut running = JoinSet::new();
-    loop {
-        while let Some(command) = shared.next() {
-            match command {
-                Command::Visit { ticket, .. } => {
-                    let turn = Turn::new(Arc::<Shared>::clone(&shared), ticket);
-                    let work = visit(ticket.id.0, &results, Some(turn));
-                    running.spawn(async move { (ticket, work.await) });
-                }
-                Command::Skip { id, .. } => {
-                    // Boxed, as it is large and rare.
-                    results[id.0] = Some(Box::pin(visit(id.0, &results, None)).await);
-                }
-                Command::Answer { tickets, answer } => {
-                    let records = Position::default();
-                    shared.state.lock().questions.answer(&tickets, answer, records);
-                }
-                Command::Write(_) => {}
-            }
-        }
-        tokio::select! {
-            biased;
-            Some(ended) = running.join_next() => {
-                // Panics of kinds are caught where kinds are called: this is a bug of the crate.
-                let (ticket, result) = ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
-                shared.state.lock().machine.report(ticket, ending(&result));
-                results[ticket.id.0] = Some(result);
-            }
-            () = shared.asked.notified(), if !running.is_empty() => {}
-            else => break,
-        }
-    }
-    results
-        .into_iter()
-        .map(|result| result.expect("a pass is over when each resource had its turn"))
-        .collect()
+/// A pass over the resources of a site.
+#[derive(Debug)]
+pub(crate) struct Pass<'a> {
+    pub(crate) order: &'a Arc<Order>,
+    pub(crate) declarations: &'a [Declaration],
+    pub(crate) setting: Setting,
+    pub(crate) halting: Arc<Halting>,
+    /// What a plan knows of things that are not there yet. Without it the visits act.
+    pub(crate) foresight: Option<Foresight>,
+    /// How many resources are visited at a time.
+    pub(crate) parallel: NonZeroUsize,
 }
 
-/// What all visits of a pass share.
+impl Pass<'_> {
+    /// Visits every resource once, each after all that come before it.
+    ///
+    /// `visit` gets each visit that is to begin, and returns its work. A resource that is skipped
+    /// has no turn: its visit finds in the inputs what holds the resource back, and ends at once.
+    /// Visits that could begin at the same moment begin in the graph's order.
+    pub(crate) async fn run<F, Fut>(&self, visit: F) -> Vec<Visit>
+    where
+        F: Fn(PassVisit) -> Fut,
+        Fut: Future<Output = Visit> + Send + 'static,
+    {
+        let graph = graph(self.order, self.declarations, &self.setting.kinds, Id);
+        let mut visits: Vec<Option<Visit>> = graph.ids().iter().map(|_| None).collect();
+        let machine = Machine::new(Policy::pass(self.parallel.get()), graph, []);
+        let state = State { machine, questions: Questions::default() };
+        let shared = Arc::new(Shared { state: state.into(), asked: Notify::new() });
+        let mut running = JoinSet::new();
+        loop {
+            while let Some(command) = shared.next() {
+                match command {
+                    Command::Visit { ticket, .. } => {
+                        let turn = Turn::new(Arc::<Shared>::clone(&shared), ticket);
+                        let work = visit(self.pass_visit(ticket.id.0, &visits, Some(turn)));
+                        running.spawn(async move { (ticket, work.await) });
+                    }
+                    Command::Skip { id, .. } => {
+                        // Boxed, as it is large and rare.
+                        let work = Box::pin(visit(self.pass_visit(id.0, &visits, None)));
+                        visits[id.0] = Some(work.await);
+                    }
+                    Command::Answer { tickets, answer } => {
+                        let records = Position::default();
+                        shared.state.lock().questions.answer(&tickets, answer, records);
+                    }
+                    Command::Write(_) => {}
+                }
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = running.join_next() => {
+                    // Panics of kinds are caught where kinds are called: this is a bug of the
+                    // crate.
+                    let (ticket, visit) =
+                        ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
+                    shared.state.lock().machine.report(ticket, visit.ending());
+                    visits[ticket.id.0] = Some(visit);
+                }
+                () = shared.asked.notified(), if !running.is_empty() => {}
+                else => break,
+            }
+        }
+        let visits = visits.into_iter();
+        visits.map(|visit| visit.expect("a pass is over when each resource had its turn")).collect()
+    }
+
+    /// Returns the visit of a resource after all that come before it.
+    fn pass_visit(&self, node: usize, visits: &[Option<Visit>], turn: Option<Turn>) -> PassVisit {
+        let Self { order, declarations, setting, halting, foresight, .. } = self;
+        let at = (node, setting.facilities.records());
+        PassVisit {
+            node,
+            declaration: declarations[node].clone(),
+            inputs: Inputs::gather(order, declarations, at, visits, foresight.as_ref()),
+            targets: self.targets(node),
+            setting: setting.clone(),
+            halting: Arc::clone(halting),
+            prior: None,
+            turn: turn.filter(|_| foresight.is_none()),
+            left_open: None,
+        }
+    }
+
+    /// Returns the names of those that a resource notifies, in this run or in a later one.
+    pub(crate) fn targets(&self, node: usize) -> Vec<Arc<str>> {
+        let now = self.order.notified(node).iter().map(|target| &self.declarations[*target].name);
+        let later = &self.declarations[node].notify_later;
+        now.chain(later).map(|name| name.as_str().into()).collect()
+    }
+}
+
+/// The schedule of a pass, which its visits ask.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,

@@ -8,17 +8,15 @@ use crankcase_engine::{Stop, Stopper};
 use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::foresight::Foresight;
+use crate::halting::Halting;
 use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::{Order, OrderError};
-use crate::pass::{graph, pass};
-use crate::plan::visit::{Look, Purpose, visit};
+use crate::pass::Pass;
+use crate::pass::visit::PassVisit;
 use crate::planned::Plan;
 use crate::progress::Progress;
-use crate::schedule::Id;
 use crate::seal::Salt;
-
-pub(crate) mod visit;
 
 /// How many resources are looked at or changed at a time, unless an option says otherwise.
 pub(crate) const PARALLEL: NonZeroUsize = NonZeroUsize::new(16).expect("16 is not zero");
@@ -78,17 +76,18 @@ pub(crate) async fn plan_in_order(
 ) -> Plan {
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
+    let halting = Arc::new(Halting::new(stop.clone(), false));
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
+    let setting = Setting { salt: options.salt.clone(), ..setting };
     let foresight = Some(Foresight::new(order, declarations));
-    let setting = Setting { foresight, salt: options.salt.clone(), ..setting };
+    let pass =
+        Pass { order, declarations, setting, halting, foresight, parallel: options.parallel };
     options.progress.begin(declarations.len());
-    let look = |node: usize, looks: &[Option<Look>], _| {
-        let look = visit(order, declarations, node, looks, (setting.clone(), Purpose::Plan));
-        options.progress.clone().count(declarations[node].name.clone(), look)
+    let visit = |pass_visit: PassVisit| {
+        options.progress.clone().count(pass_visit.declaration.name.clone(), pass_visit.run())
     };
-    let graph = graph(order, declarations, kinds, Id);
-    let looks = pass(graph, options.parallel, look, Look::ending).await;
-    let mut planned: Vec<_> = looks.into_iter().map(|look| Some(look.planned)).collect();
+    let visits = pass.run(visit).await;
+    let mut planned: Vec<_> = visits.into_iter().map(|visit| Some(visit.planned())).collect();
     let salt = options.salt.clone();
     Plan {
         salt,

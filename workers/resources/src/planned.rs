@@ -132,7 +132,7 @@ pub enum Verdict {
 }
 
 /// How a resource would change.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Change {
     /// What differs, per attribute.
     pub differences: Vec<Difference>,

@@ -49,6 +49,10 @@ impl fmt::Display for Accounted {
             Outcome::Unchanged => {}
             Outcome::Changed if self.is_put_back => writeln!(f, "~ {name} ({kind}) was put back")?,
             Outcome::Changed => writeln!(f, "~ {name} ({kind}) changed")?,
+            Outcome::MayChange { because, reason } => {
+                let (because, reason) = (because.join(", "), one_line(reason));
+                writeln!(f, "? {name} ({kind}) may change after {because}: {reason}")?;
+            }
             Outcome::Noop => {
                 writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
             }

@@ -8,30 +8,8 @@ use parking_lot::Mutex;
 
 use crate::account::{Accounted, Outcome};
 use crate::declaration::Declaration;
-use crate::inputs::{Changes, Seen};
 use crate::kinds::Kinds;
-use crate::schedule::{self, Ending};
-
-/// A resource that was visited.
-#[derive(Debug, Clone)]
-pub(crate) struct Applied {
-    pub(crate) accounted: Accounted,
-    pub(crate) seen: Seen,
-    /// Whether it was taken over from an earlier apply.
-    pub(crate) is_passed: bool,
-}
-
-impl Applied {
-    /// Returns how the visit has ended, for the schedule.
-    pub(crate) fn ending(&self) -> Ending {
-        Ending::new(match &self.accounted.outcome {
-            Outcome::Noop => schedule::Outcome::LeftAlone,
-            Outcome::Failed { .. } => schedule::Outcome::Failed,
-            outcome if outcome.is_good() => schedule::Outcome::Good,
-            _ => schedule::Outcome::Stopped,
-        })
-    }
-}
+use crate::visit::{Changes, Visit};
 
 /// What the applies with it have done. The next one takes over how a resource ended that is
 /// declared as before and comes after nothing that changes or fails, and accounts for the others
@@ -48,8 +26,8 @@ impl fmt::Debug for Passed {
 
 #[derive(Default)]
 struct Passes {
-    /// Each resource of any of them, as it was declared last.
-    applied: BTreeMap<String, (Declaration, Applied)>,
+    /// The visits of each resource of any of them, with its last declaration.
+    visits: BTreeMap<String, (Declaration, Visit)>,
     has_changed_facts: bool,
 }
 
@@ -60,57 +38,55 @@ impl Passed {
         self.0.lock().has_changed_facts
     }
 
-    /// Returns how a resource ended, if it was declared alike and had its turn.
-    pub(crate) fn get(&self, declaration: &Declaration) -> Option<Applied> {
+    /// Returns how a visit has ended, if its resource was declared alike and had its turn.
+    pub(super) fn get(&self, declaration: &Declaration) -> Option<Visit> {
         let passes = self.0.lock();
-        let (before, applied) = passes.applied.get(&declaration.name)?;
-        let outcome = &applied.accounted.outcome;
-        let had_its_turn = outcome.is_good() || matches!(outcome, Outcome::Failed { .. });
+        let (before, visit) = passes.visits.get(&declaration.name)?;
+        let had_its_turn = visit.end.is_good() || matches!(visit.end, Outcome::Failed { .. });
         // What it notifies has the notification on record, also if that was left out.
         (before.is_equal(declaration) && had_its_turn)
-            .then(|| Applied { is_passed: true, ..applied.clone() })
+            .then(|| Visit { is_passed: true, ..visit.clone() })
     }
 
-    /// Takes how each resource ended, and returns it with what was done before.
-    pub(crate) fn note(
+    /// Takes over how the visits have ended, and returns them with what was done before.
+    pub(super) fn note(
         &self,
         declarations: &[Declaration],
         kinds: &Kinds,
-        mut applied: Vec<Applied>,
-    ) -> Vec<Applied> {
+        mut visits: Vec<Visit>,
+    ) -> Vec<Visit> {
         let mut passes = self.0.lock();
         let keeps_fact =
             |it: &Declaration| kinds.get(&it.kind).is_ok_and(|kind| kind.keeps_facts());
-        if passes.applied.is_empty() && !declarations.iter().any(keeps_fact) {
+        if passes.visits.is_empty() && !declarations.iter().any(keeps_fact) {
             // There is no next one.
-            return applied;
+            return visits;
         }
-        let mut keepers = declarations.iter().zip(&applied).filter(|(it, _)| keeps_fact(it));
-        passes.has_changed_facts = keepers.any(|(_, it)| it.seen.changes == Changes::Yes);
-        for now in applied.iter_mut().filter(|now| !now.is_passed) {
-            if let Some((_, before)) = passes.applied.get(&now.accounted.name) {
-                now.accounted = before.accounted.clone().and(now.accounted.clone());
+        let mut keepers = declarations.iter().zip(&visits).filter(|(it, _)| keeps_fact(it));
+        passes.has_changed_facts = keepers.any(|(_, visit)| visit.changes == Changes::Yes);
+        for now in visits.iter_mut().filter(|now| !now.is_passed) {
+            if let Some((_, before)) = passes.visits.get(&now.name) {
+                *now = before.clone().and(now.clone());
             }
         }
-        for (declaration, applied) in declarations.iter().zip(&applied) {
-            let seen = Seen { changes: Changes::No, ..applied.seen.clone() };
-            let applied = Applied { seen, ..applied.clone() };
-            passes.applied.insert(declaration.name.clone(), (declaration.clone(), applied));
+        for (declaration, visit) in declarations.iter().zip(&visits) {
+            let visit = Visit { changes: Changes::No, ..visit.clone() };
+            passes.visits.insert(declaration.name.clone(), (declaration.clone(), visit));
         }
-        applied
+        visits
     }
 
     /// Returns the accounts of resources that are not among these any more, and that earlier
     /// applies have changed or have failed to change.
-    pub(crate) fn done_to_others(&self, declarations: &[Declaration]) -> Vec<Accounted> {
+    pub(super) fn done_to_others(&self, declarations: &[Declaration]) -> Vec<Accounted> {
         let names: HashSet<_> = declarations.iter().map(|it| it.name.as_str()).collect();
         let passes = self.0.lock();
-        let others = passes.applied.iter().filter(|(name, _)| !names.contains(name.as_str()));
-        let others = others.map(|(_, (_, applied))| &applied.accounted);
-        let is_told = |accounted: &&Accounted| {
-            let has_acted = !accounted.done.is_empty() || !accounted.begun.is_empty();
-            has_acted || matches!(accounted.outcome, Outcome::Failed { .. })
+        let others = passes.visits.iter().filter(|(name, _)| !names.contains(name.as_str()));
+        let is_told = |visit: &&Visit| {
+            let has_acted = !visit.done.is_empty() || !visit.begun.is_empty();
+            has_acted || matches!(visit.end, Outcome::Failed { .. })
         };
-        others.filter(is_told).cloned().collect()
+        let others = others.map(|(_, (_, visit))| visit).filter(is_told);
+        others.map(|visit| visit.clone().accounted()).collect()
     }
 }

@@ -1,48 +1,23 @@
-//! The actions that come before all others, dependents first.
+//! The actions of an apply that come before all others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use crate::account::Outcome;
-use crate::action::Action;
-use crate::apply::{ApplyOptions, targets};
-use crate::approval::Wish;
-use crate::converge::failed;
-use crate::declaration::Declaration;
 use crate::foresight::Foresight;
-use crate::halting::{Halting, Steps};
-use crate::make::Setting;
 use crate::notifying::Promise;
 use crate::opened::Opened;
-use crate::order::Order;
-use crate::pass::{graph, pass};
-use crate::plan::visit::{Look, Purpose, Shutdown, visit};
-use crate::planned::Change;
-use crate::schedule::Id;
-use crate::seal::Grounds;
-
-/// What the shutdown-first pass did to one resource.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Prior {
-    pub(crate) steps: Steps,
-    /// Whether all that is to be done to the resource was approved.
-    pub(crate) is_approved: bool,
-    /// How the resource has ended already.
-    pub(crate) outcome: Option<Outcome>,
-}
+use crate::pass::Pass;
+use crate::pass::visit::{LeftOpen, PassVisit};
+use crate::progress::Progress;
+use crate::visit::Visit;
 
 /// Runs the shutdown-first actions of the configs that are known before the first action, one
-/// after another and dependents first.
+/// after another and dependents first. Returns the visits that have begun so, by their nodes.
 ///
 /// What a resource uses is not shut down if the resource could not be.
-pub(crate) async fn shut_down(
-    order: &Arc<Order>,
-    declarations: &[Declaration],
-    setting: &Setting,
-    (options, halting): (&ApplyOptions, &Halting),
-) -> BTreeMap<usize, Prior> {
+pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<usize, Visit> {
+    let Pass { order, declarations, setting, halting, .. } = pass;
     let mut priors = BTreeMap::new();
     let is_needed = declarations.iter().any(|declaration| {
         setting.kinds.get(&declaration.kind).is_ok_and(|kind| kind.stops_first())
@@ -50,41 +25,42 @@ pub(crate) async fn shut_down(
     if !is_needed {
         return priors;
     }
-    let setting =
-        &Setting { foresight: Some(Foresight::new(order, declarations)), ..setting.clone() };
-    let look = |node: usize, looks: &[Option<Look>], _| {
-        visit(order, declarations, node, looks, (setting.clone(), Purpose::ShutDown))
+    let open = Arc::new(LeftOpen::default());
+    let (setting, halting) = (setting.clone(), Arc::clone(halting));
+    let foresight = Some(Foresight::new(order, declarations));
+    let plan = Pass { setting, halting, foresight, ..*pass };
+    let look = |pass_visit: PassVisit| {
+        let left_open = Some(Arc::clone(&open));
+        PassVisit { left_open, ..pass_visit }.run()
     };
-    let graph = graph(order, declarations, &setting.kinds, Id);
-    let mut looks = pass(graph, options.parallel, look, Look::ending).await;
+    let looks = plan.run(look).await;
     // Backwards and one at a time needs no schedule, whose visits have to own all that they use.
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in order.nodes().iter().rev() {
         let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());
-        let Some(shutdown) = looks[*node].shutdown.take() else {
+        let opened = open.lock().remove(node);
+        let Some(opened) = opened else {
             held_by[*node] = held;
             continue;
         };
-        let Shutdown { action, opened, after } = shutdown;
-        let change = looks[*node].change();
-        let (name, mut prior) = (&declarations[*node].name, Prior::default());
+        let (declaration, look) = (&declarations[*node], &looks[*node]);
+        let mut prior = Visit::new(declaration, Vec::new());
+        prior.change.actions.extend(look.change.shutdown.clone());
         let ended = if let Some(because) = held {
-            prior.steps.remaining.push(action);
-            Err((because.clone(), Outcome::Skipped { because }))
+            Err(Outcome::Skipped { because })
         } else {
-            let records = setting.facilities.records();
-            let promise = Promise::new(records, name, targets(order, declarations, *node));
-            let work = stop(&opened, (change, action, after), (halting, &promise), &mut prior);
-            let ended = options.progress.at_work_on(name, work).await;
-            ended.map_err(|outcome| (name.clone(), outcome))
+            let records = pass.setting.facilities.records();
+            let promise = Promise::new(records, &declaration.name, pass.targets(*node));
+            let work = stop(pass, (&opened, look), &mut prior, &promise);
+            progress.at_work_on(&declaration.name, work).await
         };
-        let closed = opened.close().await.map_err(|error| (name.clone(), failed(error)));
-        if let Err((by, outcome)) = ended.and(closed) {
-            if matches!(outcome, Outcome::Failed { .. }) {
-                halting.fail();
+        let closed = opened.close().await.map_err(Outcome::failed);
+        if let Err(end) = ended.and(closed) {
+            if matches!(end, Outcome::Failed { .. }) {
+                pass.halting.fail();
             }
-            prior.outcome = Some(outcome);
-            held_by[*node] = Some(by);
+            prior.end = end;
+            held_by[*node] = prior.blocked_by().map(str::to_owned);
         }
         priors.insert(*node, prior);
     }
@@ -93,20 +69,12 @@ pub(crate) async fn shut_down(
 
 /// Does a shutdown-first action, if the change of its resource is approved.
 async fn stop(
-    opened: &Opened,
-    (change, action, after): (Option<&Change>, Action, Option<Arc<Value>>),
-    (halting, promise): (&Halting, &Promise<'_>),
-    prior: &mut Prior,
+    pass: &Pass<'_>,
+    (opened, look): (&Opened, &Visit),
+    prior: &mut Visit,
+    promise: &Promise<'_>,
 ) -> Result<(), Outcome> {
-    let programs = halting.programs(opened).await;
-    let (config, after) = (opened.config(), after.as_deref());
-    let grounds = Grounds { config: &config, after, programs: &programs };
-    if let Some(change) = change
-        && let Err(refused) = halting.approve(opened.name(), Wish::Change(change, grounds)).await
-    {
-        prior.steps.remaining.push(action);
-        return Err(refused);
-    }
+    pass.halting.approve_change(opened, &look.change, look.after.as_deref()).await?;
     prior.is_approved = true;
-    halting.run(opened, vec![action], &mut prior.steps, promise).await
+    pass.halting.run(opened, prior, promise).await
 }

@@ -13,20 +13,22 @@ use serde_json::Value;
 use crate::account::{Done, Outcome};
 use crate::action::Action;
 use crate::blocking::blocking;
-use crate::context::Context;
-use crate::converge::{Convergence, Progress};
-use crate::declaration::{Config, Declaration};
+use crate::context::{Context, Notice};
+use crate::converge::Convergence;
+use crate::declaration::{Config, Declaration, DependencyState};
 use crate::facilities::FileStamp;
 use crate::found::{Difference, listed};
 use crate::halting::Halting;
-use crate::inputs::SeenState;
+use crate::inputs::Inputs;
 use crate::make::Made;
 use crate::notifying::Promise;
 use crate::opened::Opened;
+use crate::planned::Change;
 use crate::reconcile::armed::{Armed, Unarmed};
 use crate::reconcile::supervised::Supervised;
 use crate::shape::Shape;
 use crate::text::cut_after;
+use crate::visit::Visit;
 
 /// The length of the line of a failed action that its error quotes, in characters.
 const MAX_SAID: usize = 200;
@@ -154,30 +156,22 @@ impl Judgement {
     pub(super) async fn converge(
         opened: &Opened,
         halting: &Halting,
-        (declaration, is_notified): (&Declaration, bool),
+        (declaration, notices): (&Declaration, &[Notice]),
         promise: &Promise<'_>,
     ) -> Self {
-        let mut progress = Progress::default();
-        let (noop, readonly) = (declaration.noop, declaration.readonly);
-        let convergence = Convergence {
-            is_approved: false,
-            opened,
-            halting,
-            noop,
-            readonly,
-            is_notified,
-            promise,
-        };
-        let (Ok(outcome) | Err(outcome)) = convergence.run(&mut progress).await;
-        let actions: Arc<[_]> = progress.done().into();
-        let output = progress.steps.done.iter().flat_map(|done| done.log.clone()).collect();
-        let (is_changed, done) = (!actions.is_empty(), progress.steps.done);
-        let listed = listed(&progress.differences);
-        let differences = progress.differences;
+        let mut visit = Visit::new(declaration, notices.to_vec());
+        let inputs = &Inputs::default();
+        let convergence = Convergence { opened, declaration, inputs, halting, promise };
+        let ended = convergence.run(&mut visit).await;
+        visit.close(ended);
+        let cannot_look = visit.has_failed_to_look();
+        let output = visit.done.iter().flat_map(|done| done.log.clone()).collect();
+        let Visit { actions, done, change: Change { differences, .. }, end, .. } = visit;
+        let (is_changed, listed) = (!actions.is_empty(), listed(&differences));
         let mut judgement =
             Self { is_changed, differences, done, actions, output, ..Self::default() };
-        judgement.has_acted = is_changed || outcome.unfinished().is_some();
-        match outcome {
+        judgement.has_acted = is_changed || end.unfinished().is_some();
+        match end {
             Outcome::Failed { at: Some(done), error } => {
                 let said = done.log.iter().rfind(|line| !line.trim().is_empty());
                 let said = said.filter(|line| !error.contains(line.trim()));
@@ -188,7 +182,7 @@ impl Judgement {
                 judgement.output.extend(done.log.iter().cloned());
                 judgement.failed = Some(done);
             }
-            Outcome::Failed { at: None, error } if progress.cannot_look => {
+            Outcome::Failed { at: None, error } if cannot_look => {
                 judgement.failure = Some(Failure::Look(error));
             }
             Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
@@ -204,13 +198,12 @@ impl Judgement {
             }
             _ => {}
         }
-        match progress.state {
-            SeenState::Known(state) => judgement.state = Some(state),
-            SeenState::Later => {}
-            SeenState::Never if readonly && judgement.failure.is_none() => {
+        match visit.state {
+            Some(DependencyState::Known(state)) => judgement.state = Some(state),
+            None if declaration.readonly && judgement.failure.is_none() => {
                 judgement.remark = Some("it is only read, and does not exist".to_owned());
             }
-            SeenState::Foreseen(_) | SeenState::Never => {}
+            _ => {}
         }
         judgement
     }
@@ -282,10 +275,10 @@ impl Held {
     pub(super) async fn converge(
         &mut self,
         halting: &Halting,
-        (declaration, is_notified): (&Declaration, bool),
+        (declaration, notices): (&Declaration, &[Notice]),
         promise: &Promise<'_>,
     ) -> (Judgement, Option<String>) {
-        let asked = (declaration, is_notified);
+        let asked = (declaration, notices);
         let judgement = Judgement::converge(&self.opened, halting, asked, promise).await;
         // What was changed is told, and not taken back.
         let may_stay = self.before.is_some() && !judgement.is_changed;
@@ -297,7 +290,7 @@ impl Held {
             }
         };
         self.step_back();
-        let asked = (declaration, false);
+        let asked = (declaration, &[][..]);
         let stayed = Judgement::converge(&self.opened, halting, asked, promise).await;
         match stayed.failure {
             Some(Failure::Look(_)) => (judgement, None),

@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::context::{Notice, Used};
-use crate::converge::not_known;
 use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
 use crate::facilities::Facilities;
+use crate::inputs::{Inputs, not_known};
 use crate::last_good;
 use crate::make::{Setting, Unmade, make_as_before, render};
 use crate::notifying::Promise;
@@ -77,7 +77,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
         let promise = promise(facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
-        let asked = (&declaration, !notices.is_empty() && wrong.is_none());
+        let asked = (&declaration, if wrong.is_none() { notices } else { &[][..] });
         let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
         if is_drift && judgement.is_changed && wrong.is_none() {
             // What a person edits during the look is no drift either.
@@ -155,20 +155,20 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         notices: &[Notice],
     ) -> Result<Holding, Failure> {
         let setting = Setting {
-            foresight: None,
             salt: None,
             kinds: self.setting.kinds.clone(),
             stop: self.stop.clone(),
             claims: self.links.claims.clone(),
             facilities: self.setting.facilities.clone(),
         };
-        let known = (self.used(declaration, notices), notices.to_vec());
+        let (used, notices) = (self.used(declaration, notices), notices.to_vec());
+        let inputs = Inputs { used, notices, ..Inputs::default() };
         let may_stay = self.made_by.as_ref().is_some_and(|made| {
             !made.declaration.is_clone_of(declaration) || made.states != self.known
         });
         let mut changed = Vec::new();
         let made =
-            render(declaration, &setting, known).and_then(|rendering| match &mut self.held {
+            render(declaration, &setting, &inputs).and_then(|rendering| match &mut self.held {
                 Some(held) if held.opened.is_same(&rendering) => {
                     held.see(rendering.context, may_stay);
                     Ok(None)
