@@ -198,6 +198,14 @@ impl Outcome {
         )
     }
 
+    /// Returns the action that has failed.
+    pub(crate) fn failed_action(&self) -> Option<&Done> {
+        match self {
+            Self::Failed { at, .. } => at.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns the action that was begun and not finished.
     pub(crate) fn unfinished(&self) -> Option<&Done> {
         match self {

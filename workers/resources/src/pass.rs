@@ -34,7 +34,7 @@ use crate::kinds::Kinds;
 use crate::make::Setting;
 use crate::order::Order;
 use crate::pass::visit::PassVisit;
-use crate::schedule::{Answer, Command, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
+use crate::schedule::{Answer, Command, Ending, Graph, GraphBuilder, Id, Machine, Policy, Ticket};
 use crate::state::Position;
 use crate::visit::Visit;
 
@@ -125,7 +125,7 @@ impl Pass<'_> {
                     // crate.
                     let (ticket, visit) =
                         ended.unwrap_or_else(|err| resume_unwind(err.into_panic()));
-                    shared.state.lock().machine.report(ticket, visit.ending());
+                    shared.state.lock().machine.report(ticket, Ending::new(visit.outcome()));
                     visits[ticket.id.0] = Some(visit);
                 }
                 () = shared.asked.notified(), if !running.is_empty() => {}

@@ -13,8 +13,12 @@ use crate::declaration::{Declaration, DependencyState};
 use crate::foresight::Earlier;
 use crate::observer::{Happened, What};
 use crate::planned::{Change, PlannedResource, Refresh, Verdict};
-use crate::schedule::{self, Ending};
+use crate::schedule;
 use crate::seal::Seal;
+use crate::text::cut_after;
+
+/// The length of the last line of a failed action in the text for people, in characters.
+const LONGEST_LINE: usize = 200;
 
 /// A visit of a resource under plan, apply or run, and what it has come to.
 ///
@@ -49,6 +53,12 @@ pub(crate) struct Visit {
     pub(crate) state: Option<DependencyState>,
     /// How the visit has ended, or how it would end if nothing else happened.
     pub(crate) end: Outcome,
+    /// Whether the resource was kept as it was declared before, under run.
+    pub(crate) is_kept_as_before: bool,
+    /// Why the resource is not as declared, although nothing has failed, under run.
+    pub(crate) remark: Option<String>,
+    /// Why the run is not at its end, although the resource is as declared.
+    pub(crate) holds: Option<String>,
     /// What was done, or would be, for those that see it.
     pub(crate) actions: Arc<[Action]>,
     pub(crate) changes: Changes,
@@ -79,10 +89,14 @@ pub(crate) enum Step {
     Prepare,
     /// The resource is opened.
     Open,
+    /// The resource is watched, under run.
+    Watch,
     /// The resource is looked at, before or after actions.
     Look,
     /// What a look has found is judged, and actions are done.
     Act,
+    /// The program of the resource is started, under run.
+    Supervise,
 }
 
 /// Whether a resource has changed or will.
@@ -112,6 +126,9 @@ impl Visit {
             begun: Vec::new(),
             state: None,
             end: Outcome::Unchanged,
+            is_kept_as_before: false,
+            remark: None,
+            holds: None,
             actions: Arc::default(),
             changes: Changes::No,
             seal: None,
@@ -144,9 +161,25 @@ impl Visit {
         done.chain(&self.change.actions).cloned().collect()
     }
 
-    /// Returns whether the visit has failed because it could not look at the resource.
-    pub(crate) fn has_failed_to_look(&self) -> bool {
-        self.step == Step::Look && matches!(self.end, Outcome::Failed { .. })
+    /// Returns whether an action has begun.
+    pub(crate) fn has_acted(&self) -> bool {
+        !self.done.is_empty() || self.end.unfinished().is_some()
+    }
+
+    /// Returns why the visit could not look at the resource, if it could not.
+    pub(crate) fn look_error(&self) -> Option<&str> {
+        match &self.end {
+            Outcome::Failed { error, .. } if self.step == Step::Look => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the state as it is now, if others may know it.
+    pub(crate) fn known_state(&self) -> Option<Arc<Value>> {
+        match &self.state {
+            Some(DependencyState::Known(state)) => Some(Arc::clone(state)),
+            _ => None,
+        }
     }
 
     /// Returns the resource because of which those that need this one cannot go on: this one, or
@@ -174,25 +207,46 @@ impl Visit {
         Notice::new(&self.name, self.differing(), Arc::clone(&self.actions))
     }
 
-    /// Returns how the visit has ended, for the schedule of a pass.
-    pub(crate) fn ending(&self) -> Ending {
-        Ending::new(match &self.end {
+    /// Returns how the visit has ended, for the schedule.
+    pub(crate) fn outcome(&self) -> schedule::Outcome {
+        match &self.end {
+            Outcome::Failed { .. } if self.is_kept_as_before => schedule::Outcome::KeptAsBefore,
+            Outcome::Failed { .. } if matches!(self.step, Step::Prepare | Step::Look) => {
+                schedule::Outcome::CannotLook
+            }
             Outcome::Failed { .. } => schedule::Outcome::Failed,
+            Outcome::Skipped { .. } => schedule::Outcome::NotAllowed,
             end if !end.is_good() => schedule::Outcome::Stopped,
             _ if self.is_left_alone => schedule::Outcome::LeftAlone,
             _ => schedule::Outcome::Good,
-        })
+        }
+    }
+
+    /// Returns why the visit has failed or was interrupted, for people.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match &self.end {
+            Outcome::Failed { at: Some(Done { action, log }), error } => {
+                let said = log.iter().rfind(|line| !line.trim().is_empty());
+                let said = said.filter(|line| !error.contains(line.trim()));
+                let said = said.map(|line| format!("; it said: {}", cut_after(line, LONGEST_LINE)));
+                Some(format!("{action}: {error}{}", said.unwrap_or_default()))
+            }
+            Outcome::Failed { at: None, error } => Some(error.clone()),
+            end => (!end.is_good()).then(|| "it was interrupted".to_owned()),
+        }
+    }
+
+    /// Returns all that the actions have said.
+    pub(crate) fn output(&self) -> Vec<String> {
+        let begun = self.done.iter().chain(self.end.unfinished());
+        begun.flat_map(|done| &done.log).cloned().collect()
     }
 
     /// Returns the event that the resource was changed, or could not be. It names the actions that
     /// were done, and the action that has failed.
     pub(crate) fn event(&self, event: What, (why, took): (&str, Duration)) -> Happened {
-        let failed = match &self.end {
-            Outcome::Failed { at, .. } => at.as_ref(),
-            _ => None,
-        };
         let event = Happened::new(event, (&self.name, &self.kind), (why, took));
-        event.with(&self.change.differences, &self.done, failed)
+        event.with(&self.change.differences, &self.done, self.end.failed_action())
     }
 
     /// Returns the event of an apply, if the resource was changed or could not be.

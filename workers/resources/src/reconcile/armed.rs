@@ -39,15 +39,7 @@ pub(super) struct Armed {
     since: Instant,
     /// What has failed since it was armed.
     failed: Option<String>,
-    /// How often in a row it has failed; a failure after a long life begins at 1.
-    failures: u32,
-}
-
-/// A watch that has failed.
-#[derive(Debug)]
-pub(super) struct Unarmed {
-    pub(super) reason: String,
-    /// How often in a row.
+    /// How often in a row it has failed. A failure after a long life begins at 1.
     pub(super) failures: u32,
 }
 
@@ -75,7 +67,7 @@ impl Armed {
         opened: &Opened,
         lasting: Duration,
         stop: &Stop,
-    ) -> Result<(), Unarmed> {
+    ) -> Result<(), String> {
         let panicked = self.instants.iter_mut().find_map(|due| due.panicked.take());
         if let Some(reason) = self.failed.take().or(panicked) {
             return Err(self.fail(format!("its watch has failed: {reason}"), lasting));
@@ -92,10 +84,11 @@ impl Armed {
         Ok(())
     }
 
-    fn fail(&mut self, reason: String, lasting: Duration) -> Unarmed {
+    /// Counts a failure, and returns its reason.
+    fn fail(&mut self, reason: String, lasting: Duration) -> String {
         let has_lasted = self.asked_in.take().is_some() && self.since.elapsed() >= lasting;
         self.failures = if has_lasted { 1 } else { self.failures.saturating_add(1) };
-        Unarmed { reason, failures: self.failures }
+        reason
     }
 
     fn exchange(&mut self, watch: Watch) {

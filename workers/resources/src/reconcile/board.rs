@@ -30,7 +30,7 @@ use crate::state::{Notification, Record};
 
 pub(super) use self::kept::Kept;
 pub use self::rest::Rest;
-pub(super) use self::visit::{Closing, Followed, Place, Stands, Visit};
+pub(super) use self::visit::{BegunVisit, Closing, Followed, Place, Stands};
 
 mod entries;
 mod kept;

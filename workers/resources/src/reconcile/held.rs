@@ -1,37 +1,27 @@
-//! A resource that a worker keeps, from its open to its close, with its program.
+//! A resource under `run` while it is open, with its watch and its program.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 
-use crankcase_engine::{Exit, Live, Stop};
+use crankcase_engine::{Live, Stop};
 use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
-use serde_json::Value;
 
-use crate::account::{Done, Outcome};
-use crate::action::Action;
 use crate::blocking::blocking;
-use crate::context::{Context, Notice};
+use crate::context::Context;
 use crate::converge::Convergence;
-use crate::declaration::{Config, Declaration, DependencyState};
+use crate::declaration::{Config, Declaration};
 use crate::facilities::FileStamp;
-use crate::found::{Difference, listed};
 use crate::halting::Halting;
 use crate::inputs::Inputs;
 use crate::make::Made;
 use crate::notifying::Promise;
 use crate::opened::Opened;
-use crate::planned::Change;
-use crate::reconcile::armed::{Armed, Unarmed};
+use crate::reconcile::armed::Armed;
 use crate::reconcile::supervised::Supervised;
-use crate::shape::Shape;
-use crate::text::cut_after;
 use crate::visit::Visit;
-
-/// The length of the line of a failed action that its error quotes, in characters.
-const MAX_SAID: usize = 200;
 
 /// A resource from its open to its close.
 pub(super) struct Held {
@@ -66,38 +56,6 @@ pub(super) struct Unopened {
     pub(super) running: Running,
 }
 
-/// Why a round did not come to its end.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// It is not watched.
-    Watch(Unarmed),
-    /// The resource could not be made or looked at.
-    Look(String),
-    /// Its config is wrong, and the resource was kept as it was before.
-    KeptAsBefore { wrong: String, is_holding: bool },
-    /// It is tried again.
-    Again(String),
-    /// The schedule does not allow what is to be done.
-    NotAllowed,
-    /// It was told to stop.
-    Interrupted,
-    /// The engine decides.
-    Ended(Exit),
-}
-
-impl Failure {
-    /// Returns the least number of failures in a row, and what people are told.
-    pub(super) fn told(self) -> (u32, String) {
-        match self {
-            Self::Watch(Unarmed { reason, failures }) => (failures, reason),
-            Self::Look(reason) | Self::Again(reason) => (1, reason),
-            Self::KeptAsBefore { wrong, .. } => (1, wrong),
-            Self::NotAllowed | Self::Interrupted => (1, "it was interrupted".to_owned()),
-            Self::Ended(exit) => (1, exit.to_string()),
-        }
-    }
-}
-
 /// How a program is to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
@@ -106,107 +64,6 @@ pub(super) enum Start {
     /// If the schedule allows it: for the first time, with another config, or because of a
     /// notification.
     Asked,
-}
-
-/// How a convergence went.
-#[derive(Default)]
-pub(super) struct Judgement {
-    /// The state, if the resource is valid or left alone.
-    pub(super) state: Option<Arc<Value>>,
-    pub(super) is_changed: bool,
-    /// Whether an action has begun.
-    pub(super) has_acted: bool,
-    /// What was not as declared.
-    pub(super) differences: Vec<Difference>,
-    /// The actions that were done, with what they said.
-    pub(super) done: Vec<Done>,
-    /// The action that has failed, with what it said.
-    pub(super) failed: Option<Done>,
-    /// The actions that were done.
-    pub(super) actions: Arc<[Action]>,
-    /// What the actions said, the failed one included.
-    pub(super) output: Vec<String>,
-    pub(super) failure: Option<Failure>,
-    /// Why the resource is not as declared, though nothing failed.
-    pub(super) remark: Option<String>,
-    /// Why the run is not at its end, though the resource is as declared.
-    pub(super) holds: Option<String>,
-}
-
-impl fmt::Debug for Judgement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Judgement");
-        shown.field("state", &self.state.as_deref().map(Shape::of));
-        shown.field("is_changed", &self.is_changed).field("failure", &self.failure);
-        shown.finish_non_exhaustive()
-    }
-}
-
-impl Judgement {
-    /// Returns the attributes that were not as declared.
-    pub(super) fn differing(&self) -> Vec<String> {
-        self.differences.iter().map(|difference| difference.attribute.clone()).collect()
-    }
-
-    pub(super) fn actions_in_words(&self) -> String {
-        self.actions.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-    }
-
-    /// Checks the resource, and changes it if need be.
-    pub(super) async fn converge(
-        opened: &Opened,
-        halting: &Halting,
-        (declaration, notices): (&Declaration, &[Notice]),
-        promise: &Promise<'_>,
-    ) -> Self {
-        let mut visit = Visit::new(declaration, notices.to_vec());
-        let inputs = &Inputs::default();
-        let convergence = Convergence { opened, declaration, inputs, halting, promise };
-        let ended = convergence.run(&mut visit).await;
-        visit.close(ended);
-        let cannot_look = visit.has_failed_to_look();
-        let output = visit.done.iter().flat_map(|done| done.log.clone()).collect();
-        let Visit { actions, done, change: Change { differences, .. }, end, .. } = visit;
-        let (is_changed, listed) = (!actions.is_empty(), listed(&differences));
-        let mut judgement =
-            Self { is_changed, differences, done, actions, output, ..Self::default() };
-        judgement.has_acted = is_changed || end.unfinished().is_some();
-        match end {
-            Outcome::Failed { at: Some(done), error } => {
-                let said = done.log.iter().rfind(|line| !line.trim().is_empty());
-                let said = said.filter(|line| !error.contains(line.trim()));
-                let said = said.map(|line| format!("; it said: {}", cut_after(line, MAX_SAID)));
-                let said = said.unwrap_or_default();
-                let failure = format!("{}: {error}{said}", done.action);
-                judgement.failure = Some(Failure::Again(failure));
-                judgement.output.extend(done.log.iter().cloned());
-                judgement.failed = Some(done);
-            }
-            Outcome::Failed { at: None, error } if cannot_look => {
-                judgement.failure = Some(Failure::Look(error));
-            }
-            Outcome::Failed { at: None, error } => judgement.failure = Some(Failure::Again(error)),
-            Outcome::Skipped { .. } => judgement.failure = Some(Failure::NotAllowed),
-            // What was broken off is not done, and what it was told still has to be. That this is
-            // so is said by nobody: a worker that is told to stop has no health any more.
-            Outcome::Halted { at, .. } => {
-                judgement.failure = Some(Failure::Interrupted);
-                judgement.output.extend(at.into_iter().flat_map(|done| done.log));
-            }
-            Outcome::Noop => {
-                judgement.remark = Some(format!("it is left alone (noop): {listed}"));
-            }
-            _ => {}
-        }
-        match visit.state {
-            Some(DependencyState::Known(state)) => judgement.state = Some(state),
-            None if declaration.readonly && judgement.failure.is_none() => {
-                judgement.remark = Some("it is only read, and does not exist".to_owned());
-            }
-            _ => {}
-        }
-        judgement
-    }
 }
 
 impl Held {
@@ -270,32 +127,30 @@ impl Held {
         self.opened.forget_notices();
     }
 
-    /// Checks the resource, and changes it if need be. If it cannot be looked at with what it sees
-    /// now, it is kept with what it saw before; then what was wrong is returned too.
+    /// Makes the resource as declared. If it cannot be looked at with what it sees now, it is kept
+    /// with what it saw before; then the error of the look is returned.
     pub(super) async fn converge(
         &mut self,
         halting: &Halting,
-        (declaration, notices): (&Declaration, &[Notice]),
+        declaration: &Declaration,
         promise: &Promise<'_>,
-    ) -> (Judgement, Option<String>) {
-        let asked = (declaration, notices);
-        let judgement = Judgement::converge(&self.opened, halting, asked, promise).await;
-        // What was changed is told, and not taken back.
-        let may_stay = self.before.is_some() && !judgement.is_changed;
-        let wrong = match &judgement.failure {
-            Some(Failure::Look(wrong)) if may_stay => wrong.clone(),
-            _ => {
-                self.before = None;
-                return (judgement, None);
-            }
+        visit: &mut Visit,
+    ) -> Option<String> {
+        converge((&self.opened, declaration), halting, promise, visit).await;
+        // A change that was made is reported, and not taken back.
+        let may_stay = self.before.is_some() && visit.done.is_empty();
+        let Some(wrong) = visit.look_error().filter(|_| may_stay).map(str::to_owned) else {
+            self.before = None;
+            return None;
         };
         self.step_back();
-        let asked = (declaration, &[][..]);
-        let stayed = Judgement::converge(&self.opened, halting, asked, promise).await;
-        match stayed.failure {
-            Some(Failure::Look(_)) => (judgement, None),
-            _ => (stayed, Some(wrong)),
+        let mut stayed = Visit::new(declaration, Vec::new());
+        converge((&self.opened, declaration), halting, promise, &mut stayed).await;
+        if stayed.look_error().is_some() {
+            return None;
         }
+        *visit = stayed;
+        Some(wrong)
     }
 
     /// Returns how the program is to be started, if the resource is one and it is to be. It runs
@@ -366,4 +221,16 @@ impl Running {
             program.end().await;
         }
     }
+}
+
+async fn converge(
+    (opened, declaration): (&Opened, &Declaration),
+    halting: &Halting,
+    promise: &Promise<'_>,
+    visit: &mut Visit,
+) {
+    let inputs = &Inputs::default();
+    let convergence = Convergence { opened, declaration, inputs, halting, promise };
+    let ended = convergence.run(visit).await;
+    visit.close(ended);
 }

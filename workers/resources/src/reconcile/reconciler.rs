@@ -11,24 +11,24 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::account::Done;
-use crate::context::Notice;
 use crate::declaration::Declaration;
 use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::notifying::flush_answers;
 use crate::observer::{AskedBy, Happened, What};
-use crate::reconcile::board::{Closing, Followed, Stands, Visit};
+use crate::reconcile::board::{BegunVisit, Closing, Followed, Stands};
 use crate::reconcile::cause::{Basis, Why, Whys};
-use crate::reconcile::held::{Failure, Held, Judgement};
+use crate::reconcile::held::Held;
 use crate::reconcile::pace::Pace;
 use crate::reconcile::seat::Seat;
 use crate::reconcile::setbacks::Setbacks;
 use crate::reconcile::state::State;
 use crate::reconcile::watching::any;
 use crate::reconcile::{Links, Reconcile};
-use crate::schedule::{self, Reason};
+use crate::schedule::{Reason, Ticket};
 use crate::text::cut_after;
+use crate::visit::{Step, Visit};
 
 mod program;
 mod round;
@@ -86,7 +86,7 @@ pub(super) struct Reconciler<F> {
 enum Next {
     Stop,
     /// The schedule has the resource visited.
-    Visit(Visit),
+    Visit(BegunVisit),
     /// The resource itself may have changed, as its watches say.
     Seen(Vec<Why>),
     /// It has waited for long enough.
@@ -174,33 +174,26 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.full_look()
     }
 
-    /// Visits the resource, and reports what that has come to. Returns how long to wait at most for
-    /// the next visit. What the engine is to decide on ends the worker.
-    async fn visit(&mut self, visit: Visit) -> Result<Duration, Exit> {
+    /// Visits the resource, and reports how the visit has ended. Returns how long to wait at most
+    /// for the next one. What the engine is to decide on ends the worker.
+    async fn visit(&mut self, begun: BegunVisit) -> Result<Duration, Exit> {
         let began = Instant::now();
         self.is_waiting = false;
         self.last_failed = (Vec::new(), None);
         let failures = self.setbacks.failures();
-        let mut closing = Closing {
-            ticket: visit.ticket,
-            outcome: schedule::Outcome::Good,
-            has_acted: false,
-            is_holding: false,
-            state: None,
-            notice: Notice::new(&self.name, Vec::new(), Arc::default()),
-        };
-        let mut whys = self.whys_of(&visit);
-        let round = self.round(&visit.notices, &mut whys, &mut closing).await;
+        let mut whys = self.whys_of(&begun);
+        let BegunVisit { ticket, notices, .. } = begun;
+        let declaration = self.links.declaration.get();
+        let before = self.visited_by.replace(declaration.clone());
+        let is_redeclared = before.is_some_and(|before| !before.is_clone_of(&declaration));
+        let mut visit = Visit::new(&declaration, notices);
+        let declared = (&declaration, is_redeclared);
+        if let Err(end) = self.round(declared, ticket, &mut visit, &mut whys).await {
+            visit.end = end;
+        }
         self.took = began.elapsed();
-        closing.outcome = self.outcome(&round);
-        closing.is_holding = match &round {
-            Ok(judgement) => judgement.holds.is_some(),
-            Err(Failure::KeptAsBefore { is_holding, .. }) => *is_holding,
-            Err(_) => false,
-        };
-        let is_changed = round.as_ref().is_ok_and(|judgement| judgement.is_changed);
-        let state = closing.state.clone();
-        let is_good = closing.outcome.is_good();
+        let closing = closing(ticket, &visit);
+        let (state, is_good) = (closing.state.clone(), closing.outcome.is_good());
         let Followed { stands, records } = self.seat.report(closing);
         flush_answers(self.setting.facilities.records(), records).await;
         if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
@@ -213,7 +206,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if stands != Stands::Counted {
             self.whys = whys;
         }
-        let delay = self.judge(round, &stands)?;
+        let is_changed = visit.end.is_good() && !visit.done.is_empty();
+        let delay = self.judge(visit, &stands)?;
         if is_seen && !is_changed {
             let has_failed = self.setbacks.failures() > failures;
             self.pace.spend(if has_failed { self.took.max(FAILED_LOOK) } else { self.took });
@@ -222,7 +216,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Returns the reasons for a visit, as far as they are known before it.
-    fn whys_of(&mut self, visit: &Visit) -> Whys {
+    fn whys_of(&mut self, visit: &BegunVisit) -> Whys {
         let mut whys = std::mem::take(&mut self.whys);
         whys.extend(visit.notices.iter().map(|notice| Why::Notified(notice.by.as_str().into())));
         whys.extend(visit.because.clone());
@@ -233,23 +227,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.why = whys.to_string();
         self.asked_by = whys.asked_by().cloned().map(Box::new);
         whys
-    }
-
-    /// Returns what the schedule is told of a visit.
-    fn outcome(&self, round: &Result<Judgement, Failure>) -> schedule::Outcome {
-        let declaration = self.links.declaration.get();
-        match round {
-            // What it was notified of still has to be answered.
-            Ok(_) if declaration.noop && !declaration.readonly => schedule::Outcome::LeftAlone,
-            Ok(_) => schedule::Outcome::Good,
-            Err(Failure::NotAllowed) => schedule::Outcome::NotAllowed,
-            Err(Failure::Look(_)) => schedule::Outcome::CannotLook,
-            Err(Failure::KeptAsBefore { .. }) => schedule::Outcome::KeptAsBefore,
-            Err(Failure::Interrupted) => schedule::Outcome::Stopped,
-            Err(Failure::Watch(_) | Failure::Again(_) | Failure::Ended(_)) => {
-                schedule::Outcome::Failed
-            }
-        }
     }
 
     fn tell_error(&self, error: &str) {
@@ -300,11 +277,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Says how the resource is after a visit. Returns how long to wait at most for the next.
-    fn judge(
-        &mut self,
-        round: Result<Judgement, Failure>,
-        stands: &Stands,
-    ) -> Result<Duration, Exit> {
+    fn judge(&mut self, visit: Visit, stands: &Stands) -> Result<Duration, Exit> {
         match stands {
             Stands::Counted => {}
             Stands::HeldBack(by) => {
@@ -317,17 +290,21 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 return Ok(PATIENCE);
             }
         }
-        let is_failed = round.is_err();
-        let trouble = match round {
-            Ok(Judgement { remark, holds, .. }) => {
+        let is_failed = !visit.end.is_good();
+        let trouble = match visit.trouble() {
+            None => {
                 self.setbacks.end_failures();
                 self.last_failure = None;
-                remark.or(holds).or_else(|| self.setbacks.are_any().then(|| FOUGHT_OVER.to_owned()))
+                let is_fought_over = self.setbacks.are_any();
+                let fought_over = || is_fought_over.then(|| FOUGHT_OVER.to_owned());
+                visit.remark.or(visit.holds).or_else(fought_over)
             }
-            Err(Failure::Ended(exit)) => return Err(exit),
-            Err(failure) => {
-                let (at_least, reason) = failure.told();
-                self.setbacks.fail(at_least);
+            Some(reason) if visit.step == Step::Supervise => return Err(Exit::failed(reason)),
+            Some(reason) => {
+                self.setbacks.fail(match (visit.step, &self.held) {
+                    (Step::Watch, Some(held)) => held.armed.failures,
+                    _ => 1,
+                });
                 Some(self.note_failure(&reason))
             }
         };
@@ -427,6 +404,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     fn backoff(&self) -> Backoff {
         self.setting.backoff_of(&self.links.declaration.get())
+    }
+}
+
+/// Returns the report of a visit for the schedule.
+fn closing(ticket: Ticket, visit: &Visit) -> Closing {
+    Closing {
+        ticket,
+        outcome: visit.outcome(),
+        has_acted: visit.has_acted(),
+        is_holding: visit.holds.is_some(),
+        state: visit.known_state().map(|state| State::new(&state)),
+        notice: visit.notice(),
     }
 }
 

@@ -49,8 +49,3 @@ pub(super) fn log(resource: &str, lines: &[String]) {
     }
     each(tail);
 }
-
-/// Says in what a resource with `noop` is not as declared.
-pub(super) fn left_alone(amiss: &str) -> String {
-    format!("it is left alone (noop): {amiss}")
-}

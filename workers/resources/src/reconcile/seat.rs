@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::asking::Turn;
 use crate::observer::Happened;
-use crate::reconcile::board::{Board, Closing, Followed, Kept, Place, Stands, Visit};
+use crate::reconcile::board::{BegunVisit, Board, Closing, Followed, Kept, Place, Stands};
 use crate::schedule::{Id, Reason, Ticket};
 use crate::state::Position;
 
@@ -44,7 +44,7 @@ impl Seat {
     }
 
     /// Waits for a visit that begins. Cancel safe.
-    pub(super) async fn visit(&self) -> Visit {
+    pub(super) async fn visit(&self) -> BegunVisit {
         let Some(place) = &self.place else { return pending().await };
         loop {
             if let Some(visit) = self.look(Kept::take_visit).flatten() {

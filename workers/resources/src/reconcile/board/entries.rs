@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::reconcile::board::visit::Visit;
+use crate::reconcile::board::visit::BegunVisit;
 use crate::reconcile::state::State;
 use crate::reconcile::tally::Count;
 use crate::schedule::Id;
@@ -35,7 +35,7 @@ pub(super) struct Entry {
     /// Wakes the worker when its visit is there. Each worker has its own.
     pub(super) wake: Arc<Notify>,
     /// The visit that its worker has not taken yet.
-    pub(super) visit: Option<Visit>,
+    pub(super) visit: Option<BegunVisit>,
     pub(super) state: Option<State>,
     /// Why it was held back when it last wanted to act, until a visit of it counts: this resource
     /// had failed. Unlike its standing it stays while that one is tried again.

@@ -21,7 +21,7 @@ pub(in crate::reconcile) struct Place {
 
 /// A visit that begins.
 #[derive(Debug)]
-pub(in crate::reconcile) struct Visit {
+pub(in crate::reconcile) struct BegunVisit {
     pub(in crate::reconcile) ticket: Ticket,
     /// What the resource was notified of and has not answered, in order of the names.
     pub(in crate::reconcile) notices: Vec<Notice>,

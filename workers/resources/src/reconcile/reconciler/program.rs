@@ -6,24 +6,29 @@ use crankcase_engine::Exit;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::account::Outcome;
 use crate::context::Notice;
 use crate::observer::{Happened, What};
 use crate::reconcile::cause::{by_agent, by_notices, started};
-use crate::reconcile::held::{Failure, Start};
+use crate::reconcile::held::Start;
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::state::State;
 use crate::text::chain;
+use crate::visit::{Step, Visit};
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Starts the resource's program, if it is one and is not running as declared.
-    pub(super) async fn supervise(&mut self, notices: &[Notice]) -> Result<(), Failure> {
+    pub(super) async fn supervise(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let Some(held) = &mut self.held else { return Ok(()) };
-        let before = self.links.program.ran_with();
+        let (notices, before) = (&visit.notices, self.links.program.ran_with());
         match held.start(!notices.is_empty(), before.as_ref()) {
             None => return Ok(()),
             Some(Start::Again) => {}
-            Some(Start::Asked) => held.opened.ask().await.map_err(|_| Failure::NotAllowed)?,
+            Some(Start::Asked) => {
+                let asked = held.opened.ask().await;
+                asked.map_err(|_| Outcome::Skipped { because: visit.name.clone() })?;
+            }
         }
         let began = Instant::now();
         let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
@@ -44,7 +49,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Err(error) => {
                 self.tell_end(pid, &why);
-                Err(Failure::Ended(Exit::failed(self.redact(&chain(&error)))))
+                visit.step = Step::Supervise;
+                Err(Outcome::failed(self.redact(&chain(&error))))
             }
         }
     }
@@ -88,7 +94,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     fn program_event(&self, what: What, why: &str) -> Happened {
-        let kind = &self.links.declaration.borrow().kind;
+        let kind = &self.links.declaration.get().kind;
         Happened::new(what, (&self.name, kind), (why, Duration::ZERO))
     }
 

@@ -7,22 +7,25 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::account::Outcome;
 use crate::context::{Notice, Used};
 use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
 use crate::facilities::Facilities;
+use crate::found::listed;
 use crate::inputs::{Inputs, not_known};
 use crate::last_good;
 use crate::make::{Setting, Unmade, make_as_before, render};
 use crate::notifying::Promise;
 use crate::observer::{Happened, What};
-use crate::reconcile::board::Closing;
 use crate::reconcile::cause::{Basis, Why, Whys, noted, others};
-use crate::reconcile::held::{Failure, Held, Judgement, Running, Unopened};
+use crate::reconcile::held::{Held, Running, Unopened};
 use crate::reconcile::reconciler::Reconciler;
 use crate::reconcile::said;
 use crate::reconcile::seat::Seat;
 use crate::reconcile::state::State;
 use crate::reversal::Reversal;
+use crate::schedule::Ticket;
+use crate::visit::{Step, Visit};
 
 /// What a resource is held as.
 struct Holding {
@@ -35,97 +38,100 @@ struct Holding {
 }
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Looks at the resource, and makes it as declared. Notes for the schedule what that has come
-    /// to.
+    /// Looks at the resource, and makes it as declared. Fills in the visit, and returns how it has
+    /// ended if something has stopped it.
     pub(super) async fn round(
         &mut self,
-        notices: &[Notice],
+        (declaration, is_redeclared): (&Declaration, bool),
+        ticket: Ticket,
+        visit: &mut Visit,
         whys: &mut Whys,
-        closing: &mut Closing,
-    ) -> Result<Judgement, Failure> {
+    ) -> Result<(), Outcome> {
         let began = Instant::now();
         let setting = Arc::clone(&self.setting);
         let facilities = &setting.facilities;
-        let declaration = self.links.declaration.get();
-        let before = self.visited_by.replace(declaration.clone());
-        let is_redeclared = before.is_some_and(|before| !before.is_clone_of(&declaration));
         // Its record is gone as soon as it is back, also if its worker is another one by then.
         if let Some(thing) = &declaration.record
             && !Reversal::is_on_record(facilities.records(), thing)
         {
             self.is_back = true;
-            return Ok(Judgement::default());
+            return Ok(());
         }
-        whys.extend(self.learn(&declaration));
+        whys.extend(self.learn(declaration));
         let was_held = self.held.is_some();
-        let holding = self.hold(&declaration, notices).await;
+        let holding = self.hold(declaration, visit).await;
         if is_redeclared && was_held {
             let changed = holding.as_ref().map(|holding| holding.changed.clone());
             whys.extend(redeclared(changed.unwrap_or_default(), &declaration.changed_facts));
         }
         self.why = whys.to_string();
         let Holding { is_new, wrong, .. } = holding?;
-        let Some(held) = &mut self.held else { return Ok(Judgement::default()) };
-        held.opened.join(Some(self.seat.turn(closing.ticket)));
-        let lasting = setting.backoff_of(&declaration).reset_after;
+        let Some(held) = &mut self.held else { return Ok(()) };
+        held.opened.join(Some(self.seat.turn(ticket)));
+        let lasting = setting.backoff_of(declaration).reset_after;
+        visit.step = Step::Watch;
         let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
-        armed.map_err(Failure::Watch)?;
+        armed.map_err(Outcome::failed)?;
         let sources = held.sources().await;
         let (states, declared) = (self.known.clone(), declaration.clone());
         let basis = Basis { declaration: declared, states, sources };
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
-        let promise = promise(facilities, &self.seat, (&name, &declaration, &self.why), is_drift);
-        let asked = (&declaration, if wrong.is_none() { notices } else { &[][..] });
-        let (mut judgement, unseen) = held.converge(&self.halting, asked, &promise).await;
-        if is_drift && judgement.is_changed && wrong.is_none() {
+        let promise = promise(facilities, &self.seat, (&name, declaration, &self.why), is_drift);
+        if wrong.is_some() {
+            // A resource that is wrong answers no notification.
+            visit.notices.clear();
+        }
+        let unseen = held.converge(&self.halting, declaration, &promise, visit).await;
+        if is_drift && !visit.done.is_empty() && wrong.is_none() {
             // What a person edits during the look is no drift either.
             is_drift = held.sources().await == basis.sources;
         }
         let wrong = wrong.or(unseen);
-        // A resource that is wrong answers no notification.
-        let notices = if wrong.is_some() { &[][..] } else { notices };
-        said::log(&self.name, &judgement.output);
-        closing.has_acted = judgement.has_acted;
-        closing.notice =
-            Notice::new(&self.name, judgement.differing(), Arc::clone(&judgement.actions));
-        closing.state = judgement.state.take().map(|state| State::new(&state));
-        if judgement.is_changed {
-            self.note_change(&declaration.kind, (&judgement, is_drift, notices), began.elapsed());
+        said::log(&self.name, &visit.output());
+        if !visit.done.is_empty() {
+            self.note_change(visit, is_drift, began.elapsed());
         }
-        let failed = judgement.failed.take().map(Box::new);
-        self.last_failed = (judgement.differences.clone(), failed);
-        if let Some(failure) = judgement.failure.take() {
-            return Err(failure);
+        let failed = visit.end.failed_action().cloned().map(Box::new);
+        self.last_failed = (visit.change.differences.clone(), failed);
+        if !visit.end.is_good() {
+            return Err(visit.end.clone());
         }
         if wrong.is_none() {
             self.made_by = Some(basis);
         }
-        self.settle(&declaration, notices, &mut judgement).await?;
-        let Some(wrong) = wrong else { return Ok(judgement) };
-        Err(Failure::KeptAsBefore { wrong, is_holding: judgement.holds.is_some() })
+        self.settle(declaration, visit).await?;
+        let Some(wrong) = wrong else { return Ok(()) };
+        visit.is_kept_as_before = true;
+        Err(Outcome::failed(wrong))
     }
 
     /// Does what is left to do for a resource that is as declared, or left alone.
     async fn settle(
         &mut self,
         declaration: &Declaration,
-        notices: &[Notice],
-        judgement: &mut Judgement,
-    ) -> Result<(), Failure> {
+        visit: &mut Visit,
+    ) -> Result<(), Outcome> {
         let Some(held) = &self.held else { return Ok(()) };
+        if declaration.readonly && visit.state.is_none() {
+            visit.remark = Some("it is only read, and does not exist".to_owned());
+        }
         if declaration.noop {
-            let amiss = held.amiss().filter(|_| !declaration.readonly);
-            judgement.remark = judgement.remark.take().or(amiss.map(said::left_alone));
+            let amiss = match visit.end {
+                Outcome::Noop => Some(listed(&visit.change.differences)),
+                _ => held.amiss().filter(|_| !declaration.readonly).map(str::to_owned),
+            };
+            let left_alone = amiss.map(|amiss| format!("it is left alone (noop): {amiss}"));
+            visit.remark = visit.remark.take().or(left_alone);
             return Ok(());
         }
-        self.supervise(notices).await?;
+        self.supervise(visit).await?;
         if let Some(thing) = &declaration.record {
             Reversal::forget(self.setting.facilities.records(), from_ref(thing)).await;
             self.is_back = true;
         } else if let Some(held) = &self.held {
-            judgement.holds = held.opened.holds().map_err(Failure::Again)?;
+            visit.holds = held.opened.holds().map_err(Outcome::failed)?;
             let records = self.setting.facilities.records();
             last_good::note(records, declaration, &held.opened.config());
         }
@@ -152,8 +158,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn hold(
         &mut self,
         declaration: &Declaration,
-        notices: &[Notice],
-    ) -> Result<Holding, Failure> {
+        visit: &mut Visit,
+    ) -> Result<Holding, Outcome> {
         let setting = Setting {
             salt: None,
             kinds: self.setting.kinds.clone(),
@@ -161,7 +167,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             claims: self.links.claims.clone(),
             facilities: self.setting.facilities.clone(),
         };
-        let (used, notices) = (self.used(declaration, notices), notices.to_vec());
+        let (used, notices) = (self.used(declaration, &visit.notices), visit.notices.clone());
         let inputs = Inputs { used, notices, ..Inputs::default() };
         let may_stay = self.made_by.as_ref().is_some_and(|made| {
             !made.declaration.is_clone_of(declaration) || made.states != self.known
@@ -182,11 +188,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let made = match made {
             Ok(Some(made)) => made,
             Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
-            Err(Unmade::Unknown(aliases)) => return Err(Failure::Look(not_known(&aliases))),
+            Err(Unmade::Unknown(aliases)) => return Err(Outcome::failed(not_known(&aliases))),
             Err(Unmade::Wrong(wrong)) => {
                 return self.keep_as_before((declaration, &setting), wrong).await;
             }
         };
+        visit.step = Step::Open;
         match Held::open(self.held.take(), made, &self.links.watches).await {
             Ok(held) => {
                 self.held = Some(held);
@@ -194,10 +201,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Err(Unopened { reason, running }) => {
                 let config = self.links.program.ran_with();
-                let declared = (&**declaration, &*reason);
-                match self.hold_as_before((declared, &setting), (running, config)).await {
+                let declared = ((declaration, &*reason), &setting);
+                match self.hold_as_before(declared, (running, config)).await {
                     true => Ok(Holding { is_new: true, changed, wrong: Some(reason) }),
-                    false => Err(Failure::Again(reason)),
+                    false => Err(Outcome::failed(reason)),
                 }
             }
         }
@@ -209,7 +216,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         &mut self,
         (declaration, setting): (&Declaration, &Setting),
         wrong: String,
-    ) -> Result<Holding, Failure> {
+    ) -> Result<Holding, Outcome> {
         let is_new = self.held.is_none();
         if let Some(held) = &mut self.held {
             held.step_back();
@@ -220,7 +227,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             };
             let declared = ((declaration, &*wrong), setting);
             if !self.hold_as_before(declared, (Running::default(), config)).await {
-                return Err(Failure::Look(wrong));
+                return Err(Outcome::failed(wrong));
             }
         }
         Ok(Holding { is_new, changed: Vec::new(), wrong: Some(wrong) })
@@ -266,25 +273,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         used.collect()
     }
 
-    /// Tells of a change, and counts it.
-    fn note_change(
-        &mut self,
-        kind: &str,
-        (judgement, is_drift, notices): (&Judgement, bool, &[Notice]),
-        took: Duration,
-    ) {
-        let Judgement { differences, done, failed, failure, .. } = judgement;
-        let (what, origin) = noted(&judgement.differing(), is_drift, notices);
-        let happened = Happened::new(what, (&self.name, kind), (&self.why, took));
-        let mut happened = happened.with(differences, done, failed.as_ref());
-        happened.notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
+    /// Reports a change, and counts it.
+    fn note_change(&mut self, visit: &Visit, is_drift: bool, took: Duration) {
+        let (what, origin) = noted(&visit.differing(), is_drift, &visit.notices);
+        let notified_by = visit.notified_by();
+        let happened = Happened { notified_by, ..visit.event(what, (&self.why, took)) };
         said::log_change(self.links.board.flood(), &happened, took);
-        // What was begun and has failed is no repair yet.
-        self.seat.note_change(what == What::Repaired && failure.is_none());
+        // A change that has failed half-way is no repair yet.
+        self.seat.note_change(what == What::Repaired && visit.end.is_good());
         self.tell(happened);
-        let text = format!("{}: {}", what.word(), judgement.actions_in_words());
-        self.links.journal.note(text, origin);
-        if is_drift && notices.is_empty() {
+        let actions = visit.actions.iter().map(ToString::to_string).collect::<Vec<_>>();
+        self.links.journal.note(format!("{}: {}", what.word(), actions.join("; ")), origin);
+        if is_drift && visit.notices.is_empty() {
             self.setbacks.note_repair();
         }
     }

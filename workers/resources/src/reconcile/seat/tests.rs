@@ -18,7 +18,7 @@ use crate::error::BoxError;
 use crate::facilities::Facilities;
 use crate::kinds::Kinds;
 use crate::order::Order;
-use crate::reconcile::board::{Board, Closing, Rest, Stands, Visit};
+use crate::reconcile::board::{BegunVisit, Board, Closing, Rest, Stands};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
 use crate::state::{MemoryStore, Notification, Record, Records, Store};
@@ -91,13 +91,13 @@ fn closing(ticket: Ticket, outcome: Outcome) -> Closing {
 impl Seat {
     /// Ends the visit that has begun without an action.
     async fn end(&self, outcome: Outcome) -> Stands {
-        let Visit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = self.visit().await;
         self.report(closing(ticket, outcome)).stands
     }
 
     /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
     async fn refused(&self) -> (Result<(), Answer>, Stands) {
-        let Visit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = self.visit().await;
         let answer = self.turn(ticket).ask_alone().await;
         (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
     }
@@ -105,7 +105,7 @@ impl Seat {
     /// Has a visit requested and act.
     async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
         self.request(Reason::Change);
-        let Visit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = self.visit().await;
         self.turn(ticket).ask_alone().await?;
         let closing = Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
         Ok(self.report(closing).stands)

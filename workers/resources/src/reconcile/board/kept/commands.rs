@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Kept;
 use crate::context::Notice;
-use crate::reconcile::board::visit::Visit;
+use crate::reconcile::board::visit::BegunVisit;
 use crate::reconcile::cause::Why;
 use crate::schedule::{self, Because, Command, Id};
 use crate::state::{Notification, Record};
@@ -20,7 +20,7 @@ impl Kept {
                     notices.sort_by(|one, other| one.by.cmp(&other.by));
                     let because = because.map(|because| self.why(because));
                     let entry = self.entries.get_mut(ticket.id);
-                    entry.visit = Some(Visit { ticket, notices, because });
+                    entry.visit = Some(BegunVisit { ticket, notices, because });
                     entry.wake.notify_one();
                 }
                 Command::Answer { tickets, answer } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Kept;
 use crate::asking::Question;
 use crate::observer::{Happened, LastEvent};
-use crate::reconcile::board::visit::{Closing, Followed, Place, Stands, Visit};
+use crate::reconcile::board::visit::{BegunVisit, Closing, Followed, Place, Stands};
 use crate::reconcile::state::State;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
 use crate::state::Position;
@@ -66,7 +66,7 @@ impl Kept {
     }
 
     /// Returns the visit that has begun, unless it was given up.
-    pub(in crate::reconcile) fn take_visit(&mut self, id: Id) -> Option<Visit> {
+    pub(in crate::reconcile) fn take_visit(&mut self, id: Id) -> Option<BegunVisit> {
         let visit = self.entries.get_mut(id).visit.take()?;
         self.answer(visit.ticket).map(|_| visit)
     }
