@@ -11,11 +11,11 @@ use crate::declaration::Declaration;
 use crate::facilities::Facilities;
 use crate::halting::Halting;
 use crate::kinds::Kinds;
-use crate::make::Setting;
 use crate::order::{Order, OrderError};
 use crate::pass::Pass;
 use crate::pass::visit::PassVisit;
 use crate::plan::PARALLEL;
+use crate::prepared::Setting;
 use crate::progress::Progress;
 
 mod passed;

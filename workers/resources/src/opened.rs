@@ -22,8 +22,8 @@ use crate::declaration::{Config, Declaration};
 use crate::error::BoxError;
 use crate::found::{Found, otherwise};
 use crate::kind::Unit;
-use crate::make::{Made, Rendering};
 use crate::params::HIDDEN;
+use crate::prepared::Prepared;
 use crate::reversal::Reversal;
 use crate::schedule::Answer;
 use crate::text::{chain, shown};
@@ -37,7 +37,7 @@ mod disguise;
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    made: Made,
+    prepared: Prepared,
     /// Asks the schedule before each action, under apply and run.
     turn: Mutex<Option<Turn>>,
     disguise: Disguise,
@@ -67,50 +67,53 @@ pub(crate) enum NotBegun {
     NotOnRecord(String),
 }
 
-impl Opened {
-    pub(crate) async fn new(made: Made) -> Result<Self, String> {
+impl Prepared {
+    /// Opens the resource.
+    pub(crate) async fn open(self) -> Result<Opened, String> {
         let (turn, disguise) = Default::default();
-        let this = Self { made, turn, disguise };
-        let Err(err) = this.timed(|unit, context| unit.open(context)).await else {
-            return Ok(this);
+        let opened = Opened { prepared: self, turn, disguise };
+        let Err(err) = opened.timed(|unit, context| unit.open(context)).await else {
+            return Ok(opened);
         };
-        match this.close().await {
+        match opened.close().await {
             Ok(()) => Err(format!("cannot open it: {err}")),
             Err(closing) => Err(format!("cannot open it: {err}; {closing}")),
         }
     }
+}
 
-    /// Returns whether what was rendered is this very resource.
-    pub(crate) fn is_same(&self, rendering: &Rendering) -> bool {
-        caught(|| rendering.kind.same(&self.config(), &rendering.config)).unwrap_or(false)
+impl Opened {
+    /// Returns how the resource was prepared.
+    pub(crate) fn prepared(&self) -> &Prepared {
+        &self.prepared
     }
 
     /// Takes over what further calls get, and returns what they got before. What the resource
     /// remembers stays.
     pub(crate) fn see(&mut self, context: Context) -> Context {
-        let context = context.remembering(&self.made.context);
-        std::mem::replace(&mut self.made.context, context)
+        let context = context.remembering(&self.prepared.context);
+        std::mem::replace(&mut self.prepared.context, context)
     }
 
     /// Hides from further calls what the resource was notified of.
     pub(crate) fn forget_notices(&mut self) {
-        self.made.context.forget_notices();
+        self.prepared.context.forget_notices();
     }
 
     /// Returns the resource's name.
     pub(crate) fn name(&self) -> &str {
-        self.made.context.name()
+        self.prepared.context.name()
     }
 
     /// Returns the config, made anew.
     pub(crate) fn config(&self) -> Config {
-        self.made.config()
+        self.prepared.config()
     }
 
     /// Returns what the resource keeps, makes and needs.
     pub(crate) fn claims<'a>(&self, declaration: &'a Declaration) -> Cow<'a, [Claim]> {
         match declaration.may_find() {
-            true => Cow::Owned(self.made.claimed().claims),
+            true => Cow::Owned(self.prepared.claimed().claims),
             false => Cow::Borrowed(&declaration.claims),
         }
     }
@@ -118,7 +121,7 @@ impl Opened {
     /// Returns whether the resource may make files that none of its claims names.
     pub(crate) fn makes_unnamed(&self, declaration: &Declaration) -> bool {
         match declaration.may_find() {
-            true => self.made.claimed().makes_unnamed(),
+            true => self.prepared.claimed().makes_unnamed(),
             false => declaration.makes_unnamed,
         }
     }
@@ -130,7 +133,7 @@ impl Opened {
         if programs.is_empty() {
             return Value::Null;
         }
-        let facilities = self.made.context.facilities().clone();
+        let facilities = self.prepared.context.facilities().clone();
         let read = move || {
             let digests = programs.iter().map(|path| facilities.programs().digest(path));
             Ok::<_, Infallible>(digests.collect())
@@ -140,15 +143,15 @@ impl Opened {
 
     /// Returns whether a state has all attributes that its kind declares.
     pub(crate) fn is_whole(&self, state: &Value) -> bool {
-        let declared = self.made.kind.states();
+        let declared = self.prepared.kind.states();
         !declared.is_open && declared.names().all(|name| state.get(name).is_some())
     }
 
     /// Says in what a state is another one than was foreseen, if it is.
     pub(crate) fn otherwise(&self, foreseen: &Value, state: &Value) -> Option<String> {
         let (name, was, is) = otherwise(foreseen, state)?;
-        let is_sensitive = self.made.kind.states().get(name).is_some_and(|it| it.is_sensitive);
-        let is_hidden = is_sensitive || !self.made.context.hidden().is_empty();
+        let is_sensitive = self.prepared.kind.states().get(name).is_some_and(|it| it.is_sensitive);
+        let is_hidden = is_sensitive || !self.prepared.context.hidden().is_empty();
         let shown = |value: &Value| if is_hidden { HIDDEN.to_owned() } else { shown(value) };
         let text = format!("its {name} was to be {} and is {}", shown(was), shown(is));
         Some(self.redact(&text))
@@ -156,16 +159,16 @@ impl Opened {
 
     /// Returns the folder of its manifest.
     pub(crate) fn folder(&self) -> &Path {
-        self.made.context.folder()
+        self.prepared.context.folder()
     }
 
     /// Returns how long a look, and each action, may take.
     pub(crate) fn timeout(&self) -> Option<Duration> {
-        self.made.context.timeout()
+        self.prepared.context.timeout()
     }
 
     pub(crate) fn program(&self) -> Option<&ProcessConfig> {
-        self.made.unit.program()
+        self.prepared.unit.program()
     }
 
     pub(crate) async fn watch(&self) -> Result<Watch, String> {
@@ -174,17 +177,17 @@ impl Opened {
 
     pub(crate) async fn check(&self) -> Result<Found, String> {
         let found = self.timed(|unit, context| unit.check(context)).await?;
-        Ok(self.disguise.hide(found, &self.made))
+        Ok(self.disguise.hide(found, &self.prepared))
     }
 
     /// Puts on record how the resource is put back as it is now, unless that is on record. It
     /// notifies these others.
     pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
-        let Made { kind, context, .. } = &self.made;
+        let Prepared { kind, context, .. } = &self.prepared;
         if !context.is_reversed() {
             return Ok(());
         }
-        let (records, thing) = (context.facilities().records(), self.made.thing());
+        let (records, thing) = (context.facilities().records(), self.prepared.thing());
         if let Some(position) = Reversal::position(records, &thing) {
             return records.flush(position).await.map_err(|err| chain(&err));
         }
@@ -208,7 +211,7 @@ impl Opened {
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {
         let done: Vec<_> = done.iter().map(|action| self.disguise.done(action)).collect();
         let action = self.told(|unit, context| unit.refresh(&done, context))?;
-        Ok(action.map(|action| self.disguise.show(action, &self.made.context)))
+        Ok(action.map(|action| self.disguise.show(action, &self.prepared.context)))
     }
 
     pub(crate) fn holds(&self) -> Result<Option<String>, String> {
@@ -217,7 +220,7 @@ impl Opened {
 
     pub(crate) async fn close(self) -> Result<(), String> {
         let call = self.untimed();
-        let closed = caught_async(self.made.unit.close(&call)).await;
+        let closed = caught_async(self.prepared.unit.close(&call)).await;
         call.trace();
         closed.map_err(|err| self.redact(&format!("closing it {err}")))
     }
@@ -235,9 +238,9 @@ impl Opened {
         &self,
         ask: impl for<'a> FnOnce(&'a dyn Unit, &'a Context) -> Asked<'a, T>,
     ) -> (Result<T, String>, Context) {
-        let deadline = Deadline::new(self.timeout(), self.made.context.stop());
-        let call = self.made.context.of_call(&deadline);
-        let (answer, is_late) = deadline.tell(caught_async(ask(&*self.made.unit, &call))).await;
+        let deadline = Deadline::new(self.timeout(), self.prepared.context.stop());
+        let call = self.prepared.context.of_call(&deadline);
+        let (answer, is_late) = deadline.tell(caught_async(ask(&*self.prepared.unit, &call))).await;
         call.trace();
         let error = match answer {
             Ok(Ok(value)) => return (Ok(value), call),
@@ -251,14 +254,14 @@ impl Opened {
     /// Asks the resource something that it knows at once.
     fn told<T>(&self, ask: impl FnOnce(&dyn Unit, &Context) -> T) -> Result<T, String> {
         let call = self.untimed();
-        let answer = caught(|| ask(&*self.made.unit, &call));
+        let answer = caught(|| ask(&*self.prepared.unit, &call));
         call.trace();
         answer.map_err(|panicked| self.redact(&panicked.to_string()))
     }
 
     /// Returns what is hidden in all that is said of the resource.
     pub(crate) fn secrets(&self) -> &Secrets {
-        self.made.context.secrets()
+        self.prepared.context.secrets()
     }
 
     /// Returns a text without secrets.
@@ -268,6 +271,6 @@ impl Opened {
 
     /// Returns the context of a call that takes as long as it takes.
     fn untimed(&self) -> Context {
-        self.made.context.of_call(&Deadline::new(None, self.made.context.stop()))
+        self.prepared.context.of_call(&Deadline::new(None, self.prepared.context.stop()))
     }
 }

@@ -10,11 +10,11 @@ use crate::facilities::Facilities;
 use crate::foresight::Foresight;
 use crate::halting::Halting;
 use crate::kinds::Kinds;
-use crate::make::Setting;
 use crate::order::{Order, OrderError};
 use crate::pass::Pass;
 use crate::pass::visit::PassVisit;
 use crate::planned::Plan;
+use crate::prepared::Setting;
 use crate::progress::Progress;
 use crate::seal::Salt;
 

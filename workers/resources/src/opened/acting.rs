@@ -34,7 +34,7 @@ impl Opened {
 
     /// Tells the observer that no event comes of what it has seen beginning.
     pub(crate) fn note_not_begun(&self) {
-        let observer = self.made.context.facilities().observer();
+        let observer = self.prepared.context.facilities().observer();
         observer.iter().for_each(|it| it.failed_again(self.name()));
     }
 
@@ -62,7 +62,8 @@ impl Opened {
         let Some(mut turn) = turn else { return Ok(self.act_alone(&action).await) };
         let key = || self.told(|unit, _| unit.group()).ok().flatten();
         let call = self.untimed();
-        let member = GroupMember::new(Arc::clone(&self.made.unit), action.clone(), call.clone());
+        let member =
+            GroupMember::new(Arc::clone(&self.prepared.unit), action.clone(), call.clone());
         let part = turn.ask(key, member.clone()).await;
         self.join(Some(turn));
         let nothing = Position::default();
@@ -125,14 +126,14 @@ impl Opened {
         if followers.is_empty() {
             return Ok(None);
         }
-        let deadline = Deadline::new(self.timeout(), self.made.context.stop());
+        let deadline = Deadline::new(self.timeout(), self.prepared.context.stop());
         let (mut members, told): (Vec<_>, Vec<_>) =
             followers.into_iter().map(|follower| (follower.member, follower.told)).unzip();
         members.insert(0, own);
         for member in &mut members {
             member.context = member.context.within(&deadline);
         }
-        let acting = caught_async(self.made.unit.act_together(&members));
+        let acting = caught_async(self.prepared.unit.act_together(&members));
         let ended = match deadline.tell(acting).await {
             (Ok(Err(Unfinished::Interrupted)), true) => Err("it took too long".into()),
             (Ok(ended), _) => ended,
@@ -152,14 +153,15 @@ impl Opened {
 
     /// Waits until the records up to there are on disk.
     async fn flush(&self, records: Position) -> Result<(), String> {
-        let flushed = self.made.context.facilities().records().flush(records).await;
+        let flushed = self.prepared.context.facilities().records().flush(records).await;
         flushed.map_err(|err| chain(&err))
     }
 
     async fn act_alone(&self, action: &Action) -> Acted {
-        let deadline = Deadline::new(self.timeout(), self.made.context.stop());
-        let call = self.made.context.of_call(&deadline);
-        let (ended, is_late) = deadline.tell(caught_async(self.made.unit.act(action, &call))).await;
+        let deadline = Deadline::new(self.timeout(), self.prepared.context.stop());
+        let call = self.prepared.context.of_call(&deadline);
+        let (ended, is_late) =
+            deadline.tell(caught_async(self.prepared.unit.act(action, &call))).await;
         Acted { ended, is_late, log: call.lines() }
     }
 }

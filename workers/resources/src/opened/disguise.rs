@@ -10,8 +10,8 @@ use crate::action::Action;
 use crate::context::Context;
 use crate::error::BoxError;
 use crate::found::{Amiss, Difference, Found};
-use crate::make::Made;
 use crate::params::{HIDDEN, Type};
+use crate::prepared::Prepared;
 use crate::secrets::{note_secrets, redact_text, redact_value};
 
 /// How many actions that were done are remembered.
@@ -38,8 +38,8 @@ impl std::fmt::Debug for Disguise {
 
 impl Disguise {
     /// Hides the secrets in what a check has found, all but those in states: dependents need these.
-    pub(super) fn hide(&self, mut found: Found, made: &Made) -> Found {
-        let Made { kind, context, .. } = made;
+    pub(super) fn hide(&self, mut found: Found, prepared: &Prepared) -> Found {
+        let Prepared { kind, context, .. } = prepared;
         self.0.lock().wanted.clear();
         let note = |state: &Value| {
             let state = state.as_object();
@@ -53,7 +53,7 @@ impl Disguise {
                     note(state);
                 }
                 for difference in differences {
-                    if is_hidden(&difference.attribute, made) {
+                    if is_hidden(&difference.attribute, prepared) {
                         difference.hide();
                     } else {
                         redact_difference(difference, context.secrets());
@@ -112,15 +112,15 @@ impl Disguise {
 /// Returns whether an attribute is shown to nobody. If any attribute of the config comes of a secret, so
 /// may those that the config does not give: the kind has made them of the others. The values of some types
 /// are too few to say anything.
-fn is_hidden(attribute: &str, made: &Made) -> bool {
-    let Made { kind, context, .. } = made;
+fn is_hidden(attribute: &str, prepared: &Prepared) -> bool {
+    let Prepared { kind, context, .. } = prepared;
     let hidden = context.hidden();
     if hidden.is_empty() || hidden.contains(attribute) {
         return hidden.contains(attribute);
     }
     let ty = [kind.table(), kind.states()].into_iter().find_map(|table| table.get(attribute));
     let is_closed = |ty: &Type| matches!(ty, Type::Choice { .. } | Type::Flag | Type::Mode);
-    !made.config().contains_key(attribute) && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
+    !prepared.config().contains_key(attribute) && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
 }
 
 fn redact_difference(difference: &mut Difference, secrets: &Secrets) {

@@ -16,9 +16,9 @@ use crate::foresight::Foresight;
 use crate::halting::Halting;
 use crate::inputs::Inputs;
 use crate::last_good;
-use crate::make::{Setting, Unmade, make};
 use crate::notifying::{Promise, acknowledge};
 use crate::opened::Opened;
+use crate::prepared::{NotPrepared, Prepared, Setting};
 use crate::reversal::Reversal;
 use crate::seal::{Grounds, Seal};
 use crate::visit::{Changes, Step, Visit};
@@ -71,25 +71,25 @@ impl PassVisit {
         visit
     }
 
-    /// Makes the resource of its declaration and opens it.
+    /// Prepares the resource by its declaration, and opens it.
     async fn open(&mut self, visit: &mut Visit) -> Result<Opened, Outcome> {
         match (self.halting.halt(), &self.inputs.blocked_by) {
             (Some(by), _) => return Err(Outcome::NotAttempted { by }),
             (None, Some(because)) => return Err(Outcome::Skipped { because: because.clone() }),
             (None, None) => {}
         }
-        let made = make(&self.declaration, &self.setting, &self.inputs);
-        let made = made.map_err(|unmade| match unmade {
-            Unmade::Unknown(aliases) => {
+        let prepared = Prepared::of(&self.declaration, &self.setting, &self.inputs, None);
+        let prepared = prepared.map_err(|error| match error {
+            NotPrepared::Unknown(aliases) => {
                 if let Some(foresight) = &self.inputs.foresight {
                     foresight.note(&self.declaration.claims, false);
                 }
                 self.inputs.unknown(&aliases)
             }
-            Unmade::Wrong(error) => Outcome::failed(error),
+            NotPrepared::Wrong(error) => Outcome::failed(error),
         })?;
         visit.step = Step::Open;
-        let opened = Opened::new(made).await;
+        let opened = prepared.open().await;
         let opened = opened.map_err(|err| self.inputs.cannot_look(self.halting.stop(), err))?;
         opened.join(self.turn.take());
         Ok(opened)

@@ -16,9 +16,9 @@ use crate::declaration::{Config, Declaration};
 use crate::facilities::FileStamp;
 use crate::halting::Halting;
 use crate::inputs::Inputs;
-use crate::make::Made;
 use crate::notifying::Promise;
 use crate::opened::Opened;
+use crate::prepared::Prepared;
 use crate::reconcile::armed::Armed;
 use crate::reconcile::supervised::Supervised;
 use crate::visit::Visit;
@@ -67,10 +67,10 @@ pub(super) enum Start {
 }
 
 impl Held {
-    /// Closes the old resource and opens the one that was made. A program goes on.
+    /// Closes the old resource and opens the one that was prepared. A program goes on.
     pub(super) async fn open(
         old: Option<Self>,
-        made: Made,
+        prepared: Prepared,
         watches: &Live<Watches>,
     ) -> Result<Self, Unopened> {
         let mut running = Running::default();
@@ -78,17 +78,17 @@ impl Held {
             running = std::mem::take(&mut old.running);
             old.close().await;
         }
-        Self::open_with(running, made, watches).await
+        Self::open_with(running, prepared, watches).await
     }
 
     /// Opens a resource whose program may run already.
     pub(super) async fn open_with(
         running: Running,
-        made: Made,
+        prepared: Prepared,
         watches: &Live<Watches>,
     ) -> Result<Self, Unopened> {
-        let reads = made.claimed().reads.into_iter().map(|read| read.path).collect();
-        match Opened::new(made).await {
+        let reads = prepared.claimed().reads.into_iter().map(|read| read.path).collect();
+        match prepared.open().await {
             Ok(opened) => {
                 let armed = Armed::new(watches.clone());
                 Ok(Self { opened, armed, running, reads, before: None })

@@ -14,9 +14,9 @@ use crate::facilities::Facilities;
 use crate::found::listed;
 use crate::inputs::{Inputs, not_known};
 use crate::last_good;
-use crate::make::{Setting, Unmade, make_as_before, render};
 use crate::notifying::Promise;
 use crate::observer::{Happened, What};
+use crate::prepared::{NotPrepared, Prepared, Setting};
 use crate::reconcile::cause::{Basis, Why, Whys, noted, others};
 use crate::reconcile::held::{Held, Running, Unopened};
 use crate::reconcile::reconciler::Reconciler;
@@ -154,7 +154,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys
     }
 
-    /// Makes the resource, and opens it if it is another one than before.
+    /// Prepares the resource, and opens it if it is another one than before.
     async fn hold(
         &mut self,
         declaration: &Declaration,
@@ -172,29 +172,28 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let may_stay = self.made_by.as_ref().is_some_and(|made| {
             !made.declaration.is_clone_of(declaration) || made.states != self.known
         });
-        let mut changed = Vec::new();
-        let made =
-            render(declaration, &setting, &inputs).and_then(|rendering| match &mut self.held {
-                Some(held) if held.opened.is_same(&rendering) => {
-                    held.see(rendering.context, may_stay);
-                    Ok(None)
-                }
-                held => {
-                    let before = held.as_ref().map(|held| held.opened.config());
-                    changed = before.map_or_else(Vec::new, |it| others(&it, &rendering.config));
-                    rendering.make(declaration, &setting).map(Some)
-                }
-            });
-        let made = match made {
-            Ok(Some(made)) => made,
-            Ok(None) => return Ok(Holding { is_new: false, changed, wrong: None }),
-            Err(Unmade::Unknown(aliases)) => return Err(Outcome::failed(not_known(&aliases))),
-            Err(Unmade::Wrong(wrong)) => {
+        let open = self.held.as_ref().map(|held| held.opened.prepared());
+        let prepared = match Prepared::of(declaration, &setting, &inputs, open) {
+            Ok(prepared) => prepared,
+            Err(NotPrepared::Unknown(aliases)) => {
+                return Err(Outcome::failed(not_known(&aliases)));
+            }
+            Err(NotPrepared::Wrong(wrong)) => {
                 return self.keep_as_before((declaration, &setting), wrong).await;
             }
         };
+        let changed = match open {
+            Some(open) if !prepared.is_open => others(&open.config(), &prepared.config()),
+            _ => Vec::new(),
+        };
+        if prepared.is_open
+            && let Some(held) = &mut self.held
+        {
+            held.see(prepared.context, may_stay);
+            return Ok(Holding { is_new: false, changed, wrong: None });
+        }
         visit.step = Step::Open;
-        match Held::open(self.held.take(), made, &self.links.watches).await {
+        match Held::open(self.held.take(), prepared, &self.links.watches).await {
             Ok(held) => {
                 self.held = Some(held);
                 Ok(Holding { is_new: true, changed, wrong: None })
@@ -241,12 +240,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         (declared, setting): ((&Declaration, &str), &Setting),
         (running, config): (Running, Option<Config>),
     ) -> bool {
-        let made = config.and_then(|config| {
+        let prepared = config.and_then(|config| {
             let used = self.used(declared.0, &[]);
-            make_as_before((config, used), declared, setting).ok()
+            Prepared::as_before((config, used), declared, setting).ok()
         });
-        let mut left = match made {
-            Some(made) => match Held::open_with(running, made, &self.links.watches).await {
+        let mut left = match prepared {
+            Some(prepared) => match Held::open_with(running, prepared, &self.links.watches).await {
                 Ok(held) => {
                     self.held = Some(held);
                     return true;
