@@ -120,7 +120,8 @@ fn is_hidden(attribute: &str, prepared: &Prepared) -> bool {
     }
     let ty = [kind.table(), kind.states()].into_iter().find_map(|table| table.get(attribute));
     let is_closed = |ty: &Type| matches!(ty, Type::Choice { .. } | Type::Flag | Type::Mode);
-    !prepared.config().contains_key(attribute) && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
+    !prepared.config().contains_key(attribute)
+        && !ty.is_some_and(|parameter| is_closed(&parameter.ty))
 }
 
 fn redact_difference(difference: &mut Difference, secrets: &Secrets) {

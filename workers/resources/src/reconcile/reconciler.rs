@@ -10,9 +10,7 @@ use crankcase_engine::{Backoff, Exit, Outcome, Stop};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::account::Done;
 use crate::declaration::Declaration;
-use crate::found::Difference;
 use crate::halting::Halting;
 use crate::naming::worker_name;
 use crate::notifying::flush_answers;
@@ -65,8 +63,6 @@ pub(super) struct Reconciler<F> {
     took: Duration,
     /// How it has failed, if it has.
     last_failure: Option<String>,
-    /// What differed in the last visit, and the action that has failed.
-    last_failed: (Vec<Difference>, Option<Box<Done>>),
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
     setbacks: Setbacks,
@@ -109,7 +105,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             is_back: false,
             took: Duration::ZERO,
             last_failure: None,
-            last_failed: (Vec::new(), None),
             setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
@@ -132,9 +127,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             delay = match self.wait(delay).await {
                 Next::Stop => return Ok(()),
                 Next::Ended(exit) => {
-                    let ended = self.end(exit);
+                    self.tell_error(&self.redact(&exit.to_string()), None);
                     self.seat.fail();
-                    return ended;
+                    return Err(exit);
                 }
                 Next::Visit(visit) => {
                     // Boxed, so that a resource at rest does not hold the memory of a look.
@@ -142,7 +137,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     match visited {
                         Ok(_) if self.stop.is_stopped() => return Ok(()),
                         Ok(delay) => delay,
-                        Err(exit) => return self.end(exit),
+                        Err(exit) => return Err(exit),
                     }
                 }
                 Next::Seen(whys) => self.request(Reason::Change, whys),
@@ -179,7 +174,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn visit(&mut self, begun: BegunVisit) -> Result<Duration, Exit> {
         let began = Instant::now();
         self.is_waiting = false;
-        self.last_failed = (Vec::new(), None);
         let failures = self.setbacks.failures();
         let mut whys = self.whys_of(&begun);
         let BegunVisit { ticket, notices, .. } = begun;
@@ -229,12 +223,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys
     }
 
-    fn tell_error(&self, error: &str) {
+    /// Reports that a visit has failed, or that the program has ended. What the visit has done is
+    /// reported already.
+    fn tell_error(&self, error: &str, visit: Option<&Visit>) {
         let kind = self.links.declaration.get().kind.clone();
-        let event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
-        let (differences, failed) = &self.last_failed;
+        let mut event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
+        if let Some(Visit { change, end, .. }) = visit {
+            event = event.with(&change.differences, &[], end.failed_action());
+        }
         let error = Some(cut_after(error, LONGEST_ERROR));
-        self.tell(Happened { error, ..event.with(differences, &[], failed.as_deref()) });
+        self.tell(Happened { error, ..event });
     }
 
     /// Keeps an event as the resource's last one, and tells it to the observer.
@@ -244,12 +242,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             observer.happened(&happened);
         }
         self.seat.note_event(happened.excerpt());
-    }
-
-    /// Tells how the worker has ended.
-    fn end(&self, exit: Exit) -> Outcome {
-        self.tell_error(&self.redact(&exit.to_string()));
-        Err(exit)
     }
 
     /// Ends what is held.
@@ -299,13 +291,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 let fought_over = || is_fought_over.then(|| FOUGHT_OVER.to_owned());
                 visit.remark.or(visit.holds).or_else(fought_over)
             }
-            Some(reason) if visit.step == Step::Supervise => return Err(Exit::failed(reason)),
+            Some(reason) if visit.step == Step::Supervise => {
+                let exit = Exit::failed(reason);
+                self.tell_error(&self.redact(&exit.to_string()), Some(&visit));
+                return Err(exit);
+            }
             Some(reason) => {
                 self.setbacks.fail(match (visit.step, &self.held) {
                     (Step::Watch, Some(held)) => held.armed.failures,
                     _ => 1,
                 });
-                Some(self.note_failure(&reason))
+                Some(self.note_failure(&reason, &visit))
             }
         };
         let delay = self.delay();
@@ -319,13 +315,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(delay)
     }
 
-    fn note_failure(&mut self, reason: &str) -> String {
+    fn note_failure(&mut self, reason: &str, visit: &Visit) -> String {
         let reason = self.redact(reason);
         // Those who watch are told once of what is the same at each try.
         if self.last_failure.as_ref() != Some(&reason) {
-            self.tell_error(&reason);
+            self.tell_error(&reason, Some(visit));
             self.last_failure = Some(reason.clone());
-        } else if self.last_failed.1.is_some() {
+        } else if visit.end.failed_action().is_some() {
             self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
         }
         // Whoever follows the health logs it when it changes.

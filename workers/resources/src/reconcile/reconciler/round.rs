@@ -93,8 +93,6 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if !visit.done.is_empty() {
             self.note_change(visit, is_drift, began.elapsed());
         }
-        let failed = visit.end.failed_action().cloned().map(Box::new);
-        self.last_failed = (visit.change.differences.clone(), failed);
         if !visit.end.is_good() {
             return Err(visit.end.clone());
         }
