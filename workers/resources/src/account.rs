@@ -1,11 +1,8 @@
 //! What apply has done.
 
-use std::collections::HashSet;
-
 use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
-use crate::declaration::Declaration;
 use crate::found::Difference;
 use crate::released::Released;
 
@@ -70,16 +67,6 @@ impl Account {
         self.resources.iter().find(|accounted| accounted.name == name)
     }
 
-    /// Returns an account of each of these declarations that this account lacks: that the resource
-    /// was not attempted. A caller leaves resources out of an apply while they are not known, and
-    /// may go no further then.
-    #[must_use]
-    pub fn not_attempted(&self, declarations: &[Declaration], by: Halt) -> Vec<Accounted> {
-        let names: HashSet<_> = self.resources.iter().map(|it| it.name.as_str()).collect();
-        let others = declarations.iter().filter(|it| !names.contains(it.name.as_str()));
-        others.map(|declared| Accounted::not_attempted(declared, by)).collect()
-    }
-
     fn count(&self, is_counted: impl Fn(&Accounted) -> bool) -> usize {
         self.resources.iter().filter(|accounted| is_counted(accounted)).count()
     }
@@ -115,22 +102,6 @@ pub struct Accounted {
     /// Who notified the resource in vain: it was not refreshed, because of how it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-}
-
-impl Accounted {
-    fn not_attempted(declared: &Declaration, by: Halt) -> Self {
-        Self {
-            name: declared.name.clone(),
-            kind: declared.kind.clone(),
-            is_put_back: declared.is_put_back(),
-            outcome: Outcome::NotAttempted { by },
-            differences: Vec::new(),
-            done: Vec::new(),
-            begun: Vec::new(),
-            remaining: Vec::new(),
-            missed: Vec::new(),
-        }
-    }
 }
 
 /// How a resource ended.

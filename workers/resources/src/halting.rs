@@ -147,7 +147,6 @@ impl Halting {
                 NotBegun::NotOnRecord(error) => {
                     Outcome::failed(format!("cannot put on record whom it notifies: {error}"))
                 }
-                NotBegun::Halted => self.not_allowed(opened, Answer::Halted),
             }
         })?;
         let done = Done { action: wanted.remove(0), log };

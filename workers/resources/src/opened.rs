@@ -59,8 +59,6 @@ pub(crate) struct Acted {
 /// Why an action was not begun.
 #[derive(Debug)]
 pub(crate) enum NotBegun {
-    /// No action begins any more.
-    Halted,
     /// The schedule does not allow it.
     NotAllowed(Answer),
     /// It cannot be put on record whom the resource notifies.

@@ -1,12 +1,13 @@
 //! One visit of a resource, and what it has come to.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::account::{Accounted, Done, Outcome};
+use crate::account::{Account, Accounted, Done, Halt, Outcome};
 use crate::action::Action;
 use crate::context::Notice;
 use crate::declaration::{Declaration, DependencyState};
@@ -320,6 +321,22 @@ impl Visit {
         };
         let change = Change { differences, ..later.change };
         Self { change, done, begun, end, ..later }
+    }
+}
+
+impl Account {
+    /// Returns an account of each of these declarations that this account lacks: that the resource
+    /// was not attempted. A caller leaves resources out of an apply while they are not known, and
+    /// may go no further then.
+    #[must_use]
+    pub fn not_attempted(&self, declarations: &[Declaration], by: Halt) -> Vec<Accounted> {
+        let names: HashSet<_> = self.resources.iter().map(|it| it.name.as_str()).collect();
+        let others = declarations.iter().filter(|it| !names.contains(it.name.as_str()));
+        let visits = others.map(|declared| {
+            let end = Outcome::NotAttempted { by };
+            Visit { end, ..Visit::new(declared, Vec::new()) }
+        });
+        visits.map(Visit::accounted).collect()
     }
 }
 

@@ -89,11 +89,11 @@ impl Opened {
             Part::Failed(why) => (Some(why), nothing),
             Part::NotAllowed(answer) => return Err(NotBegun::NotAllowed(answer)),
             // It has asked for itself already, and got another answer.
-            Part::NotBegun => return Err(NotBegun::Halted),
+            Part::NotBegun => return Err(NotBegun::NotAllowed(Answer::Halted)),
         };
         if !may_start() {
             let failed = why.map(|why| Acted::failed_together(&why, &call));
-            return failed.ok_or(NotBegun::Halted);
+            return failed.ok_or(NotBegun::NotAllowed(Answer::Halted));
         }
         // One that is wrong does not fail the others.
         if let Some(why) = why {
@@ -116,8 +116,8 @@ impl Opened {
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Result<(), Unfinished>>, NotBegun> {
         let flushed = self.flush(records).await.map_err(NotBegun::NotOnRecord);
-        if let Some(refused) = flushed.err().or_else(|| (!may_start()).then_some(NotBegun::Halted))
-        {
+        let halted = || (!may_start()).then_some(NotBegun::NotAllowed(Answer::Halted));
+        if let Some(refused) = flushed.err().or_else(halted) {
             for Follower { told, .. } in followers {
                 drop(told.send(Part::NotBegun));
             }
