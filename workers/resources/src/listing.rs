@@ -1,4 +1,4 @@
-//! How differences and actions are listed for people.
+//! Differences, actions and counts as people read them.
 
 use std::fmt;
 
@@ -38,4 +38,12 @@ pub(crate) fn write_actions(f: &mut fmt::Formatter<'_>, actions: &[Action]) -> f
         writeln!(f, "    {number}. {action}")?;
     }
     Ok(())
+}
+
+/// Writes how many resources there are of each sort that has some, and ends the line.
+pub(crate) fn write_counts(f: &mut fmt::Formatter<'_>, counts: &[(usize, &str)]) -> fmt::Result {
+    for (count, sort) in counts.iter().filter(|(count, _)| *count > 0) {
+        write!(f, ", {count} {sort}")?;
+    }
+    writeln!(f)
 }

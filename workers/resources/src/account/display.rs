@@ -3,7 +3,7 @@ use std::fmt;
 use crankcase_workers::one_line;
 
 use crate::account::{Account, Accounted, Done, Halt, Outcome};
-use crate::listing::{write_actions, write_differences};
+use crate::listing::{write_actions, write_counts, write_differences};
 use crate::text::excerpt;
 
 impl fmt::Display for Account {
@@ -16,25 +16,15 @@ impl fmt::Display for Account {
             writeln!(f, "- {released} was released: it is not kept any more")?;
         }
         write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
-        if self.run_only() > 0 {
-            write!(f, ", {} supervised by run only", self.run_only())?;
-        }
-        if self.left_alone() > 0 {
-            write!(f, ", {} left alone", self.left_alone())?;
-        }
-        if self.failures() > 0 {
-            write!(f, ", {} failed or skipped", self.failures())?;
-        }
-        if self.refused() > 0 {
-            write!(f, ", {} not approved", self.refused())?;
-        }
-        if self.halted() > 0 {
-            write!(f, ", {} not attempted or interrupted", self.halted())?;
-        }
-        if !self.released.is_empty() {
-            write!(f, ", {} released", self.released.len())?;
-        }
-        writeln!(f)
+        let others = [
+            (self.run_only(), "supervised by run only"),
+            (self.left_alone(), "left alone"),
+            (self.failures(), "failed or skipped"),
+            (self.refused(), "not approved"),
+            (self.halted(), "not attempted or interrupted"),
+            (self.released.len(), "released"),
+        ];
+        write_counts(f, &others)
     }
 }
 

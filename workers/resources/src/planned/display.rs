@@ -4,7 +4,7 @@ use std::fmt;
 
 use crankcase_workers::one_line;
 
-use crate::listing::{write_actions, write_differences};
+use crate::listing::{write_actions, write_counts, write_differences};
 use crate::planned::{Change, Plan, PlannedResource, Verdict};
 
 impl fmt::Display for Plan {
@@ -21,19 +21,13 @@ impl fmt::Display for Plan {
         let run_only = self.run_only();
         let rest = self.resources.len() - changes - may_change - run_only - left_alone - failures;
         write!(f, "plan: {changes} to change, {may_change} may change, {rest} unchanged")?;
-        if run_only > 0 {
-            write!(f, ", {run_only} supervised by run only")?;
-        }
-        if left_alone > 0 {
-            write!(f, ", {left_alone} left alone")?;
-        }
-        if failures > 0 {
-            write!(f, ", {failures} failed or skipped")?;
-        }
-        if !self.released.is_empty() {
-            write!(f, ", {} released", self.released.len())?;
-        }
-        writeln!(f)
+        let others = [
+            (run_only, "supervised by run only"),
+            (left_alone, "left alone"),
+            (failures, "failed or skipped"),
+            (self.released.len(), "released"),
+        ];
+        write_counts(f, &others)
     }
 }
 
