@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::state::Records;
+use crankcase_resources::state::{Key, Records, Topic};
 use crankcase_resources::{
     Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Selection, Site,
 };
@@ -73,7 +73,9 @@ impl Machine {
 
     /// Returns how many reversals are on record.
     fn records(&self) -> usize {
-        self.state.loaded().map_or(0, |loaded| loaded.documents.len())
+        let is_reversal = |key: &&Key| key.topic == Topic::Reversal;
+        let loaded = self.state.loaded();
+        loaded.map_or(0, |loaded| loaded.documents.iter().filter(is_reversal).count())
     }
 }
 
