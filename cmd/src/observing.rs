@@ -193,7 +193,7 @@ fn recorded(happened: &Happened) -> Event {
         details["asked_by"] = json!(asked_by);
     }
     if let Some(pid) = pid {
-        details["pid"] = pid.into();
+        details["pid"] = json!(pid);
     }
     let (event, details) = (event.word().to_owned(), has_details.then_some(details));
     Event { event, resource, kind, differences, actions, error, why, took_ms, details }

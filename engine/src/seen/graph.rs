@@ -34,8 +34,8 @@ pub struct GraphNode {
     /// Whether it is degraded.
     #[serde(skip_serializing_if = "is_false")]
     pub is_degraded: bool,
-    /// The names of other workers of its engine that it says it waits for, or that hold it back: see
-    /// [`Health::waits_for`](crate::Health::waits_for) and
+    /// The names of other workers of its engine that it says it waits for, or that hold it back:
+    /// see [`Health::waits_for`](crate::Health::waits_for) and
     /// [`Health::held_back`](crate::Health::held_back).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,

@@ -79,8 +79,8 @@ pub struct WorkerReport {
     /// Why it is degraded, in its own words, cut after 64 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub degraded: Option<String>,
-    /// The names of other workers of its engine that it says it waits for, or that hold it back: see
-    /// [`Health::waits_for`](crate::Health::waits_for) and
+    /// The names of other workers of its engine that it says it waits for, or that hold it back:
+    /// see [`Health::waits_for`](crate::Health::waits_for) and
     /// [`Health::held_back`](crate::Health::held_back).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,

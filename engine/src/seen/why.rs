@@ -28,8 +28,8 @@ pub struct WhyStep {
     /// Why it is degraded. Otherwise its last error, if that is the reason for its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The names of other workers of its engine that it says it waits for, or that hold it back: see
-    /// [`Health::waits_for`](crate::Health::waits_for) and
+    /// The names of other workers of its engine that it says it waits for, or that hold it back:
+    /// see [`Health::waits_for`](crate::Health::waits_for) and
     /// [`Health::held_back`](crate::Health::held_back).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,

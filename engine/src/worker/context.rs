@@ -250,8 +250,8 @@ impl Health {
     /// done something. The reason is cut after 64 KiB.
     ///
     /// Unlike [`held_back`](Self::held_back), this says nothing of how well that other worker is.
-    /// Reports and graphs name it, and the worker's chain to the root cause goes on with it. `other`
-    /// is its name.
+    /// Reports and graphs name it, and the worker's chain to the root cause goes on with it.
+    /// `other` is its name.
     pub fn waits_for(&self, other: &str, reason: impl Into<String>) {
         self.send_waits_for(
             WaitsFor { name: other.to_owned(), is_held_back: false },

@@ -38,6 +38,7 @@ crankcase_engine::setters! {
     Config {
         site: Name<Arc<Site>>,
         watches: Name<Watches>,
+        records: Records,
         backoff: Backoff,
         look_every: Duration,
     }

@@ -71,8 +71,8 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
                 let known = program.into_iter().chain(event);
                 ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
             });
-            let offer = move |state| drop(up.ready((Changing::new(state),)));
             let asked_by = up.context().asked_by().cloned();
+            let offer = move |state| drop(up.ready((Changing::new(state),)));
             let links =
                 Links { declaration, watches, board, claims, program, health, journal, asked_by };
             reconcile(setting, links, offer, stop)

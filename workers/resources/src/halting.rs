@@ -57,7 +57,8 @@ impl Halting {
         after: Option<&Value>,
     ) -> Result<(), Outcome> {
         let programs = self.programs(opened).await;
-        let grounds = Grounds { config: opened.config(), after, programs: &programs };
+        let config = opened.config();
+        let grounds = Grounds { config: &config, after, programs: &programs };
         self.approve(opened.name(), Wish::Change(change, grounds)).await
     }
 

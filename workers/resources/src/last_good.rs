@@ -35,7 +35,7 @@ pub(crate) fn note(records: &Records, declaration: &Declaration, config: &Config
 
 /// Returns the config with which a resource was good last, if that is on record.
 pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option<Config> {
-    let Declaration { name, kind, .. } = declaration;
+    let (name, kind) = (&declaration.name, &declaration.kind);
     let key = records.look(|loaded| keys(loaded, name).next().cloned())?;
     let read = async {
         let document = records.document(&key).await?;

@@ -180,7 +180,7 @@ async fn a_program_whose_new_config_cannot_be_opened_runs_on_with_the_old_one() 
     let reason = machine.degraded("server").await?;
     let ends = seen.events().iter().filter(|event| event.event == What::Ended).count();
     machine.swap(&site("two")).await?;
-    within(seen.first("server", What::Restarted)).await??;
+    within(seen.first("server", What::Restarted)).await?;
 
     assert_eq!((reason.as_str(), ends), ("cannot open it: it is closed", 0));
     machine.until("starts", |starts| starts == "one\ntwo\n").await?;

@@ -288,10 +288,10 @@ async fn a_file_that_becomes_known_late_stays_while_it_is_declared() -> TestResu
 async fn who_was_notified_of_a_file_is_notified_when_it_is_put_back() -> TestResult {
     let machine = Machine::new()?;
     fs::write(machine.path("www/page"), "old")?;
-    let server = || declare_in(machine.0.path(), "server", "noop", json!({}));
+    let server = || declare_in(machine.folder.path(), "server", "noop", json!({}));
     let mut page = machine.page();
     page.notify = vec!["server".to_owned(), "gone".to_owned()];
-    let gone = declare_in(machine.0.path(), "gone", "noop", json!({}));
+    let gone = declare_in(machine.folder.path(), "gone", "noop", json!({}));
     machine.applied(vec![page, server(), gone]).await?;
 
     let account = machine.apply(vec![server()]).await?;

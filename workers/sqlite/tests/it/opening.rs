@@ -4,7 +4,6 @@ use std::error::Error;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::thread;
 
 use crankcase_sqlite::{SqliteError, is_unwritable};
 use crankcase_workers::Folder;
@@ -144,29 +143,5 @@ fn a_file_is_found_in_a_folder_that_is_held_when_another_one_gets_its_path() -> 
     assert_eq!(fs::read_dir(&path)?.count(), 0);
     drop(held);
     assert_eq!(looked(&notes(&moved))?, ["one"]);
-    Ok(())
-}
-
-#[test]
-fn of_many_that_make_a_file_at_a_time_each_writes_to_the_same() -> TestResult {
-    for _ in 0..20 {
-        let folder = tempfile::tempdir()?;
-        let file = notes(folder.path());
-        let writes = |number: usize| {
-            let writer = write(&file).map_err(|error| format!("{error:?}"))?;
-            add(&writer, &number.to_string()).map_err(|error| error.to_string())
-        };
-
-        thread::scope(|scope| -> TestResult {
-            let writers: Vec<_> =
-                (0..4).map(|number| scope.spawn(move || writes(number))).collect();
-            for writer in writers {
-                writer.join().map_err(|_| "a writer has panicked")??;
-            }
-            Ok(())
-        })?;
-
-        assert_eq!(looked(&file)?.len(), 4);
-    }
     Ok(())
 }
