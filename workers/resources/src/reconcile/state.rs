@@ -19,7 +19,6 @@ struct Kept {
     value: OnceLock<Arc<Value>>,
 }
 
-/// A kind writes the attributes of its states always in one order.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0.packed == other.0.packed
