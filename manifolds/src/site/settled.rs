@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{
-    Engine, EngineInput, Exit, Graph, GraphNode, Latest, Manifold, Name, Notice, Report,
+    Engine, EngineInput, Events, Exit, Graph, GraphNode, Latest, Manifold, Name, Notice, Report,
     WorkerState,
 };
 use crankcase_resources::{Activity, Rest, Site, worker_name};
@@ -88,15 +88,14 @@ async fn settled(
     resources: &Engine,
 ) -> Result<(), Exit> {
     let mut events = resources.events();
-    // When something has happened last, and when to a program.
-    let (mut last_event, mut last_of_program) = (Instant::now(), Instant::now());
+    let mut last = LastEvents { any: Instant::now(), of_program: Instant::now() };
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let (rest, site) = (activity.rest(), sites.get());
         let is_quiet = match rest {
             Rest::AtRest => true,
             // The engine may not start them at all: they may be parked.
-            Rest::Starting => last_event.elapsed() >= STAYS_UP,
+            Rest::Starting => last.any.elapsed() >= STAYS_UP,
             Rest::AtWork => false,
         };
         // When to look again although nothing happens.
@@ -105,28 +104,47 @@ async fn settled(
             let graph = resources.graph().await;
             // Without an engine there is no graph, and the events end.
             let is_settled = graph.is_some_and(|graph| is_settled(&site, &graph));
+            // A visit is over before the engine tells of it, and the engine has told before it answers.
+            let notice = events.try_next();
+            let has_happened = notice.is_some();
+            last.note(notice, &mut events, &site);
+            // One that was at work meanwhile may be otherwise than in the graph.
+            if has_happened || activity.has_changed() {
+                continue;
+            }
             let has_programs = programs(&site).next().is_some();
-            let settled_at = if has_programs { last_of_program + STAYS_UP } else { last_event };
+            let settled_at = if has_programs { last.of_program + STAYS_UP } else { last.any };
             match is_settled {
-                // One that was at work meanwhile may be otherwise than in the graph.
-                _ if activity.has_changed() => continue,
                 true if Instant::now() >= settled_at => return Ok(()),
                 true => next_look = Some(settled_at),
                 false => {}
             }
         }
         let gone = || Exit::missing("the engine of the resources has ended");
-        let mut notice = tokio::select! {
+        let notice = tokio::select! {
             biased;
             notice = events.next() => Some(notice.ok_or_else(gone)?),
             () = activity.changed() => None,
-            () = sleep_until(next_look.unwrap_or(last_event)), if next_look.is_some() => continue,
+            () = sleep_until(next_look.unwrap_or(last.any)), if next_look.is_some() => continue,
         };
-        last_event = Instant::now();
-        // One look is for all that has happened by then.
+        last.any = Instant::now();
+        last.note(notice, &mut events, &site);
+    }
+}
+
+/// When something has happened last, and when to a program.
+struct LastEvents {
+    any: Instant,
+    of_program: Instant,
+}
+
+impl LastEvents {
+    /// Notes what has happened, and all that is told by now.
+    fn note(&mut self, mut notice: Option<Notice>, events: &mut Events, site: &Site) {
         while let Some(happened) = notice {
-            if is_of_program(&happened, &site) {
-                last_of_program = Instant::now();
+            self.any = Instant::now();
+            if is_of_program(&happened, site) {
+                self.of_program = self.any;
             }
             notice = events.try_next();
         }
