@@ -64,18 +64,20 @@ async fn starts_and_ends_of_a_program_are_in_the_log_and_on_record() -> TestResu
 #[tokio::test]
 async fn the_end_of_a_program_that_a_killed_agent_left_is_on_record() -> TestResult {
     let machine = Machine::new(SITE)?;
-    let agent = Agent::start(&machine).await?;
+    let mut agent = Agent::start(&machine).await?;
     let first = machine.lines("pids", 1).await?.remove(0);
+    // Its pid is on record then.
+    agent.until_logged(&["server: started; pid: "]).await?;
     agent.dirty_kill().await?;
     let agent = Agent::start(&machine).await?;
     machine.lines("pids", 2).await?;
     agent.clean_kill(&machine).await?;
 
-    let history = machine.run(&["history", "2", "--output", "json"]).await?;
+    let history = machine.run(&["history", "server", "--output", "json"]).await?;
 
     let history: Value = serde_json::from_str(&history.stdout)?;
-    let ended = &history["events"][0];
-    assert_eq!((&ended["event"], &ended["resource"]), (&"ended".into(), &"server".into()));
+    let mut events = history["events"].as_array().into_iter().flatten();
+    let ended = events.find(|event| event["event"] == "ended").ok_or("no end is on record")?;
     assert_eq!(ended["details"]["pid"].to_string(), first);
     assert_eq!(ended["why"], "an earlier agent had left it behind");
     Ok(())

@@ -53,9 +53,8 @@ const SHOWN: [(&str, &[&str]); 4] = [
     (
         "resources",
         &[
-            "About",
             "Action",
-            "Declaration",
+            "DeclarationFields",
             "Difference",
             "FactSchema",
             "Giver",
