@@ -48,6 +48,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// Opens the file, and makes it if it is not there.
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the path has too few lifetimes")]
     pub(crate) fn make(path: &Path) -> Result<Self, HistoryError> {
         let file = SqliteFile::new(path, FORMAT);
         let connection = file.write(|update| update.run_steps())?;

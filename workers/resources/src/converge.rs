@@ -43,7 +43,7 @@ impl Convergence<'_> {
                 visit.change = Change { differences, shutdown, actions };
                 visit.after = after;
                 if self.is_plan() {
-                    return self.foresee(visit);
+                    return self.foresee(visit).map_err(Outcome::failed);
                 }
                 self.approve(visit).await?;
                 self.act(visit).await?;
@@ -51,7 +51,7 @@ impl Convergence<'_> {
             }
         };
         if self.is_plan() {
-            return self.foresee_answer(state, visit);
+            return self.foresee_answer(state, visit).map_err(Outcome::failed);
         }
         let state = self.refresh(visit).await?.unwrap_or(state);
         visit.state = Some(DependencyState::Known(state.into()));
@@ -80,7 +80,7 @@ impl Convergence<'_> {
     }
 
     /// Takes over what is known of the state after a change.
-    fn foresee(&self, visit: &mut Visit) -> Result<Outcome, Outcome> {
+    fn foresee(&self, visit: &mut Visit) -> Result<Outcome, String> {
         visit.answer = self.answer(visit)?.filter(|_| !visit.notices.is_empty());
         // An answer may change the state once more.
         let after = visit.after.clone().filter(|_| visit.answer.is_none());
@@ -95,7 +95,7 @@ impl Convergence<'_> {
 
     /// Takes over the state of a resource that is as declared, unless an answer to a notification
     /// may change it.
-    fn foresee_answer(&self, state: Value, visit: &mut Visit) -> Result<Outcome, Outcome> {
+    fn foresee_answer(&self, state: Value, visit: &mut Visit) -> Result<Outcome, String> {
         let answer = self.answer(visit)?;
         if answer.is_some() && visit.notices.is_empty() {
             let because = self.inputs.perhaps_by.clone();
@@ -160,7 +160,9 @@ impl Convergence<'_> {
 
     /// Does what a notification asks for, and returns the state after it.
     async fn refresh(&self, visit: &mut Visit) -> Result<Option<Value>, Outcome> {
-        let Some(action) = self.answer(visit)? else { return Ok(None) };
+        let Some(action) = self.answer(visit).map_err(Outcome::failed)? else {
+            return Ok(None);
+        };
         visit.change.actions = vec![action.clone()];
         let programs = self.halting.programs(self.opened).await;
         let config = self.opened.config();
@@ -172,11 +174,11 @@ impl Convergence<'_> {
     }
 
     /// Returns what the notifications ask for, after all other actions.
-    fn answer(&self, visit: &Visit) -> Result<Option<Action>, Outcome> {
+    fn answer(&self, visit: &Visit) -> Result<Option<Action>, String> {
         let is_notified = !visit.notices.is_empty() || !self.inputs.perhaps_by.is_empty();
         if !is_notified || self.declaration.noop {
             return Ok(None);
         }
-        self.opened.refresh(&visit.all_actions()).map_err(Outcome::failed)
+        self.opened.refresh(&visit.all_actions())
     }
 }

@@ -179,7 +179,7 @@ impl SqliteFile {
     /// When there is not enough memory.
     pub fn in_memory(&self) -> Result<Connection, SqliteError> {
         let connection = Connection::open_in_memory().map_err(|source| self.wrong(source))?;
-        self.update(&connection, |update| update.run_steps())?;
+        Update { file: self, connection: &connection, before: 0 }.run_steps()?;
         Ok(connection)
     }
 

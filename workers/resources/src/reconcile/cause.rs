@@ -151,8 +151,9 @@ impl PartialEq for Basis {
     }
 }
 
-/// Returns why a program is started: how the one before has ended, what is not as in the config
-/// `before`, and who notifies it; without all of these, why the resource is visited.
+/// Returns why a program is started. If none was started before, that is why the resource is
+/// visited; otherwise how the one before has ended, what is not as in the config `before`, and who
+/// notifies it, and without all of these the same.
 pub(super) fn started(
     (before, config): (Option<&Config>, &Config),
     last_end: Option<String>,
@@ -164,7 +165,8 @@ pub(super) fn started(
         let changed = name_first(SHOWN, changed.iter());
         whys.push(format!("its config has changed: {changed}"));
     }
-    let notified = notices.iter().map(|notice| Why::Notified(notice.by.as_str().into()));
+    let notices = notices.iter().filter(|_| before.is_some());
+    let notified = notices.map(|notice| Why::Notified(notice.by.as_str().into()));
     let notified = notified.collect::<Vec<_>>();
     if !notified.is_empty() {
         whys.push(some(&notified.iter().collect::<Vec<_>>()));

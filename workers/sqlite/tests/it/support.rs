@@ -25,6 +25,7 @@ pub(crate) fn notes(folder: &Path) -> SqliteFile {
     SqliteFile::new(&folder.join("notes.db"), NOTES)
 }
 
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the path has too few lifetimes")]
 pub(crate) fn write(file: &SqliteFile) -> Result<Connection, SqliteError> {
     file.write(|update| update.run_steps())
 }
