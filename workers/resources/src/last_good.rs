@@ -3,43 +3,77 @@
 //! With it the next agent keeps a resource as it was, if the resource is wrong when that one starts.
 //! It is written soon, and nothing waits for it: without it the resource is only not kept.
 
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
 use sha2::{Digest, Sha256};
 
 use crate::declaration::{Config, Declaration};
+use crate::earlier_config::EarlierConfig;
 use crate::error::BoxError;
-use crate::state::{Document, Key, Loaded, Record, Records, Topic};
+use crate::opened::Opened;
+use crate::state::{Document, DocumentError, Key, Loaded, Record, Records, Topic};
 use crate::text::chain;
 
-/// Puts on record that a resource is good with a config, unless it is on record. Whether it is shows
-/// in the key, so no document is read.
-pub(crate) fn note(records: &Records, declaration: &Declaration, config: &Config) {
-    let name = &declaration.name;
-    let document = match Document::of(&(&declaration.kind, config)) {
-        Ok(document) => document,
+/// Puts on record that a resource is good with the config that it has, unless that is on record.
+pub(crate) fn note(opened: &Opened) {
+    let facilities = opened.prepared().context.facilities();
+    let about = (opened.name(), opened.prepared().kind.name());
+    note_as(facilities.records(), about, || opened.config_and_hidden(), opened.last_good());
+}
+
+/// Puts on record that a resource is good with a config. Whether it is on record shows in the key:
+/// once that is made, no config is written or read to tell.
+fn note_as(
+    records: &Records,
+    (name, kind): (&str, &str),
+    config: impl FnOnce() -> EarlierConfig,
+    made: &OnceLock<Key>,
+) {
+    if made.get().is_some_and(|key| records.look(|loaded| loaded.documents.contains(key))) {
+        return;
+    }
+    let (key, document) = match written(name, kind, &config()) {
+        Ok(written) => written,
         Err(error) => {
             let error = chain(&error);
             tracing::warn!(resource = name, error, "cannot note how a resource is kept");
             return;
         }
     };
-    let digest = base16ct::lower::encode_string(&Sha256::digest(document.as_str()));
-    let key = Key::new(Topic::LastGood, format!("{name}\n{digest}"));
-    let earlier = records.look(|loaded| match loaded.documents.contains(&key) {
-        true => None,
-        false => Some(forget(loaded, name)),
+    // More than one is on record if a write has failed and was made nevertheless.
+    let (on_record, others) = records.look(|loaded| {
+        let others = keys(loaded, name).filter(|other| **other != key).cloned();
+        (loaded.documents.get(&key).cloned(), others.collect::<Vec<_>>())
     });
-    if let Some(earlier) = earlier {
-        records.push(earlier.into_iter().chain([Record::Stored { key, document }]));
+    // The key that is on record is shared: it takes memory once.
+    let _first = made.set(on_record.clone().unwrap_or_else(|| key.clone()));
+    let stored = on_record.is_none().then_some(Record::Stored { key, document });
+    if stored.is_some() || !others.is_empty() {
+        let removed = others.into_iter().map(|key| Record::Removed { key });
+        records.push(removed.chain(stored));
     }
 }
 
+/// Returns the document with a config, and its key.
+fn written(
+    name: &str,
+    kind: &str,
+    EarlierConfig { config, hidden }: &EarlierConfig,
+) -> Result<(Key, Document), DocumentError> {
+    let document = Document::of(&(kind, config, hidden))?;
+    let digest = base16ct::lower::encode_string(&Sha256::digest(document.as_str()));
+    Ok((Key::new(Topic::LastGood, format!("{name}\n{digest}")), document))
+}
+
 /// Returns the config with which a resource was good last, if that is on record.
-pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option<Config> {
+pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option<EarlierConfig> {
     let (name, kind) = (&declaration.name, &declaration.kind);
     let key = records.look(|loaded| keys(loaded, name).next().cloned())?;
     let read = async {
         let document = records.document(&key).await?;
-        let last: Option<(String, Config)> = document.map(|it| it.read()).transpose()?;
+        let last: Option<(String, Config, BTreeSet<String>)> =
+            document.map(|it| it.read()).transpose()?;
         Ok::<_, BoxError>(last)
     };
     let last = read.await.unwrap_or_else(|error| {
@@ -47,7 +81,8 @@ pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option
         tracing::warn!(resource = name, error, "cannot read how a resource was kept last");
         None
     });
-    last.filter(|(last, _)| last == kind).map(|(_, config)| config)
+    let last = last.filter(|(last, ..)| last == kind);
+    last.map(|(_, config, hidden)| EarlierConfig { config, hidden })
 }
 
 /// Returns the records that forget how a resource was kept.
@@ -55,7 +90,7 @@ pub(crate) fn forget(loaded: &Loaded, resource: &str) -> Vec<Record> {
     keys(loaded, resource).map(|key| Record::Removed { key: key.clone() }).collect()
 }
 
-/// Returns the keys of a resource. There is at most one.
+/// Returns the keys of a resource. There is at most one, unless a write has failed.
 fn keys<'a>(loaded: &'a Loaded, resource: &str) -> impl Iterator<Item = &'a Key> + use<'a> {
     let first = Key::new(Topic::LastGood, format!("{resource}\n"));
     let (topic, name) = (first.topic, first.name.clone());
@@ -64,55 +99,4 @@ fn keys<'a>(loaded: &'a Loaded, resource: &str) -> impl Iterator<Item = &'a Key>
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use serde_json::json;
-
-    use super::{forget, note, read};
-    use crate::declaration::{Config, Declaration};
-    use crate::literal::Literal;
-    use crate::state::Records;
-
-    fn declare(name: &str, kind: &str) -> Declaration {
-        Literal::new(Config::new()).declare(Path::new("/srv"), name, kind)
-    }
-
-    fn config(content: &str) -> Config {
-        [("content".to_owned(), json!(content))].into_iter().collect()
-    }
-
-    fn documents(records: &Records) -> usize {
-        records.look(|loaded| loaded.documents.len())
-    }
-
-    #[tokio::test]
-    async fn the_last_config_of_a_resource_is_on_record_until_it_is_forgotten() {
-        let records = Records::default();
-        let (page, pages) = (declare("page", "file"), declare("pages", "file"));
-
-        for content in ["one", "two", "two"] {
-            note(&records, &page, &config(content));
-            note(&records, &pages, &config("other"));
-        }
-
-        assert_eq!(documents(&records), 2);
-        assert_eq!(read(&records, &page).await, Some(config("two")));
-        assert_eq!(read(&records, &declare("page", "exec")).await, None);
-        records.push(records.look(|loaded| forget(loaded, "page")));
-        assert_eq!(read(&records, &page).await, None);
-        assert_eq!(read(&records, &pages).await, Some(config("other")));
-    }
-
-    #[test]
-    fn a_config_that_is_on_record_is_not_written_again() {
-        let records = Records::default();
-        let page = declare("page", "file");
-        note(&records, &page, &config("one"));
-        let before = records.push([]);
-
-        note(&records, &page, &config("one"));
-
-        assert_eq!(records.push([]), before);
-    }
-}
+mod tests;

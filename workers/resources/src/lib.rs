@@ -22,6 +22,7 @@ mod converge;
 mod deadline;
 mod declaration;
 mod departed;
+mod earlier_config;
 mod error;
 mod facilities;
 mod file_conflicts;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crankcase_workers::{ProcessConfig, Secrets};
@@ -19,6 +19,7 @@ use crate::claim::Claim;
 use crate::context::Context;
 use crate::deadline::{Deadline, too_late};
 use crate::declaration::{Config, Declaration};
+use crate::earlier_config::EarlierConfig;
 use crate::error::BoxError;
 use crate::found::{Found, otherwise};
 use crate::kind::Unit;
@@ -26,6 +27,7 @@ use crate::params::HIDDEN;
 use crate::prepared::Prepared;
 use crate::reversal::Reversal;
 use crate::schedule::Answer;
+use crate::state::Key;
 use crate::text::{chain, shown};
 use crate::watch::Watch;
 
@@ -41,6 +43,8 @@ pub(crate) struct Opened {
     /// Asks the schedule before each action, under apply and run.
     turn: Mutex<Option<Turn>>,
     disguise: Disguise,
+    /// The key under which its config is on record, if somebody has made it.
+    last_good: OnceLock<Key>,
 }
 
 /// What a resource answers.
@@ -68,8 +72,8 @@ pub(crate) enum NotBegun {
 impl Prepared {
     /// Opens the resource.
     pub(crate) async fn open(self) -> Result<Opened, String> {
-        let (turn, disguise) = Default::default();
-        let opened = Opened { prepared: self, turn, disguise };
+        let (turn, disguise, last_good) = Default::default();
+        let opened = Opened { prepared: self, turn, disguise, last_good };
         let Err(err) = opened.timed(|unit, context| unit.open(context)).await else {
             return Ok(opened);
         };
@@ -90,6 +94,9 @@ impl Opened {
     /// remembers stays.
     pub(crate) fn see(&mut self, context: Context) -> Context {
         let context = context.remembering(&self.prepared.context);
+        if context.hidden() != self.prepared.context.hidden() {
+            self.last_good.take();
+        }
         std::mem::replace(&mut self.prepared.context, context)
     }
 
@@ -106,6 +113,16 @@ impl Opened {
     /// Returns the config, made anew.
     pub(crate) fn config(&self) -> Config {
         self.prepared.config()
+    }
+
+    /// Returns the config, made anew, with what is secret in it.
+    pub(crate) fn config_and_hidden(&self) -> EarlierConfig {
+        EarlierConfig { config: self.config(), hidden: self.prepared.context.hidden().clone() }
+    }
+
+    /// Returns the place of the key under which its config is on record.
+    pub(crate) fn last_good(&self) -> &OnceLock<Key> {
+        &self.last_good
     }
 
     /// Returns what the resource keeps, makes and needs.

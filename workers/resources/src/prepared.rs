@@ -14,6 +14,7 @@ use crate::context::{Context, Used};
 use crate::declaration::{
     Config, Declaration, Inputs, Place, RenderError, Rendered, RenderedText, Scope,
 };
+use crate::earlier_config::EarlierConfig;
 use crate::error::AttributeError;
 use crate::facilities::Facilities;
 use crate::inputs;
@@ -137,18 +138,24 @@ impl Prepared {
     /// Prepares a resource with a config that it had before, because the one that it is declared
     /// with now is wrong. It was notified of nothing, and renders no texts.
     pub(crate) fn as_before(
-        (config, used): (Config, Vec<Used>),
+        (before, used): (EarlierConfig, Vec<Used>),
         (declaration, wrong): (&Declaration, &str),
         setting: &Setting,
     ) -> Result<Self, NotPrepared> {
         let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
         for (_, value) in config.iter().filter(|(name, _)| declaration.hidden.contains(*name)) {
+        let EarlierConfig { config, hidden } = before;
+        let mut declaration = declaration.clone();
+        // The declaration of now need not say what was secret then.
+        if !hidden.is_subset(&declaration.hidden) {
+            declaration.hidden.extend(hidden);
+        }
             add_secret(value, setting.facilities.secrets());
         }
         let scope = Unrendered { place: declaration.place.clone(), wrong: wrong.to_owned() };
-        let context = Context::new(declaration, Arc::new(scope), setting.stop.clone());
+        let context = Context::new(&declaration, Arc::new(scope), setting.stop.clone());
         let context = context.with(&setting.facilities).knowing(used, Vec::new());
-        let unit = make(declaration, setting, (&**kind, &config))?;
+        let unit = make(&declaration, setting, (&**kind, &config))?;
         let (kind, config) = (Arc::clone(kind), Packed::new(&Value::Object(config)));
         Ok(Self { kind, config, context, unit, is_open: false })
     }
@@ -216,3 +223,6 @@ fn invalid(declaration: &Declaration, errors: &[AttributeError]) -> String {
     });
     format!("the config is not valid: {}", errors.collect::<Vec<_>>().join("; "))
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,7 +26,8 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::claims::Claims;
-use crate::declaration::{Config, Declaration};
+use crate::declaration::Declaration;
+use crate::earlier_config::EarlierConfig;
 use crate::facilities::Facilities;
 use crate::kinds::Kinds;
 
@@ -134,7 +135,7 @@ struct Known {
     /// How it has ended, if it does not run and was not told to.
     last_end: Option<String>,
     /// The config with which one was started last.
-    ran_with: Option<Config>,
+    ran_with: Option<EarlierConfig>,
 }
 
 impl fmt::Debug for Known {
@@ -167,8 +168,8 @@ impl Program {
     }
 
     /// Notes that it was started.
-    fn begin(&self, running: Weak<ProcessHandle>, config: &Config) {
-        let known = Known { running, ran_with: Some(config.clone()), last_end: None };
+    fn begin(&self, running: Weak<ProcessHandle>, config: EarlierConfig) {
+        let known = Known { running, ran_with: Some(config), last_end: None };
         *self.0.lock() = Some(Box::new(known));
     }
 
@@ -178,7 +179,7 @@ impl Program {
     }
 
     /// Returns the config with which it was started last, by any worker.
-    fn ran_with(&self) -> Option<Config> {
+    fn ran_with(&self) -> Option<EarlierConfig> {
         self.0.lock().as_ref()?.ran_with.clone()
     }
 

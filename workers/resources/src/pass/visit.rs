@@ -124,7 +124,7 @@ impl PassVisit {
                 return;
             }
         } else if matches!(visit.end, Outcome::Changed | Outcome::Unchanged) && !visit.is_put_back {
-            last_good::note(facilities.records(), &self.declaration, &opened.config());
+            last_good::note(&opened);
         }
         if let Err(error) = opened.close().await
             && visit.end.is_good()

@@ -22,7 +22,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) async fn supervise(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let (notices, before) = (&visit.notices, self.links.program.ran_with());
-        match held.start(!notices.is_empty(), before.as_ref()) {
+        let ran_with = before.as_ref().map(|before| &before.config);
+        match held.start(!notices.is_empty(), ran_with) {
             None => return Ok(()),
             Some(Start::Again) => {}
             Some(Start::Asked) => {
@@ -33,12 +34,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let began = Instant::now();
         let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
         let running = held.supervise(&self.name, keeper).await;
-        let config = held.opened.config();
+        let config = held.opened.config_and_hidden();
         let last_end = self.links.program.last_end();
-        let why = started((before.as_ref(), &config), last_end, (notices, &self.why));
+        let why = started((ran_with, &config.config), last_end, (notices, &self.why));
         match running {
             Ok(Some(running)) => {
-                self.links.program.begin(running, &config);
+                self.links.program.begin(running, config);
                 let what = if before.is_some() { What::Restarted } else { What::Started };
                 self.tell_start(what, (&why, notices), began.elapsed());
                 Ok(())

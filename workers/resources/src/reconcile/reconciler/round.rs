@@ -9,7 +9,8 @@ use tokio::time::Instant;
 
 use crate::account::Outcome;
 use crate::context::{Notice, Used};
-use crate::declaration::{Config, Declaration, DependencyState, REPAIRS};
+use crate::declaration::{Declaration, DependencyState, REPAIRS};
+use crate::earlier_config::EarlierConfig;
 use crate::facilities::Facilities;
 use crate::found::listed;
 use crate::inputs::{Inputs, not_known};
@@ -130,8 +131,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.is_back = true;
         } else if let Some(held) = &self.held {
             visit.holds = held.opened.holds().map_err(Outcome::failed)?;
-            let records = self.setting.facilities.records();
-            last_good::note(records, declaration, &held.opened.config());
+            last_good::note(&held.opened);
         }
         Ok(())
     }
@@ -236,11 +236,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn hold_as_before(
         &mut self,
         (declared, setting): ((&Declaration, &str), &Setting),
-        (running, config): (Running, Option<Config>),
+        (running, before): (Running, Option<EarlierConfig>),
     ) -> bool {
-        let prepared = config.and_then(|config| {
+        let prepared = before.and_then(|before| {
             let used = self.used(declared.0, &[]);
-            Prepared::as_before((config, used), declared, setting).ok()
+            Prepared::as_before((before, used), declared, setting).ok()
         });
         let mut left = match prepared {
             Some(prepared) => match Held::open_with(running, prepared, &self.links.watches).await {

@@ -1,0 +1,96 @@
+//! Resources that are prepared with configs that they had before.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use crankcase_engine::Stop;
+use serde_json::json;
+
+use super::{NotPrepared, Prepared, Setting};
+use crate::claim::{Claim, PATH};
+use crate::context::Context;
+use crate::declaration::{Config, Declaration};
+use crate::earlier_config::EarlierConfig;
+use crate::error::{AttributeError, BoxError};
+use crate::facilities::Facilities;
+use crate::found::Found;
+use crate::judged::Judged;
+use crate::kind::{Kind, Unit};
+use crate::kinds::Kinds;
+use crate::known::{Claimed, KnownConfig};
+use crate::literal::Literal;
+
+/// Keeps a path.
+#[derive(Debug)]
+struct Page;
+
+impl Kind for Page {
+    fn name(&self) -> &'static str {
+        "page"
+    }
+
+    fn summary(&self) -> &'static str {
+        "keeps a path"
+    }
+
+    fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
+        Ok(Arc::new(Self))
+    }
+
+    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+        let claims = known.text("path").map(|path| Claim::keeps(PATH, path));
+        let claimed = Claimed::of(claims.into_iter().collect());
+        Judged { claimed, ..Judged::default() }
+    }
+}
+
+#[async_trait]
+impl Unit for Page {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(Found::Valid(json!({})))
+    }
+}
+
+fn config(path: &str) -> Config {
+    [("path".to_owned(), json!(path))].into_iter().collect()
+}
+
+/// Returns a declaration whose claims are known at load.
+fn declare(name: &str, path: &str) -> Declaration {
+    let config = config(path);
+    let judged = Page.judge(&KnownConfig { config: &config, unknown: &BTreeSet::new() });
+    let mut declaration = Literal::new(config).declare(Path::new("/srv"), name, "page");
+    declaration.claim(&judged.claimed);
+    declaration
+}
+
+fn setting(declarations: &[Declaration]) -> Setting {
+    let (_, stop) = Stop::pair();
+    Setting::new(&Kinds::default().with(Page), stop, declarations, &Facilities::default())
+}
+
+fn as_before(
+    before: EarlierConfig,
+    declaration: &Declaration,
+    setting: &Setting,
+) -> Result<Prepared, NotPrepared> {
+    Prepared::as_before((before, Vec::new()), (declaration, "it is wrong"), setting)
+}
+
+fn earlier(path: &str) -> EarlierConfig {
+    EarlierConfig { config: config(path), hidden: BTreeSet::new() }
+}
+
+#[test]
+fn what_was_secret_in_a_config_is_hidden_when_the_declaration_does_not_say_so() {
+    let declaration = declare("page", "/new");
+    let setting = setting(std::slice::from_ref(&declaration));
+    let before = EarlierConfig { hidden: ["path".to_owned()].into(), ..earlier("/hunter2") };
+
+    let prepared = as_before(before, &declaration, &setting).expect("it is right");
+
+    assert!(prepared.context.hidden().contains("path"));
+    assert!(!setting.facilities.secrets().redact("at /hunter2").contains("hunter2"));
+}
