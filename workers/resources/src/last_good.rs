@@ -95,7 +95,12 @@ fn keys<'a>(loaded: &'a Loaded, resource: &str) -> impl Iterator<Item = &'a Key>
     let first = Key::new(Topic::LastGood, format!("{resource}\n"));
     let (topic, name) = (first.topic, first.name.clone());
     let from = loaded.documents.range(first..);
-    from.take_while(move |key| key.topic == topic && key.name.starts_with(&*name))
+    let begin_so = from.take_while({
+        let name = name.clone();
+        move |key| key.topic == topic && key.name.starts_with(&*name)
+    });
+    // Those of a resource whose name goes on after a line break begin so too.
+    begin_so.filter(move |key| !key.name[name.len()..].contains('\n'))
 }
 
 #[cfg(test)]

@@ -69,3 +69,16 @@ fn a_config_that_is_on_record_is_not_written_again_and_its_key_is_made_once() {
 
     assert_eq!(records.push([]), before);
 }
+
+#[tokio::test]
+async fn the_names_of_resources_may_have_line_breaks() {
+    let records = Records::default();
+
+    note(&records, "page\nof", &config("other"));
+    note(&records, "page", &config("one"));
+
+    assert_eq!(read(&records, &declare("page", "file")).await, Some(config("one")));
+    records.push(records.look(|loaded| forget(loaded, "page")));
+    assert_eq!(read(&records, &declare("page", "file")).await, None);
+    assert_eq!(read(&records, &declare("page\nof", "file")).await, Some(config("other")));
+}
