@@ -120,6 +120,12 @@ impl Facilities {
         &self.inner.records
     }
 
+    /// Returns whether what is put on record outlives the process: there is a state folder, and no
+    /// plan is made. Otherwise nothing is kept for a later agent.
+    pub(crate) fn are_lasting(&self) -> bool {
+        self.state().is_some() && !self.inner.is_plan
+    }
+
     pub(crate) fn programs(&self) -> &Programs {
         &self.inner.programs
     }

@@ -15,11 +15,14 @@ use crate::opened::Opened;
 use crate::state::{Document, DocumentError, Key, Loaded, Record, Records, Topic};
 use crate::text::chain;
 
-/// Puts on record that a resource is good with the config that it has, unless that is on record.
+/// Puts on record that a resource is good with the config that it has, unless that is on record or
+/// nothing outlives the process.
 pub(crate) fn note(opened: &Opened) {
     let facilities = opened.prepared().context.facilities();
-    let about = (opened.name(), opened.prepared().kind.name());
-    note_as(facilities.records(), about, || opened.config_and_hidden(), opened.last_good());
+    if facilities.are_lasting() {
+        let about = (opened.name(), opened.prepared().kind.name());
+        note_as(facilities.records(), about, || opened.config_and_hidden(), opened.last_good());
+    }
 }
 
 /// Puts on record that a resource is good with a config. Whether it is on record shows in the key:

@@ -199,7 +199,7 @@ impl Opened {
     /// notifies these others.
     pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
         let Prepared { kind, context, .. } = &self.prepared;
-        if !context.is_reversed() {
+        if !context.is_reversed() || !context.facilities().are_lasting() {
             return Ok(());
         }
         let (records, thing) = (context.facilities().records(), self.prepared.thing());

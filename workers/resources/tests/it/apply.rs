@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Declaration, Halt, Outcome, PlanOptions, apply,
-    plan,
+    Account, ApplyOptions, Approval, AsPlanned, Declaration, Facilities, Halt, Outcome,
+    PlanOptions, apply, plan,
 };
 use serde_json::json;
 
 use crate::notify::notifying;
 use crate::probe::{Event, probe, probes};
-use crate::support::{TestResult, apply_with, declare, declare_with, failure, uses};
+use crate::support::{StateFolder, TestResult, apply_with, declare, declare_with, failure, uses};
 
 async fn apply_probes(declarations: &[Declaration]) -> Result<Account, Box<dyn Error>> {
     apply_with(declarations, &probes().0, &ApplyOptions::default()).await
@@ -290,5 +290,23 @@ async fn a_config_is_rendered_with_the_state_after_the_change() -> TestResult {
     let account = apply_probes(&declarations).await?;
 
     assert!(failure(&account, "user").contains("out of luck"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_kept_for_a_later_run_without_a_state_folder() -> TestResult {
+    let state = StateFolder::new()?;
+    for (facilities, count) in [(Facilities::default(), 0), (state.open()?, 2)] {
+        let mut page = probe("page", "");
+        page.reverse = true;
+        let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+
+        let account = apply_with(&[page], &probes().0, &options).await?;
+
+        assert_eq!(account.failures(), 0);
+        // How it is put back, and with which config it was good.
+        let on_record = options.facilities.records().look(|loaded| loaded.documents.len());
+        assert_eq!(on_record, count);
+    }
     Ok(())
 }
