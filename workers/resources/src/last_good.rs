@@ -1,7 +1,8 @@
 //! The config with which each resource was good last, on record.
 //!
 //! With it the next agent keeps a resource as it was, if the resource is wrong when that one starts.
-//! It is written soon, and nothing waits for it: without it the resource is only not kept.
+//! It is written soon, and nothing waits for it: without it the resource is only not kept. A disk
+//! that has no room for it holds up nothing else.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;

@@ -1,16 +1,55 @@
-//! Last good configs on record.
+//! Last good configs on record, also on a disk without room for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::json;
 
 use super::{forget, note_as, read};
 use crate::declaration::{Config, Declaration};
 use crate::earlier_config::EarlierConfig;
+use crate::error::BoxError;
 use crate::literal::Literal;
-use crate::state::Records;
+use crate::state::{
+    Document, Key, Loaded, MemoryStore, Notification, Record, Records, Store, StoreError, Topic,
+};
+
+/// A store on a disk that has no room for configs, or for nothing.
+#[derive(Debug, Default)]
+struct Small {
+    inner: MemoryStore,
+    is_small: AtomicBool,
+    is_full: AtomicBool,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the disk is full")]
+struct FullError;
+
+impl Store for Small {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        self.inner.load()
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        self.inner.document(key)
+    }
+
+    fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+        let is_config = |record: &Record| matches!(record, Record::Stored { .. });
+        let is_small = self.is_small.load(Ordering::Relaxed);
+        if self.is_full.load(Ordering::Relaxed) || is_small && records.iter().any(is_config) {
+            return Err(StoreError::new(FullError));
+        }
+        self.inner.write(records)
+    }
+
+    fn is_blocking(&self) -> bool {
+        false
+    }
+}
 
 fn declare(name: &str, kind: &str) -> Declaration {
     Literal::new(Config::new()).declare(Path::new("/srv"), name, kind)
@@ -81,4 +120,62 @@ async fn the_names_of_resources_may_have_line_breaks() {
     records.push(records.look(|loaded| forget(loaded, "page")));
     assert_eq!(read(&records, &declare("page", "file")).await, None);
     assert_eq!(read(&records, &declare("page\nof", "file")).await, Some(config("other")));
+}
+
+#[tokio::test]
+async fn a_disk_without_room_for_a_config_holds_up_no_notification() -> Result<(), BoxError> {
+    let store = Arc::new(Small { is_small: true.into(), ..Small::default() });
+    let records = Records::open(store.clone())?;
+    let (notification, key) = (Notification::new("server", "page"), OnceLock::new());
+    let noted = || note_as(&records, ("page", "file"), || config("one"), &key);
+
+    noted();
+    records.flush(records.push([Record::Pending(notification.clone())])).await?;
+    let without = store.load()?;
+    store.is_small.store(false, Ordering::Relaxed);
+    noted();
+    records.flush(records.push([])).await?;
+
+    assert_eq!((without.documents.len(), without.pending.len()), (0, 1));
+    assert_eq!(read(&Records::open(store)?, &declare("page", "file")).await, Some(config("one")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_config_that_shares_a_write_holds_up_no_notification() -> Result<(), BoxError> {
+    let store = Arc::new(Small { is_full: true.into(), ..Small::default() });
+    let records = Records::open(store.clone())?;
+    records.push([Record::Pending(Notification::new("server", "page"))]);
+    store.is_full.store(false, Ordering::Relaxed);
+    store.is_small.store(true, Ordering::Relaxed);
+
+    note(&records, "page", &config("one"));
+
+    assert_eq!(store.load()?.pending.len(), 1);
+    assert_eq!(records.look(Loaded::clone), store.load()?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_a_full_disk_what_was_on_record_before_is_forgotten_at_last() -> Result<(), BoxError> {
+    let store = Arc::new(Small::default());
+    let records = Records::open(store.clone())?;
+    note(&records, "page", &config("old"));
+    store.is_full.store(true, Ordering::Relaxed);
+
+    for number in 0..100 {
+        note(&records, "page", &config(&number.to_string()));
+        note(&records, "page", &config("old"));
+    }
+    let end = records.push([]);
+    assert!(records.flush(end).await.is_err());
+    store.is_full.store(false, Ordering::Relaxed);
+    records.flush(end).await?;
+    note(&records, "page", &config("new"));
+    records.flush(records.push([])).await?;
+
+    let is_of = |key: &&Key| key.topic == Topic::LastGood;
+    assert_eq!(store.load()?.documents.iter().filter(is_of).count(), 1);
+    assert_eq!(read(&Records::open(store)?, &declare("page", "file")).await, Some(config("new")));
+    Ok(())
 }

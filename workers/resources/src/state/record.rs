@@ -1,6 +1,6 @@
 //! Records.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -91,7 +91,8 @@ pub enum Topic {
     /// What a rule has handled, and what waits for it. The name is that of the rule.
     Rule,
     /// The config with which a resource was good last. The name is that of the resource, a line
-    /// break, and the digest of the document.
+    /// break, and the digest of the document. Nobody waits for such a document, and it is left out
+    /// when it cannot be written.
     LastGood,
 }
 
@@ -134,6 +135,26 @@ impl Record {
             Self::Stored { key, .. } | Self::Removed { key } => Subject::Document(key),
         }
     }
+}
+
+/// Leaves out the documents that nobody needs. Returns their keys.
+///
+/// A name says what is in such a document, so none is stored while one of its name is on record. If
+/// the first record of a key stores it, the document is not on disk, and need not be removed there.
+pub(super) fn leave_out_optional(records: &mut Vec<Record>) -> Vec<Key> {
+    let (mut is_on_disk, mut left_out) = (HashMap::new(), Vec::new());
+    records.retain(|record| match record {
+        Record::Stored { key, .. } if key.topic == Topic::LastGood => {
+            is_on_disk.entry(key.clone()).or_insert(false);
+            left_out.push(key.clone());
+            false
+        }
+        Record::Removed { key } if key.topic == Topic::LastGood => {
+            *is_on_disk.entry(key.clone()).or_insert(true)
+        }
+        _ => true,
+    });
+    left_out
 }
 
 /// Removes the records that later ones replace. The order of the others stays.

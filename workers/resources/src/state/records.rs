@@ -7,9 +7,11 @@
 //! 3. At most one write runs at a time. It has all records that wait when it begins, so those who
 //!    flush meanwhile share the next one.
 //! 4. A record waits until it is written: after an error it is part of the next write, unless a
-//!    later record replaces it.
+//!    later record replaces it. The only exception are documents of [`Topic::LastGood`], for which
+//!    nobody waits: after an error they are forgotten, and the others are written without them at
+//!    once. So they hold up no record that a resource needs before it acts.
 //! 5. An error reaches each flush whose position the write had, unless a later write has put them
-//!    on disk by then. If nobody waits, it is logged.
+//!    on disk by then, or only documents were forgotten. If nobody waits, it is logged.
 //! 6. What is looked at includes the records that wait, and needs no disk, except for the documents
 //!    that are on disk.
 
@@ -23,7 +25,7 @@ use crate::blocking::blocking;
 use crate::error::BoxError;
 use crate::state::document::Document;
 use crate::state::memory::MemoryStore;
-use crate::state::record::{Key, Record, remove_replaced};
+use crate::state::record::{Key, Record, Topic, leave_out_optional, remove_replaced};
 use crate::state::store::{Loaded, Store, StoreError};
 use crate::text::chain;
 
@@ -55,6 +57,8 @@ struct Queue {
     /// The position of the record that was pushed last.
     last: Position,
     is_writing: bool,
+    /// Whether it was said that optional documents cannot be written, since one was.
+    is_left_out: bool,
 }
 
 /// What the writes have come to.
@@ -188,6 +192,23 @@ impl Records {
     }
 }
 
+impl Queue {
+    /// Forgets the documents that nobody needs, because a write with them has failed. Returns
+    /// whether there were any.
+    fn leave_out(&mut self, error: &StoreError) -> bool {
+        let left_out = leave_out_optional(&mut self.waiting);
+        for key in &left_out {
+            self.loaded.documents.remove(key);
+        }
+        if !left_out.is_empty() && !self.is_left_out {
+            self.is_left_out = true;
+            let error = chain(error);
+            tracing::warn!(error, "cannot put on disk how resources are when they are good");
+        }
+        !left_out.is_empty()
+    }
+}
+
 impl Shared {
     /// Begins to write what waits, unless a write runs.
     fn start(self: &Arc<Self>) {
@@ -209,9 +230,19 @@ impl Shared {
         let nobody_waits = self.progress.receiver_count() == 0;
         match written {
             Ok(()) => {
-                queue.waiting.drain(..count);
+                let is_optional = queue.waiting.drain(..count).any(|record| {
+                    matches!(record, Record::Stored { key, .. } if key.topic == Topic::LastGood)
+                });
+                queue.is_left_out &= !is_optional;
                 queue.is_writing = !queue.waiting.is_empty();
                 self.progress.send_modify(|progress| progress.written = up_to);
+            }
+            // Without a count nobody goes on.
+            Err(error) if count > 0 && queue.leave_out(&error) => {
+                queue.is_writing = !queue.waiting.is_empty();
+                if !queue.is_writing {
+                    self.progress.send_modify(|progress| progress.written = queue.last);
+                }
             }
             Err(error) => {
                 // Otherwise a disk that is full for long would fill the memory.
