@@ -77,6 +77,11 @@ impl Claims {
         }
     }
 
+    /// Releases what a resource was found to keep. What was known from the start stays.
+    pub(crate) fn release(&self, name: &str) {
+        self.0.lock().release(name);
+    }
+
     /// Claims what a resource is found to keep, in place of what it was found to keep before.
     ///
     /// The error says who keeps it already; the resource keeps nothing more then.

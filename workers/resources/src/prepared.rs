@@ -136,20 +136,21 @@ impl Prepared {
     }
 
     /// Prepares a resource with a config that it had before, because the one that it is declared
-    /// with now is wrong. It was notified of nothing, and renders no texts.
+    /// with now is wrong, and claims what it keeps with that one. It was notified of nothing, and
+    /// renders no texts.
     pub(crate) fn as_before(
         (before, used): (EarlierConfig, Vec<Used>),
         (declaration, wrong): (&Declaration, &str),
         setting: &Setting,
     ) -> Result<Self, NotPrepared> {
         let kind = setting.kinds.get(&declaration.kind).map_err(|err| err.to_string())?;
-        for (_, value) in config.iter().filter(|(name, _)| declaration.hidden.contains(*name)) {
         let EarlierConfig { config, hidden } = before;
         let mut declaration = declaration.clone();
         // The declaration of now need not say what was secret then.
         if !hidden.is_subset(&declaration.hidden) {
             declaration.hidden.extend(hidden);
         }
+        for (_, value) in config.iter().filter(|(name, _)| declaration.hidden.contains(*name)) {
             add_secret(value, setting.facilities.secrets());
         }
         let scope = Unrendered { place: declaration.place.clone(), wrong: wrong.to_owned() };
@@ -157,7 +158,22 @@ impl Prepared {
         let context = context.with(&setting.facilities).knowing(used, Vec::new());
         let unit = make(&declaration, setting, (&**kind, &config))?;
         let (kind, config) = (Arc::clone(kind), Packed::new(&Value::Object(config)));
-        Ok(Self { kind, config, context, unit, is_open: false })
+        let prepared = Self { kind, config, context, unit, is_open: false };
+        prepared.claim_as_before(&declaration, &setting.claims)?;
+        Ok(prepared)
+    }
+
+    /// Claims what the resource keeps with a config that it had before. One that is left alone keeps
+    /// nothing. The error says who keeps it already.
+    pub(crate) fn claim_as_before(
+        &self,
+        declaration: &Declaration,
+        claims: &Claims,
+    ) -> Result<(), String> {
+        match declaration.noop {
+            true => Ok(()),
+            false => claims.claim(declaration, self.claimed().claims),
+        }
     }
 
     /// Returns the config, made anew.
@@ -211,6 +227,9 @@ fn make(
             return Err(format!("its part \"{}\" was not known at load", part.name()).into());
         }
         setting.claims.claim(declaration, judged.claimed.claims)?;
+    } else {
+        // It may have kept something else while it was held as it was before.
+        setting.claims.release(&declaration.name);
     }
     Ok(unit)
 }

@@ -16,6 +16,7 @@ use crate::earlier_config::EarlierConfig;
 use crate::error::{AttributeError, BoxError};
 use crate::facilities::Facilities;
 use crate::found::Found;
+use crate::inputs::Inputs;
 use crate::judged::Judged;
 use crate::kind::{Kind, Unit};
 use crate::kinds::Kinds;
@@ -93,4 +94,28 @@ fn what_was_secret_in_a_config_is_hidden_when_the_declaration_does_not_say_so() 
 
     assert!(prepared.context.hidden().contains("path"));
     assert!(!setting.facilities.secrets().redact("at /hunter2").contains("hunter2"));
+}
+
+#[test]
+fn a_resource_that_is_as_before_keeps_its_things_until_it_is_as_declared() {
+    let (page, other) = (declare("page", "/new"), declare("other", "/other"));
+    let setting = setting(&[page.clone(), other.clone()]);
+    let inputs = Inputs::default();
+
+    as_before(earlier("/old"), &page, &setting).expect("nobody keeps it");
+    let refused = as_before(earlier("/old"), &other, &setting);
+    Prepared::of(&page, &setting, &inputs, None).expect("it is right");
+    let allowed = as_before(earlier("/old"), &other, &setting);
+
+    let NotPrepared::Wrong(error) = refused.expect_err("it is kept") else { panic!("it is known") };
+    assert!(error.contains("by resource \"page\" already"), "{error}");
+    assert!(allowed.is_ok());
+}
+
+#[test]
+fn a_resource_is_not_as_before_if_another_one_keeps_the_same_now() {
+    let (page, other) = (declare("page", "/new"), declare("other", "/old"));
+    let setting = setting(&[page.clone(), other]);
+
+    assert!(as_before(earlier("/old"), &page, &setting).is_err());
 }

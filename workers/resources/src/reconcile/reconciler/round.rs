@@ -208,7 +208,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Keeps a resource as it was before its config became wrong: as it is held, as its program ran
-    /// last, or as it was good last in the life of an earlier worker or agent.
+    /// last, or as it was good last in the life of an earlier worker or agent. One that keeps what
+    /// another resource keeps by now is not kept.
     async fn keep_as_before(
         &mut self,
         (declaration, setting): (&Declaration, &Setting),
@@ -217,6 +218,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_new = self.held.is_none();
         if let Some(held) = &mut self.held {
             held.step_back();
+            let prepared = held.opened.prepared();
+            if prepared.claim_as_before(declaration, &setting.claims).is_err() {
+                self.let_go().await;
+                return Err(Outcome::failed(wrong));
+            }
         } else {
             let config = match self.links.program.ran_with() {
                 Some(config) => Some(config),
@@ -248,7 +254,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     self.held = Some(held);
                     return true;
                 }
-                Err(Unopened { running, .. }) => running,
+                Err(Unopened { running, .. }) => {
+                    setting.claims.release(&self.name);
+                    running
+                }
             },
             None => running,
         };
@@ -256,6 +265,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         left.end().await;
         self.tell_end(pid, "it cannot be opened");
         false
+    }
+
+    /// Ends what is held, because another resource keeps the same.
+    async fn let_go(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let pid = held.running.pid();
+        held.close().await;
+        self.tell_end(pid, "another resource keeps what it keeps");
     }
 
     /// Returns what is known of the dependencies, for the kind.
