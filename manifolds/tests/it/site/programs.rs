@@ -3,18 +3,20 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use crankcase_engine::Name;
 use crankcase_kinds::builtin;
 use crankcase_resources::{
-    AttributeError, BoxError, Config, Context, Found, Kind, State, Unit, What,
+    Action, Amiss, AttributeError, BoxError, Config, Context, Found, Kind, State, Unfinished, Unit,
+    What,
 };
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::site::machine::{Machine, TestResult, lines, quick, within};
+use crate::site::machine::{Machine, TestResult, has_reversal, lines, quick, within};
 use crate::site::seen::Seen;
 
 /// A config, and a server that it notifies and that tells its pid.
@@ -134,8 +136,13 @@ impl Kind for Closed {
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
         let kinds = builtin();
         let kind = kinds.get("process").expect("it is built in");
-        let is_closed = config["command"][2].as_str().is_some_and(|text| text.contains("closed"));
-        Ok(Arc::new(Door { program: kind.make(config)?, is_closed }))
+        let says = |word| config["command"][2].as_str().is_some_and(|text| text.contains(word));
+        let (is_closed, is_made) = (says("closed"), AtomicBool::new(!says("made")));
+        Ok(Arc::new(Door { program: kind.make(config)?, is_closed, is_made }))
+    }
+
+    fn can_reverse(&self) -> bool {
+        true
     }
 
     fn is_supervised(&self) -> bool {
@@ -147,6 +154,7 @@ impl Kind for Closed {
 struct Door {
     program: Arc<dyn Unit>,
     is_closed: bool,
+    is_made: AtomicBool,
 }
 
 #[async_trait]
@@ -156,7 +164,21 @@ impl Unit for Door {
     }
 
     async fn check(&self, _: &Context) -> Result<Found, BoxError> {
-        Ok(Found::Valid(json!({})))
+        if self.is_made.load(Ordering::Relaxed) {
+            return Ok(Found::Valid(json!({})));
+        }
+        let amiss = Amiss::new(None).differs("it", "closed", "open");
+        Ok(Found::Stale(amiss.action(Action::new("make"))))
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        self.is_made.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    async fn reversal(&self, _: &Context) -> Result<Option<Config>, BoxError> {
+        let closed = json!({"command": ["sh", "-c", "closed"]});
+        Ok(closed.as_object().cloned())
     }
 
     fn program(&self) -> Option<&ProcessConfig> {
@@ -186,5 +208,24 @@ async fn a_program_whose_new_config_cannot_be_opened_runs_on_with_the_old_one() 
 
     assert_eq!((reason.as_str(), ends), ("cannot open it: it is closed", 0));
     machine.until("starts", |starts| starts == "one\ntwo\n").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_back_is_not_kept_as_it_was_and_stays_on_record() -> TestResult {
+    let site = "resources:\n  server: {type: process, meta: {reverse: true}, config: {command: [sh, \
+                -c, 'echo made >> @/starts; exec sleep 1000']}}\n";
+    let (seen, observer) = Seen::pair();
+    let setting = (quick(), builtin().with(Closed));
+    let machine = Machine::observed(tempfile::tempdir()?, site, setting, observer).await?;
+    machine.until("starts", |starts| starts == "made\n").await?;
+    machine.running("server").await?;
+
+    machine.swap("resources:\n  other: {type: noop}\n").await?;
+    let reason = machine.degraded("server").await?;
+
+    assert_eq!(reason, "cannot open it: it is closed");
+    within(seen.first("server", What::Ended)).await?;
+    assert!(machine.is_on_record(has_reversal)?);
     machine.stop().await
 }

@@ -138,7 +138,8 @@ impl Held {
     ) -> Option<String> {
         converge((&self.opened, declaration), halting, promise, visit).await;
         // A change that was made is reported, and not taken back.
-        let may_stay = self.before.is_some() && visit.done.is_empty();
+        // What is to be put back is not back while it is as before.
+        let may_stay = self.before.is_some() && visit.done.is_empty() && !declaration.is_put_back();
         let Some(wrong) = visit.look_error().filter(|_| may_stay).map(str::to_owned) else {
             self.before = None;
             return None;

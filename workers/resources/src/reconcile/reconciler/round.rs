@@ -100,16 +100,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if wrong.is_none() {
             self.made_by = Some(basis);
         }
-        self.settle(declaration, visit).await?;
+        self.settle(declaration, wrong.as_deref(), visit).await?;
         let Some(wrong) = wrong else { return Ok(()) };
         visit.is_kept_as_before = true;
         Err(Outcome::failed(wrong))
     }
 
-    /// Does what is left to do for a resource that is as declared, or left alone.
+    /// Does what is left to do for a resource that is as declared, or left alone, or as it was
+    /// before its config became wrong.
     async fn settle(
         &mut self,
         declaration: &Declaration,
+        wrong: Option<&str>,
         visit: &mut Visit,
     ) -> Result<(), Outcome> {
         let Some(held) = &self.held else { return Ok(()) };
@@ -126,12 +128,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return Ok(());
         }
         self.supervise(visit).await?;
-        if let Some(thing) = &declaration.record {
+        if let Some(thing) = declaration.record.as_ref().filter(|_| wrong.is_none()) {
             Reversal::forget(self.setting.facilities.records(), from_ref(thing)).await;
             self.is_back = true;
         } else if let Some(held) = &self.held {
             visit.holds = held.opened.holds().map_err(Outcome::failed)?;
-            last_good::note(&held.opened);
+            if wrong.is_none() {
+                last_good::note(&held.opened);
+            }
         }
         Ok(())
     }
@@ -208,13 +212,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Keeps a resource as it was before its config became wrong: as it is held, as its program ran
-    /// last, or as it was good last in the life of an earlier worker or agent. One that keeps what
-    /// another resource keeps by now is not kept.
+    /// last, or as it was good last in the life of an earlier worker or agent. One that is to be put
+    /// back is not kept, and neither is one that keeps what another resource keeps by now.
     async fn keep_as_before(
         &mut self,
         (declaration, setting): (&Declaration, &Setting),
         wrong: String,
     ) -> Result<Holding, Outcome> {
+        if declaration.is_put_back() {
+            return Err(Outcome::failed(wrong));
+        }
         let is_new = self.held.is_none();
         if let Some(held) = &mut self.held {
             held.step_back();
@@ -244,6 +251,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         (declared, setting): ((&Declaration, &str), &Setting),
         (running, before): (Running, Option<EarlierConfig>),
     ) -> bool {
+        let before = before.filter(|_| !declared.0.is_put_back());
         let prepared = before.and_then(|before| {
             let used = self.used(declared.0, &[]);
             Prepared::as_before((before, used), declared, setting).ok()
