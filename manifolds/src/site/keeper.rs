@@ -47,12 +47,17 @@ impl Keeper {
 impl Worker for Keeper {
     async fn run(self, stop: Stop) -> Outcome {
         let (engine, summaries) = (self.engine(), self.wiring.summarize());
-        tokio::select! {
+        let records = self.wiring.facilities().records().clone();
+        let outcome = tokio::select! {
             biased;
             outcome = self.nested.run(stop) => outcome,
             refused = follow(engine, self.site, self.wiring) => Err(refused),
             () = summaries => Ok(()),
-        }
+        };
+        // What nobody has waited for is on disk before the process ends. If that fails, the next
+        // agent only knows less of what was right.
+        drop(records.flush(records.push([])).await);
+        outcome
     }
 }
 

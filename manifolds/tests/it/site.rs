@@ -2,6 +2,7 @@
 
 mod double;
 mod drift;
+mod flushed;
 mod held_back;
 mod host;
 mod kept_facts;

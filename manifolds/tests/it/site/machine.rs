@@ -92,6 +92,13 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Begins with these records in the place of those of the state folder.
+    pub(crate) async fn recorded(manifest: &str, records: Records) -> TestResult<Self> {
+        let machine = Self::watched(tempfile::tempdir()?, builtin()).await?;
+        machine.keep(manifest, machine.config().records(records)).await?;
+        Ok(machine)
+    }
+
     /// Begins in a folder that may hold something already, in the world of these facts.
     pub(crate) async fn in_world(
         folder: tempfile::TempDir,
