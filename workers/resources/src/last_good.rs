@@ -2,42 +2,64 @@
 //!
 //! With it the next agent keeps a resource as it was, if the resource is wrong when that one starts.
 //! It is written soon, and nothing waits for it: without it the resource is only not kept. A disk
-//! that has no room for it holds up nothing else.
+//! that has no room for it holds up nothing else. A config with secrets is not written.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
+use crankcase_workers::Secrets;
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::declaration::{Config, Declaration};
 use crate::earlier_config::EarlierConfig;
 use crate::error::BoxError;
 use crate::opened::Opened;
+use crate::secrets::redact_value;
 use crate::state::{Document, DocumentError, Key, Loaded, Record, Records, Topic};
 use crate::text::chain;
 
-/// Puts on record that a resource is good with the config that it has, unless that is on record or
-/// nothing outlives the process.
+/// Puts on record that a resource is good with the config that it has, unless that is on record,
+/// has secrets, or nothing outlives the process.
 pub(crate) fn note(opened: &Opened) {
     let facilities = opened.prepared().context.facilities();
     if facilities.are_lasting() {
         let about = (opened.name(), opened.prepared().kind.name());
-        note_as(facilities.records(), about, || opened.config_and_hidden(), opened.last_good());
+        let open = |config: &EarlierConfig| !has_secrets(config, facilities.secrets());
+        let config = || Some(opened.config_and_hidden()).filter(open);
+        note_as(facilities.records(), about, config, opened.last_good());
     }
 }
 
-/// Puts on record that a resource is good with a config. Whether it is on record shows in the key:
-/// once that is made, no config is written or read to tell.
+/// Returns whether a config has secrets, or what follows from them.
+fn has_secrets(EarlierConfig { config, hidden }: &EarlierConfig, secrets: &Secrets) -> bool {
+    let config = Value::Object(config.clone());
+    let mut shown = config.clone();
+    redact_value(&mut shown, secrets);
+    !hidden.is_empty() || shown != config
+}
+
+/// Puts on record that a resource is good with a config, or that none is to be on record. Which of
+/// them is shows in the key: once that is made, no config is written or read to tell.
 fn note_as(
     records: &Records,
     (name, kind): (&str, &str),
-    config: impl FnOnce() -> EarlierConfig,
-    made: &OnceLock<Key>,
+    config: impl FnOnce() -> Option<EarlierConfig>,
+    made: &OnceLock<Option<Key>>,
 ) {
-    if made.get().is_some_and(|key| records.look(|loaded| loaded.documents.contains(key))) {
+    let is_on_record = |key: &Key| records.look(|loaded| loaded.documents.contains(key));
+    if made.get().is_some_and(|key| key.as_ref().is_none_or(is_on_record)) {
         return;
     }
-    let (key, document) = match written(name, kind, &config()) {
+    let Some(config) = config() else {
+        let forgotten = records.look(|loaded| forget(loaded, name));
+        if !forgotten.is_empty() {
+            records.push(forgotten);
+        }
+        let _first = made.set(None);
+        return;
+    };
+    let (key, document) = match written(name, kind, &config) {
         Ok(written) => written,
         Err(error) => {
             let error = chain(&error);
@@ -51,7 +73,7 @@ fn note_as(
         (loaded.documents.get(&key).cloned(), others.collect::<Vec<_>>())
     });
     // The key that is on record is shared: it takes memory once.
-    let _first = made.set(on_record.clone().unwrap_or_else(|| key.clone()));
+    let _first = made.set(Some(on_record.clone().unwrap_or_else(|| key.clone())));
     let stored = on_record.is_none().then_some(Record::Stored { key, document });
     if stored.is_some() || !others.is_empty() {
         let removed = others.into_iter().map(|key| Record::Removed { key });
@@ -63,9 +85,9 @@ fn note_as(
 fn written(
     name: &str,
     kind: &str,
-    EarlierConfig { config, hidden }: &EarlierConfig,
+    EarlierConfig { config, .. }: &EarlierConfig,
 ) -> Result<(Key, Document), DocumentError> {
-    let document = Document::of(&(kind, config, hidden))?;
+    let document = Document::of(&(kind, config))?;
     let digest = base16ct::lower::encode_string(&Sha256::digest(document.as_str()));
     Ok((Key::new(Topic::LastGood, format!("{name}\n{digest}")), document))
 }
@@ -76,8 +98,7 @@ pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option
     let key = records.look(|loaded| keys(loaded, name).next().cloned())?;
     let read = async {
         let document = records.document(&key).await?;
-        let last: Option<(String, Config, BTreeSet<String>)> =
-            document.map(|it| it.read()).transpose()?;
+        let last: Option<(String, Config)> = document.map(|it| it.read()).transpose()?;
         Ok::<_, BoxError>(last)
     };
     let last = read.await.unwrap_or_else(|error| {
@@ -85,8 +106,8 @@ pub(crate) async fn read(records: &Records, declaration: &Declaration) -> Option
         tracing::warn!(resource = name, error, "cannot read how a resource was kept last");
         None
     });
-    let last = last.filter(|(last, ..)| last == kind);
-    last.map(|(_, config, hidden)| EarlierConfig { config, hidden })
+    let last = last.filter(|(last, _)| last == kind);
+    last.map(|(_, config)| EarlierConfig { config, hidden: BTreeSet::new() })
 }
 
 /// Returns the records that forget how a resource was kept.

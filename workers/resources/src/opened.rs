@@ -44,7 +44,7 @@ pub(crate) struct Opened {
     turn: Mutex<Option<Turn>>,
     disguise: Disguise,
     /// The key under which its config is on record, if somebody has made it.
-    last_good: OnceLock<Key>,
+    last_good: OnceLock<Option<Key>>,
 }
 
 /// What a resource answers.
@@ -120,8 +120,8 @@ impl Opened {
         EarlierConfig { config: self.config(), hidden: self.prepared.context.hidden().clone() }
     }
 
-    /// Returns the place of the key under which its config is on record.
-    pub(crate) fn last_good(&self) -> &OnceLock<Key> {
+    /// Returns the place of the key under which its config is on record; none if it is not to be.
+    pub(crate) fn last_good(&self) -> &OnceLock<Option<Key>> {
         &self.last_good
     }
 

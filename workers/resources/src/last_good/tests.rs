@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use crankcase_workers::Secrets;
 use serde_json::json;
 
-use super::{forget, note_as, read};
+use super::{forget, has_secrets, note_as, read};
 use crate::declaration::{Config, Declaration};
 use crate::earlier_config::EarlierConfig;
 use crate::error::BoxError;
@@ -61,7 +62,7 @@ fn config(content: &str) -> EarlierConfig {
 }
 
 fn note(records: &Records, name: &str, config: &EarlierConfig) {
-    note_as(records, (name, "file"), || config.clone(), &OnceLock::new());
+    note_as(records, (name, "file"), || Some(config.clone()), &OnceLock::new());
 }
 
 fn documents(records: &Records) -> usize {
@@ -85,22 +86,34 @@ async fn the_last_config_of_a_resource_is_on_record_until_it_is_forgotten() {
     assert_eq!(read(&records, &declare("pages", "file")).await, Some(config("other")));
 }
 
-#[tokio::test]
-async fn what_is_secret_in_a_config_is_on_record_with_it() {
-    let records = Records::default();
-    let secret = EarlierConfig { hidden: ["content".to_owned()].into(), ..config("one") };
-
+#[test]
+fn a_config_with_secrets_is_not_on_record_and_the_one_before_is_forgotten() {
+    let (records, key) = (Records::default(), OnceLock::new());
     note(&records, "page", &config("one"));
-    note(&records, "page", &secret);
 
-    assert_eq!(read(&records, &declare("page", "file")).await, Some(secret));
+    note_as(&records, ("page", "file"), || None, &key);
+    let before = records.push([]);
+    note_as(&records, ("page", "file"), || panic!("nobody needs the config"), &key);
+
+    assert_eq!((documents(&records), records.push([])), (0, before));
+}
+
+#[test]
+fn what_is_hidden_and_what_holds_a_secret_is_secret() {
+    let secrets = Secrets::default();
+    secrets.add("pass\nword");
+    let hidden = EarlierConfig { hidden: ["content".to_owned()].into(), ..config("one") };
+
+    assert!(has_secrets(&hidden, &secrets));
+    assert!(has_secrets(&config("the pass\nword is here"), &secrets));
+    assert!(!has_secrets(&config("one"), &secrets));
 }
 
 #[test]
 fn a_config_that_is_on_record_is_not_written_again_and_its_key_is_made_once() {
     let records = Records::default();
     let key = OnceLock::new();
-    note_as(&records, ("page", "file"), || config("one"), &key);
+    note_as(&records, ("page", "file"), || Some(config("one")), &key);
     let before = records.push([]);
 
     note_as(&records, ("page", "file"), || panic!("nobody needs the config"), &key);
@@ -127,7 +140,7 @@ async fn a_disk_without_room_for_a_config_holds_up_no_notification() -> Result<(
     let store = Arc::new(Small { is_small: true.into(), ..Small::default() });
     let records = Records::open(store.clone())?;
     let (notification, key) = (Notification::new("server", "page"), OnceLock::new());
-    let noted = || note_as(&records, ("page", "file"), || config("one"), &key);
+    let noted = || note_as(&records, ("page", "file"), || Some(config("one")), &key);
 
     noted();
     records.flush(records.push([Record::Pending(notification.clone())])).await?;
