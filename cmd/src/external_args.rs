@@ -8,7 +8,8 @@ use anyhow::Context;
 use clap::ValueEnum;
 use crankcase_external::{External, Pull, Settings};
 use crankcase_kinds::with_facts;
-use crankcase_resources::{Culprit, KindSource, Kinds, WantedKind, Wishes};
+use crankcase_resources::Kinds;
+use crankcase_resources::front::{Culprit, KindSource, WantedKind, Wishes};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::calls;

@@ -11,7 +11,7 @@ use crankcase_facts::{Facts, FactsError, Outcome, Schemas, Snapshot, Sqlite, Sub
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{Host, SiteFacts};
 use crankcase_manifolds::facts as manifolds;
-use crankcase_resources::World;
+use crankcase_resources::run::World;
 use crankcase_resources::state::Records;
 use crankcase_state::SqliteStore;
 use crankcase_status::{Client, ClientError, StateError, StateLock};

@@ -7,7 +7,7 @@ use clap::error::ContextValue;
 use crankcase_facts::wire::RefusalCode;
 use crankcase_manifest::ManifestError;
 use crankcase_manifolds::AgentError;
-use crankcase_resources::SelectionError;
+use crankcase_resources::front::SelectionError;
 use crankcase_status::wire::FailureCode;
 use crankcase_status::{ClientError, StateError};
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crankcase_history::{Event, Recorder};
-use crankcase_resources::{Accounted, Happened, Observer, What};
+use crankcase_resources::report::{Accounted, What};
+use crankcase_resources::{Happened, Observer};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;

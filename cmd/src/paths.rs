@@ -1,6 +1,6 @@
 //! Paths of workers as people write and read them: a resource goes by its own name.
 
-use crankcase_resources::{resource_name, worker_name};
+use crankcase_resources::front::{resource_name, worker_name};
 
 /// The name of the engine in which each resource is a worker.
 pub(crate) const RESOURCES: &str = "resources";

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use crankcase_facts::Facts;
-use crankcase_resources::{Plan, Salt, Selection, Site};
+use crankcase_resources::report::Salt;
+use crankcase_resources::{Plan, Selection, Site};
 use crankcase_workers::{FileError, name_first, read_file, replace_file};
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crankcase_engine::Near;
-use crankcase_resources::{Automatic, OnChange, Site};
+use crankcase_resources::front::Automatic;
+use crankcase_resources::{OnChange, Site};
 use crankcase_status::picture::{Edge, Node, Picture, Stroke};
 use serde::Serialize;
 

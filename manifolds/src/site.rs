@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
-use crankcase_resources::{Facilities, Happened, Site, Tallies, blocking};
+use crankcase_resources::run::Tallies;
+use crankcase_resources::{Facilities, Happened, Site, blocking};
 use crankcase_workers::{Fate, Leftover, Watches, end_leftovers};
 use serde_json::json;
 
@@ -32,7 +33,7 @@ mod wiring;
 const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// Returns a manifold that keeps the machine as the site declares, and offers the [`Engine`] in
-/// which each resource is a worker, the [`Activity`](crankcase_resources::Activity) of the
+/// which each resource is a worker, the [`Activity`](crankcase_resources::run::Activity) of the
 /// resources, and their [`Tallies`], which [`tally`] reports.
 ///
 /// It first ends the programs that an agent has left behind that was killed.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use anyhow::bail;
 use crankcase_engine::{Stop, Stopper};
 use crankcase_facts::Facts;
+use crankcase_resources::report::Salt;
+use crankcase_resources::run::Passed;
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, Passed, PlanOptions,
-    Salt, Selection, Site,
+    Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, PlanOptions, Selection,
+    Site,
 };
 use crankcase_workers::{Leftover, end_leftovers};
 use serde::Serialize;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use crankcase_engine::{Stop, Stopper};
-use crankcase_resources::{Approval, Plan, Wish};
+use crankcase_resources::run::Wish;
+use crankcase_resources::{Approval, Plan};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 

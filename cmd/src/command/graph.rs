@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anstyle::AnsiColor;
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::picture::{Line, Look, Picture};
 use serde::Serialize;
 

@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crankcase_engine::{Stop, Worker};
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::{Page, PageAddress, PageConfig};
 
 use super::control::user;

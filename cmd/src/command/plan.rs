@@ -3,8 +3,9 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use crankcase_facts::Facts;
+use crankcase_resources::report::Salt;
 use crankcase_resources::state::Records;
-use crankcase_resources::{Facilities, PlanOptions, Salt};
+use crankcase_resources::{Facilities, PlanOptions};
 use crankcase_state::reading;
 
 use crate::command::progress::{loaded, told};

@@ -1,4 +1,5 @@
-use crankcase_resources::{Tally, resource_name};
+use crankcase_resources::Tally;
+use crankcase_resources::front::resource_name;
 use crankcase_status::Client;
 use crankcase_status::wire::{Only, Selection, Subject};
 

@@ -12,8 +12,10 @@ use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
     source,
 };
+use crankcase_resources::Site;
+use crankcase_resources::front::resource_name;
+use crankcase_resources::run::RuleEvents;
 use crankcase_resources::state::Records;
-use crankcase_resources::{RuleEvents, Site, resource_name};
 use crankcase_status::wire::EngineReport;
 use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};

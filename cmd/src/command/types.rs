@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use crankcase_kinds::with_facts;
-use crankcase_resources::{ActionType, Kind, Parameter, Table};
+use crankcase_resources::dynamic::{ActionType, Kind, Parameter, Table};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,6 +1,7 @@
 //! Leaves resources out of a report.
 
-use crankcase_resources::{Tally, resource_name};
+use crankcase_resources::Tally;
+use crankcase_resources::front::resource_name;
 use crankcase_status::wire::{Detail, Subject};
 use serde_json::json;
 

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anstyle::AnsiColor;
-use crankcase_resources::{
-    AskedBy, Done, Happened, LastEvent, ResourceTally, Tally, resource_name,
-};
+use crankcase_resources::front::resource_name;
+use crankcase_resources::report::{AskedBy, LastEvent, ResourceTally};
+use crankcase_resources::{Done, Happened, Tally};
 use crankcase_status::wire::{
     AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
     WorkerReport, WorkerState,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::ValueEnum;
-use crankcase_resources::{Tally, resource_name};
+use crankcase_resources::Tally;
+use crankcase_resources::front::resource_name;
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
 use crankcase_workers::one_line;
 use serde::Deserialize;

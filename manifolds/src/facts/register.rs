@@ -2,7 +2,10 @@ use std::error::Error;
 use std::time::SystemTime;
 
 use crankcase_facts::{Change, Facts, FactsError, Pointer, Schema, StoreError, Submission};
-use crankcase_resources::{FactSchema, Kinds, RuleParameters, Tunings};
+use crankcase_resources::Kinds;
+use crankcase_resources::dynamic::FactSchema;
+use crankcase_resources::front::Tunings;
+use crankcase_resources::rules::RuleParameters;
 
 /// The owner of the schemas of an agent's own parameters.
 const AGENT: &str = "crankcase";

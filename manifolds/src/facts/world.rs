@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use crankcase_facts::{
     Change, Facts, LAYERS, Operation, Pointer, Snapshot, Submission, Tree, effective,
 };
-use crankcase_resources::{BoxError, FactChanges, World, WorldSnapshot};
+use crankcase_resources::BoxError;
+use crankcase_resources::run::{FactChanges, World, WorldSnapshot};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::watch;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
+use crankcase_resources::run::{FULL_LOOK, Reconcile, World};
 use crankcase_resources::state::Records;
-use crankcase_resources::{FULL_LOOK, Facilities, Kinds, Observer, Reconcile, Site, World};
+use crankcase_resources::{Facilities, Kinds, Observer, Site};
 use crankcase_workers::Watches;
 
 /// What keeping a site needs.

@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
-use crankcase_resources::{Activity, Board, Site, Tallies};
+use crankcase_resources::Site;
+use crankcase_resources::run::{Activity, Board, Tallies};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;

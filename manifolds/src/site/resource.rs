@@ -6,8 +6,9 @@ use std::time::Duration;
 use crankcase_engine::input::LatestInput;
 use crankcase_engine::manifold::Up;
 use crankcase_engine::{Backoff, Changing, Latest, Live, Manifold, Name, NameError, Policy};
-use crankcase_resources::{
-    Board, Claims, CurrentDeclaration, Links, Program, Reconcile, State, reconcile, worker_name,
+use crankcase_resources::front::worker_name;
+use crankcase_resources::run::{
+    Board, Claims, CurrentDeclaration, Links, Program, Reconcile, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
+use crankcase_resources::run::{Board, Happenings, RuleTally, Rules, World};
 use crankcase_resources::state::Records;
-use crankcase_resources::{Board, Facilities, Happenings, RuleTally, Rules, Site, World};
+use crankcase_resources::{Facilities, Site};
 use crankcase_workers::Ledger;
 use serde_json::json;
 use tokio::sync::watch;

@@ -7,7 +7,9 @@ use crankcase_engine::{
     Engine, EngineInput, Events, Exit, Graph, GraphNode, Latest, Manifold, Name, Notice, Report,
     WorkerState,
 };
-use crankcase_resources::{Activity, Rest, Site, worker_name};
+use crankcase_resources::Site;
+use crankcase_resources::front::worker_name;
+use crankcase_resources::run::{Activity, Rest};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 

@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::{Change, Live, Name, NameError};
-use crankcase_resources::{
-    Activity, Board, Claims, CurrentDeclaration, Declaration, Facilities, Leaving, Program,
-    Released, Site, State, Tallies, worker_name,
+use crankcase_resources::front::worker_name;
+use crankcase_resources::run::{
+    Activity, Board, Claims, CurrentDeclaration, Leaving, Program, State, Tallies,
 };
+use crankcase_resources::{Declaration, Facilities, Released, Site};
 use crankcase_workers::Watches;
 
 use super::config::Config;

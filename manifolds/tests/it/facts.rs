@@ -8,9 +8,8 @@ use crankcase_facts::{
     Change, Facts, Operation, Schema, Snapshot, Sqlite, Submission, Tree, Update,
 };
 use crankcase_manifolds::facts::{self, LastGood};
-use crankcase_resources::{
-    AttributeError, Config, FactSchema, Judged, Kind, Kinds, KnownConfig, Unit,
-};
+use crankcase_resources::dynamic::{Config, FactSchema, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::{AttributeError, Kinds};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

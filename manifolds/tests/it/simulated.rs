@@ -12,11 +12,9 @@ use crankcase_engine::{Engine, Manifold, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
+use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
 use crankcase_resources::state::Records;
-use crankcase_resources::{
-    Action, Amiss, AttributeError, BoxError, Config, Context, Found, Kind, Site, Unfinished, Unit,
-    Watch,
-};
+use crankcase_resources::{Action, AttributeError, BoxError, Context, Site, Unfinished, Watch};
 use crankcase_testing::{Broken, Mode, Notes, Setup, Simulation, Tally};
 use crankcase_workers::{SignalCounts, SignalHandle, Watcher, WatcherConfig, Watches};
 use parking_lot::Mutex;

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{BoxError, cut_after};
+use crankcase_resources::BoxError;
+use crankcase_resources::dynamic::cut_after;
 use crankcase_workers::{
     Finished, Job, JobError, Limit, ProcessConfig, ProcessError, Told, printable, read_json,
 };

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{
-    AttributeError, Claim, Claimed, Config, Judged, Kind, KnownConfig, PATH, Unit, path_name,
-};
+use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit, path_name};
+use crankcase_resources::{AttributeError, Claim, Claimed, PATH};
 use crankcase_workers::Secrets;
 use serde_json::Value;
 

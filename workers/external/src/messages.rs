@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crankcase_resources::{Difference, Shape, add_secret};
+use crankcase_resources::Difference;
+use crankcase_resources::dynamic::Shape;
+use crankcase_resources::front::add_secret;
 use crankcase_workers::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -219,7 +221,7 @@ pub(crate) fn object(name: &str, value: Value) -> Result<Map<String, Value>, Str
     match value {
         Value::Object(map) => Ok(map),
         other => {
-            let shown = crankcase_resources::cut_after(&other.to_string(), 100);
+            let shown = crankcase_resources::dynamic::cut_after(&other.to_string(), 100);
             Err(format!("'{name}' is no object: {shown}"))
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Culprit, Plug};
+use crankcase_resources::front::{Culprit, Plug};
 use regex::Regex;
 
 use crate::messages::PlugRequest;
@@ -132,7 +132,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::error::Error;
 
-    use crankcase_resources::{Culprit, Plug};
+    use crankcase_resources::front::{Culprit, Plug};
 
     use super::Plugs;
     use crate::messages::PlugRequest;

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::{
-    Action, Amiss, BoxError, Config, Context, DependencyState, Difference, Found, Shape,
-    Unfinished, Unit, Watch, blocking, is_fact_alias,
-};
+use crankcase_resources::dynamic::{Amiss, Config, Found, Shape, Unit};
+use crankcase_resources::front::{DependencyState, is_fact_alias};
+use crankcase_resources::{Action, BoxError, Context, Difference, Unfinished, Watch, blocking};
 use crankcase_workers::Told;
 use serde_json::{Map, Value, json};
 

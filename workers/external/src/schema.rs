@@ -172,7 +172,7 @@ fn dotted(resource: &str, pointer: &str) -> String {
 
 /// Returns a message of bounded length.
 fn shown(message: &str) -> String {
-    crankcase_resources::cut_after(message, 500)
+    crankcase_resources::dynamic::cut_after(message, 500)
 }
 
 fn is_deeper(value: &Value, levels: usize) -> bool {

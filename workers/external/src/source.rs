@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::{Culprit, Kind, KindSource, MadeKinds, WantedKind, Wishes};
+use crankcase_resources::dynamic::Kind;
+use crankcase_resources::front::{Culprit, KindSource, MadeKinds, WantedKind, Wishes};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

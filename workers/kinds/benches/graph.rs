@@ -11,7 +11,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Graph, Node, Surroundings};
+use crankcase_resources::front::Surroundings;
+use crankcase_resources::{Graph, Node};
 use serde_json::Value;
 
 const NODES: usize = 100_000;

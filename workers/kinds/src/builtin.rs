@@ -17,7 +17,7 @@ pub fn builtin() -> Kinds {
         .with(kind::<Process>().supervised())
 }
 
-/// Returns the built-in kinds and `fact`, for an agent that has [facts](crankcase_resources::World).
+/// Returns the built-in kinds and `fact`, for an agent that has [facts](crankcase_resources::run::World).
 pub fn with_facts() -> Kinds {
     builtin().with(kind::<Fact>())
 }

@@ -6,9 +6,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crankcase_resources::{
-    AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong, cut, nearest, path_name, shown,
-};
+use crankcase_resources::dynamic::{cut, nearest, path_name, shown};
+use crankcase_resources::{AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong};
 use crankcase_workers::{Limit, ProcessConfig};
 use serde_json::Value;
 

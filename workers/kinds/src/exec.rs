@@ -2,9 +2,10 @@ use std::io;
 use std::path::PathBuf;
 
 use crankcase_engine::WithCauses;
+use crankcase_resources::dynamic::{Foreseen, path_name};
 use crankcase_resources::{
-    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Foreseen, Half, PATH,
-    Resource, Stale, Unfinished, Watch, blocking, path_name,
+    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Half, PATH, Resource,
+    Stale, Unfinished, Watch, blocking,
 };
 use crankcase_workers::{Finished, ProcessError};
 use parking_lot::Mutex;

@@ -1,8 +1,9 @@
 use std::fmt;
 
+use crankcase_resources::dynamic::Shape;
 use crankcase_resources::{
-    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Shape, Stale,
-    Type, Unfinished, Watch, Wrong,
+    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Stale, Type,
+    Unfinished, Watch, Wrong,
 };
 use crankcase_workers::read_pointer_segment;
 use serde_json::Value;

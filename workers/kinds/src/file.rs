@@ -1,6 +1,8 @@
+use crankcase_resources::dynamic::Config;
+use crankcase_resources::front::Surroundings;
 use crankcase_resources::{
-    Actions, AttributeError, BoxError, Check, Claimed, Config, Context, Resource, Surroundings,
-    Unfinished, Watch, blocking,
+    Actions, AttributeError, BoxError, Check, Claimed, Context, Resource, Unfinished, Watch,
+    blocking,
 };
 use crankcase_workers::EntryPath;
 

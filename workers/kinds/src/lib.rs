@@ -1,7 +1,7 @@
 //! The built-in kinds of resources: `exec`, `file`, `noop`, `print` and `process`.
 //!
-//! Each keeps to the contract of [`Kind`](crankcase_resources::Kind) and needs nothing else of the
-//! core: a kind of a user's own is written in the same way.
+//! Each keeps to the contract of [`Kind`](crankcase_resources::dynamic::Kind) and needs nothing
+//! else of the core: a kind of a user's own is written in the same way.
 //!
 //! [`builtin`] is what a manifest uses. The configs are public for graphs from Rust, as in
 //! `File { content: Some("hello".into()), ..File::new(path) }`; see [`Graph`](crankcase_resources::Graph).
@@ -12,7 +12,8 @@
 //! use std::path::Path;
 //!
 //! use crankcase_kinds::{EntryPath, File, builtin};
-//! use crankcase_resources::{Graph, PlanOptions, Surroundings};
+//! use crankcase_resources::front::Surroundings;
+//! use crankcase_resources::{Graph, PlanOptions};
 //!
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let temporary = tempfile::tempdir()?;

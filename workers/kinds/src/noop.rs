@@ -2,10 +2,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_resources::{
-    Action, ActionType, AttributeError, BoxError, Claimed, Config, Context, Found, Judged, Kind,
-    KnownConfig, Shape, Unfinished, Unit,
+use crankcase_resources::dynamic::{
+    ActionType, Config, Found, Judged, Kind, KnownConfig, Shape, Unit,
 };
+use crankcase_resources::{Action, AttributeError, BoxError, Claimed, Context, Unfinished};
 use serde_json::Value;
 
 /// The one action.

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Site, Value};
+use crankcase_resources::Site;
+use crankcase_resources::derived::Value;
 use parking_lot::Mutex;
 
 use crate::facts::SeenFacts;

@@ -50,7 +50,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_resources::{Declaration, DeclarationFields, Kinds, Order, Rule, Secrets, Site};
+use crankcase_resources::front::{DeclarationFields, Order, Secrets};
+use crankcase_resources::rules::Rule;
+use crankcase_resources::{Declaration, Kinds, Site};
 
 use crate::facts::{SeenFacts, SeenLayer};
 pub(crate) use before::IfFactsAreWrong;

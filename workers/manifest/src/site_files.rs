@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crankcase_resources::{Kinds, Secrets, Site, Value};
+use crankcase_resources::derived::Value;
+use crankcase_resources::front::Secrets;
+use crankcase_resources::{Kinds, Site};
 
 use crate::facts::{NoFacts, SeenFacts, SiteFacts};
 use crate::host::Host;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Health, Live, Outcome, Stop};
-use crankcase_resources::{Site, Value, Watching};
+use crankcase_resources::Site;
+use crankcase_resources::derived::Value;
+use crankcase_resources::run::Watching;
 use crankcase_workers::{Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};

@@ -53,6 +53,10 @@
 //! - **I11**: a resource that is held back names one that it needs, at any distance, and that is
 //!   failing itself.
 
+pub(crate) mod asking;
+pub(crate) mod board;
+pub(crate) mod cause;
+pub(crate) mod declared;
 mod graph;
 mod groups;
 mod id;
@@ -60,6 +64,11 @@ mod interface;
 mod machine;
 mod node;
 mod notifications;
+pub(crate) mod pace;
+pub(crate) mod repairs;
+pub(crate) mod seat;
+pub(crate) mod setbacks;
+pub(crate) mod state;
 
 #[cfg(test)]
 mod tests;

@@ -22,10 +22,13 @@
 //! ```
 
 mod document;
+pub(crate) mod facilities;
 mod memory;
 mod record;
 mod records;
+pub(crate) mod reversal;
 mod store;
+pub(crate) mod world;
 
 pub use self::document::{Document, DocumentError};
 pub use self::memory::MemoryStore;

@@ -7,16 +7,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::account::{Account, Accounted, Done, Halt, Outcome};
-use crate::action::Action;
-use crate::context::Notice;
-use crate::declaration::{Declaration, DependencyState};
-use crate::foresight::Earlier;
-use crate::observer::{Happened, What};
-use crate::planned::{Change, PlannedResource, Refresh, Verdict};
+use crate::base::text::cut_after;
+use crate::declare::action::Action;
+use crate::declare::declaration::{Declaration, DependencyState};
+use crate::kind::context::Notice;
+use crate::kind::foresight::Earlier;
+use crate::report::account::{Account, Accounted, Done, Halt, Outcome};
+use crate::report::observer::{Happened, What};
+use crate::report::planned::{Change, PlannedResource, Refresh, Verdict};
+use crate::report::seal::Seal;
 use crate::schedule;
-use crate::seal::Seal;
-use crate::text::cut_after;
+
+pub(crate) mod approval;
+pub(crate) mod armed;
+pub(crate) mod claims;
+pub(crate) mod converge;
+pub(crate) mod halting;
+pub(crate) mod inputs;
+pub(crate) mod last_good;
+pub(crate) mod notifying;
+pub(crate) mod opened;
+pub(crate) mod prepared;
+pub(crate) mod supervised;
+pub(crate) mod watching;
 
 /// The length of the last line of a failed action in the text for people, in characters.
 const LONGEST_LINE: usize = 200;
@@ -343,10 +356,10 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::Visit;
-    use crate::account::{Done, Halt, Outcome};
-    use crate::action::Action;
-    use crate::declaration::Config;
-    use crate::literal::Literal;
+    use crate::declare::action::Action;
+    use crate::declare::declaration::Config;
+    use crate::declare::literal::Literal;
+    use crate::report::account::{Done, Halt, Outcome};
 
     fn visit(end: Outcome, actions: &[&str]) -> Visit {
         let declaration = Literal::new(Config::default()).declare("/".as_ref(), "page", "file");

@@ -1,6 +1,6 @@
 //! Changes that an assistant proposes.
 
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::Client;
 use crankcase_status::wire::{Act, ControlRequest, Preview};
 use serde_json::{Value, json};

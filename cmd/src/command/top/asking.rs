@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::picture::{Line, Look, Picture, Span};
 use crankcase_status::wire::{ControlRequest, EngineReport, Only, Selection, Subject, WorkerState};
 use crankcase_status::{Client, ClientError};

@@ -1,6 +1,6 @@
 use std::time::SystemTime;
 
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::picture::Look;
 use crankcase_status::wire::{Detail, EngineReport, WorkerReport, WorkerState};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use crankcase_resources::resource_name;
+use crankcase_resources::front::resource_name;
 use crankcase_status::wire::{Event, Why, WhyStep, WorkerState};
 
 use super::row::shown;

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use crankcase_resources::Value;
+use crankcase_resources::derived::Value;
 use crankcase_resources::testing::{Conformance, Sample};
 use crankcase_workers::read_file;
 

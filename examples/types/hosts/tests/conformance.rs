@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_external::{External, Settings};
+use crankcase_resources::Kinds;
+use crankcase_resources::front::{WantedKind, Wishes};
 use crankcase_resources::testing::{Conformance, Sample};
-use crankcase_resources::{Kinds, WantedKind, Wishes};
 use serde_json::json;
 
 #[test]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{
-    AttributeError, Claimed, Config, Judged, Kind, Kinds, KnownConfig, Unit,
-};
+use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::{AttributeError, Claimed, Kinds};
 
 /// Returns the built-in kinds, and the kind `double`. Each resource of `double` is this unit.
 pub(crate) fn with_double(unit: impl Unit + 'static) -> Kinds {

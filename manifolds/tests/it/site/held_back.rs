@@ -7,7 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, Detail, EventKind, Events, Notice};
 use crankcase_kinds::builtin;
-use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
+use crankcase_resources::dynamic::{Found, Unit};
+use crankcase_resources::{BoxError, Context, Watch};
 use serde_json::json;
 
 use crate::site::double::with_double;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_manifest::{Host, SiteFiles};
-use crankcase_resources::{
-    BoxError, Check, Claimed, Context, Found, Params, Resource, Unfinished, Unit, kind,
-};
+use crankcase_resources::dynamic::{Found, Unit};
+use crankcase_resources::{BoxError, Check, Claimed, Context, Params, Resource, Unfinished, kind};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -9,9 +9,10 @@ use crankcase_facts::{Facts, Sqlite};
 use crankcase_kinds::with_facts;
 use crankcase_manifest::{SeenFacts, SiteFiles, SiteJudge};
 use crankcase_manifolds::facts;
+use crankcase_resources::dynamic::Part;
 use crankcase_resources::{
     AbsPath, Account, ApplyOptions, BoxError, Check, Claimed, Context, Facilities, Kinds, Params,
-    Part, Plan, PlanOptions, Resource, Site, Unfinished, kind,
+    Plan, PlanOptions, Resource, Site, Unfinished, kind,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crankcase_engine::Name;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, SiteFiles};
-use crankcase_resources::{State, worker_name};
+use crankcase_resources::front::worker_name;
+use crankcase_resources::run::State;
 use serde_json::json;
 
 use crate::site::machine::{Machine, TestResult, lines};

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use crankcase_engine::Name;
 use crankcase_kinds::builtin;
-use crankcase_resources::{
-    Action, Amiss, AttributeError, BoxError, Config, Context, Found, Kind, State, Unfinished, Unit,
-    What,
-};
+use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
+use crankcase_resources::report::What;
+use crankcase_resources::run::State;
+use crankcase_resources::{Action, AttributeError, BoxError, Context, Unfinished};
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;

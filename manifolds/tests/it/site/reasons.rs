@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::Backoff;
 use crankcase_kinds::builtin;
-use crankcase_resources::What;
+use crankcase_resources::report::What;
 
 use crate::site::machine::{Machine, TestResult, quick};
 use crate::site::seen::Seen;

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, Detail};
-use crankcase_resources::{
-    Action, Amiss, BoxError, Context, Found, LastEvent, Unfinished, Unit, Watch, What,
-};
+use crankcase_resources::dynamic::{Amiss, Found, Unit};
+use crankcase_resources::report::{LastEvent, What};
+use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::mpsc;

@@ -8,10 +8,12 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Tree, Update};
+use crankcase_resources::BoxError;
+use crankcase_resources::report::What;
+use crankcase_resources::rules::{Cause, Handler, Hands, Rule, Trigger};
 use crankcase_resources::state::{
     Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError, Topic,
 };
-use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, Trigger, What};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind};
-use crankcase_resources::{
-    Action, Amiss, Board, BoxError, Context, DependencyState, Found, GroupMember, Happened,
-    Observer, RuleEvents, Unfinished, Unit, Watch,
-};
+use crankcase_resources::dynamic::{Amiss, Found, GroupMember, Unit};
+use crankcase_resources::front::DependencyState;
+use crankcase_resources::run::{Board, RuleEvents};
+use crankcase_resources::{Action, BoxError, Context, Happened, Observer, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};

@@ -8,7 +8,7 @@ use crankcase_engine::{Engine, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::site;
-use crankcase_resources::Reconcile;
+use crankcase_resources::run::Reconcile;
 use crankcase_resources::state::Records;
 
 use super::machine::TestResult;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crankcase_resources::{Happened, Observer, What};
+use crankcase_resources::report::What;
+use crankcase_resources::{Happened, Observer};
 use tokio::sync::watch;
 
 use crate::site::machine::{TestResult, within};

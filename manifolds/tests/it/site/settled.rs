@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::{Action, BoxError, Context, Found, Unfinished, Unit, Watch};
+use crankcase_resources::dynamic::{Found, Unit};
+use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::sleep;

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Action, Amiss, BoxError, Context, Found, Unfinished, Unit, Watch};
+use crankcase_resources::dynamic::{Amiss, Found, Unit};
+use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use serde_json::json;
 use tokio::sync::watch;
 

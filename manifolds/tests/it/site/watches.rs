@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use crankcase_engine::Backoff;
-use crankcase_resources::{BoxError, Context, Found, Unit, Watch};
+use crankcase_resources::dynamic::{Found, Unit};
+use crankcase_resources::{BoxError, Context, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};

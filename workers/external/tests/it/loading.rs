@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_external::{Calls, External, Settings};
+use crankcase_resources::front::{Culprit, WantedKind, Wishes};
 use crankcase_resources::state::Records;
-use crankcase_resources::{ApplyOptions, Culprit, Facilities, Kinds, WantedKind, Wishes};
+use crankcase_resources::{ApplyOptions, Facilities, Kinds};
 use serde_json::json;
 
 use crate::world::{TestResult, World, fifo, program};

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_external::{External, Settings};
+use crankcase_resources::Kinds;
+use crankcase_resources::front::{Culprit, WantedKind, Wishes};
 use crankcase_resources::testing::{Conformance, Sample};
-use crankcase_resources::{Culprit, Kinds, WantedKind, Wishes};
 use serde_json::json;
 
 use crate::world::program;

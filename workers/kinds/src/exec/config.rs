@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crankcase_resources::{AbsPath, Field, Half, Params, Type, Wrong, shown};
+use crankcase_resources::dynamic::shown;
+use crankcase_resources::{AbsPath, Field, Half, Params, Type, Wrong};
 use crankcase_workers::{Finished, ProcessConfig};
 use serde_json::Value;
 

@@ -3,7 +3,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crankcase_resources::{BoxError, Context, cut_after};
+use crankcase_resources::dynamic::cut_after;
+use crankcase_resources::{BoxError, Context};
 use crankcase_workers::{Finished, Job, JobError, ProcessError, Told};
 
 use crate::command::Command;

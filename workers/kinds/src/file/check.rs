@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
-use crankcase_resources::{Check, Context, Foreseen, Half, Mode, Stale};
+use crankcase_resources::dynamic::Foreseen;
+use crankcase_resources::{Check, Context, Half, Mode, Stale};
 use crankcase_workers::{FileError, Folder, Found, group_name, user_name};
 use serde_json::Value;
 

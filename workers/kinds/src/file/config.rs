@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crankcase_resources::dynamic::{FileRead, shown};
 use crankcase_resources::{
-    AttributeError, Choice, Claim, Claimed, Context, Field, FileRead, Half, Mode, PATH, Params,
-    Type, Wrong, shown,
+    AttributeError, Choice, Claim, Claimed, Context, Field, Half, Mode, PATH, Params, Type, Wrong,
 };
 use crankcase_workers::EntryPath;
 use serde_json::Value;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Context, Foreseen, PATH, RenderedText, path_name};
+use crankcase_resources::dynamic::{Foreseen, path_name};
+use crankcase_resources::front::RenderedText;
+use crankcase_resources::{Context, PATH};
 use crankcase_workers::{FileError, open_file, read_file};
 use sha2::{Digest as _, Sha256};
 

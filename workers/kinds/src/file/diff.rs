@@ -1,4 +1,5 @@
-use crankcase_resources::{Context, Difference, printable};
+use crankcase_resources::dynamic::printable;
+use crankcase_resources::{Context, Difference};
 use serde_json::Value;
 use similar::TextDiff;
 

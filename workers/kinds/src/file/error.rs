@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::RenderError;
+use crankcase_resources::front::RenderError;
 use crankcase_workers::FileError;
 
 /// Why a file or folder cannot be kept as declared.

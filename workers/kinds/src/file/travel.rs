@@ -1,6 +1,8 @@
 use std::path::Path;
 
-use crankcase_resources::{Config, RenderedText, Surroundings, Value};
+use crankcase_resources::derived::Value;
+use crankcase_resources::dynamic::Config;
+use crankcase_resources::front::{RenderedText, Surroundings};
 use crankcase_workers::{FileError, read_file};
 
 use crate::file::config::is_outside;

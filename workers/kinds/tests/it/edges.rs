@@ -6,7 +6,8 @@ use std::path::Path;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{ApplyOptions, Graph, Node, PlanOptions, Site, Surroundings, Verdict};
+use crankcase_resources::front::Surroundings;
+use crankcase_resources::{ApplyOptions, Graph, Node, PlanOptions, Site, Verdict};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

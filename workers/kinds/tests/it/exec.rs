@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{ApplyOptions, Halt, Outcome, apply};
+use crankcase_resources::run::apply;
+use crankcase_resources::{ApplyOptions, Halt, Outcome};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 use tokio::io::AsyncReadExt;

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_kinds::builtin;
-use crankcase_resources::{Account, ApplyOptions, Approval, Wish};
+use crankcase_resources::run::Wish;
+use crankcase_resources::{Account, ApplyOptions, Approval};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

@@ -2,7 +2,8 @@
 use std::fs::File;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Amiss, Found, Wanted};
+use crankcase_resources::dynamic::{Amiss, Found};
+use crankcase_resources::front::Wanted;
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::{Argv, Command, EntryPath, Exec, File, Presence, Principal, builtin};
+use crankcase_resources::front::{RenderError, RenderedText, Scope, Surroundings};
 use crankcase_resources::{
-    AbsPath, ApplyOptions, Graph, GraphError, Mode, Node, NodeError, PlanOptions, RenderError,
-    RenderedText, Scope, Surroundings, Verdict,
+    AbsPath, ApplyOptions, Graph, GraphError, Mode, Node, NodeError, PlanOptions, Verdict,
 };
 use serde_json::json;
 use tempfile::tempdir;

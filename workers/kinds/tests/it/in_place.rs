@@ -5,8 +5,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crankcase_kinds::builtin;
+use crankcase_resources::run::plan;
 use crankcase_resources::state::Records;
-use crankcase_resources::{Account, ApplyOptions, Facilities, Plan, PlanOptions, Verdict, plan};
+use crankcase_resources::{Account, ApplyOptions, Facilities, Plan, PlanOptions, Verdict};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 

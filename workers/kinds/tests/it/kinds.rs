@@ -5,7 +5,9 @@ use std::fs::File;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
-use crankcase_resources::{ApplyOptions, Config, Found, Halt, KnownConfig, Outcome, apply};
+use crankcase_resources::dynamic::{Config, Found, KnownConfig};
+use crankcase_resources::run::apply;
+use crankcase_resources::{ApplyOptions, Halt, Outcome};
 use crankcase_workers::StopSignal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};

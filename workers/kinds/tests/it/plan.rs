@@ -3,7 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Graph, Node, Plan, PlanOptions, Surroundings, Verdict};
+use crankcase_resources::front::Surroundings;
+use crankcase_resources::{Graph, Node, Plan, PlanOptions, Verdict};
 use serde_json::json;
 use tempfile::tempdir;
 

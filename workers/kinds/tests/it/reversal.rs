@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
+use crankcase_resources::dynamic::KnownConfig;
 use crankcase_resources::state::{Key, Records, Topic};
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Facilities, KnownConfig, Plan, PlanOptions, Selection, Site,
+    Account, ApplyOptions, Declaration, Facilities, Plan, PlanOptions, Selection, Site,
 };
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
@@ -114,7 +115,7 @@ async fn what_was_not_there_goes_again_the_files_before_their_folder() -> TestRe
         let folder = json!({"path": format!("{}/", machine.path("www/sub").display())});
         let page = json!({"path": machine.path("www/sub/page"), "content": "new"});
         let mut page = machine.file("a-page", page);
-        page.dependencies = vec![crankcase_resources::Dependency {
+        page.dependencies = vec![crankcase_resources::front::Dependency {
             alias: "folder".to_owned(),
             resource: "folder".to_owned(),
             on_change: Default::default(),

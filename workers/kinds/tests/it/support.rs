@@ -3,7 +3,8 @@ use std::error::Error;
 use std::path::Path;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::{Account, ApplyOptions, Declaration, Plan, PlanOptions, plan};
+use crankcase_resources::run::plan;
+use crankcase_resources::{Account, ApplyOptions, Declaration, Plan, PlanOptions};
 
 pub(crate) use declared::{
     Full, StateFolder, TestResult, apply_with, declare, declare_in, declare_with, failure, look,

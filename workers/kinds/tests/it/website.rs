@@ -2,8 +2,10 @@
 
 use std::convert::Infallible;
 
+use crankcase_resources::dynamic::Part;
+use crankcase_resources::front::DependencyState;
 use crankcase_resources::{
-    AbsPath, BoxError, Check, Claimed, Context, DependencyState, Params, Part, Resource, Unfinished,
+    AbsPath, BoxError, Check, Claimed, Context, Params, Resource, Unfinished,
 };
 
 /// keeps a website: a folder with a page

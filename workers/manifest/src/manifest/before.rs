@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_resources::{Declaration, DeclaredPart, Dependency, is_part_alias};
+use crankcase_resources::Declaration;
+use crankcase_resources::front::{DeclaredPart, Dependency, is_part_alias};
 use serde_json::Map;
 
 use crate::manifest::placed::Placed;

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Claim, Declaration, FileRead, Order, PATH, path_name};
+use crankcase_resources::dynamic::{FileRead, path_name};
+use crankcase_resources::front::Order;
+use crankcase_resources::{Claim, Declaration, PATH};
 
 use crate::manifest::alias::Alias;
 use crate::manifest::config::Template;
@@ -183,7 +185,8 @@ fn comes_after(order: &Order, (node, others): (usize, &HashSet<usize>), edges: &
 mod tests {
     use std::collections::HashSet;
 
-    use crankcase_resources::{Edges, OnChange, Order};
+    use crankcase_resources::OnChange;
+    use crankcase_resources::front::{Edges, Order};
 
     use super::comes_after;
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
-use crankcase_resources::{Table, Wanted};
+use crankcase_resources::dynamic::Table;
+use crankcase_resources::front::Wanted;
 
 use crate::manifest::expression::{
     FILTERS, FUNCTIONS, Failure, Parsed, TESTS, Use, is_template, uses,

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::slice;
 use std::sync::{Arc, OnceLock, Weak};
 
-use crankcase_resources::{
-    AttributeError, Config, DependencyState, Inputs, Place, Render, RenderError, Rendered,
-    RenderedText, Scope,
+use crankcase_resources::AttributeError;
+use crankcase_resources::dynamic::Config;
+use crankcase_resources::front::{
+    DependencyState, Inputs, Place, Render, RenderError, Rendered, RenderedText, Scope,
 };
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Secrets, Shape};
+use crankcase_resources::dynamic::Shape;
+use crankcase_resources::front::Secrets;
 use crankcase_workers::{pointer_segment, read_pointer_segment};
 use serde_json::Value;
 

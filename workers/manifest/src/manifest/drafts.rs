@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crankcase_resources::Kind;
+use crankcase_resources::dynamic::Kind;
 use indexmap::IndexMap;
 
 use crate::manifest::check::{self, Usable};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crankcase_resources::{item_name, worker_name};
+use crankcase_resources::front::{item_name, worker_name};
 use serde_json::Value;
 
 use crate::manifest::at_load::evaluated;

@@ -1,6 +1,6 @@
 //! A fact that depends on itself, and the message about it.
 
-use crankcase_resources::{Place, circle};
+use crankcase_resources::front::{Place, circle};
 
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Hint, Problems, quoted};

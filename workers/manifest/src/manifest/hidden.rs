@@ -7,7 +7,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crankcase_resources::{Kind, Order};
+use crankcase_resources::dynamic::Kind;
+use crankcase_resources::front::Order;
 
 use crate::manifest::alias::secrets_of;
 use crate::manifest::judging::Judging;

@@ -1,8 +1,8 @@
 //! The questions of a load to the kinds.
 
-use crankcase_resources::{
-    Config, Culprit, Declaration, Declared, Kind, KindSource, Kinds, KnownConfig, Secrets, Wishes,
-};
+use crankcase_resources::dynamic::{Config, Kind, KnownConfig};
+use crankcase_resources::front::{Culprit, Declared, KindSource, Secrets, Wishes};
+use crankcase_resources::{Declaration, Kinds};
 
 /// Knows the kinds of a manifest while it is loaded.
 pub(crate) trait Judging {

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, Declared, DeclaredPart, Kind, KnownConfig};
+use crankcase_resources::dynamic::{Kind, KnownConfig};
+use crankcase_resources::front::{Declared, DeclaredPart};
+use crankcase_resources::{Claimed, Declaration};
 use indexmap::IndexMap;
 
 use crate::facts::SeenLayer;

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use crankcase_resources::{
-    Claim, Declaration, FileConflict, already_kept, conflicts, file_conflicts,
-};
+use crankcase_resources::front::{FileConflict, already_kept, conflicts, file_conflicts};
+use crankcase_resources::{Claim, Declaration};
 
 use crate::manifest::before::IfFactsAreWrong;
 use crate::manifest::node::Data;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf, absolute};
 
-use crankcase_resources::Place;
+use crankcase_resources::front::Place;
 use crankcase_workers::is_unprintable;
 
 /// How long a line may be that is shown under its message, in bytes.

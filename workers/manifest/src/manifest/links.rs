@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, Edges, OnChange, Order, circle, item_name};
+use crankcase_resources::OnChange;
+use crankcase_resources::front::{Dependency, Edges, Order, circle, item_name};
 
 use crate::manifest::alias::Alias;
 use crate::manifest::bounds::{Bounds, size_of};

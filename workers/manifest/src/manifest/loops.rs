@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crankcase_resources::{Declaration, Edges, OnChange, Order, Trigger, What};
+use crankcase_resources::front::{Edges, Order};
+use crankcase_resources::report::What;
+use crankcase_resources::rules::Trigger;
+use crankcase_resources::{Declaration, OnChange};
 
 use crate::manifest::kept_facts::{Path, path};
 use crate::manifest::lines::Source;

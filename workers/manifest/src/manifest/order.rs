@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::connect as connect_automatically;
-use crankcase_resources::{Declaration, Dependency, Order, OrderError, circle};
+use crankcase_resources::Declaration;
+use crankcase_resources::front::connect as connect_automatically;
+use crankcase_resources::front::{Dependency, Order, OrderError, circle};
 
 use crate::manifest::before::IfFactsAreWrong;
 use crate::manifest::fact_circle::FactCircle;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::Plug;
+use crankcase_resources::front::Plug;
 use indexmap::IndexMap;
 
 use crate::manifest::document::{Written, map};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::{Place, Secrets};
+use crankcase_resources::front::{Place, Secrets};
 use crankcase_workers::is_unprintable;
 
 use crate::manifest::lines::Source;

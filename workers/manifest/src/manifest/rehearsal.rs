@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-use crankcase_resources::{
-    AttributeError, Claimed, Declaration, Declared, DeclaredPart, KnownConfig, Order, Place,
-    Secrets,
-};
+use crankcase_resources::dynamic::KnownConfig;
+use crankcase_resources::front::{Declared, DeclaredPart, Order, Place, Secrets};
+use crankcase_resources::{AttributeError, Claimed, Declaration};
 use serde_json::Value;
 
 use crate::manifest::before::IfFactsAreWrong;

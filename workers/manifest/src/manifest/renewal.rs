@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_resources::{Claimed, Declaration, KnownConfig, Secrets, Site, is_part_alias};
+use crankcase_resources::dynamic::KnownConfig;
+use crankcase_resources::front::{Secrets, is_part_alias};
+use crankcase_resources::{Claimed, Declaration, Site};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crankcase_resources::{Dependency, KindSource, Meta, OnChange, Place, Shape};
+use crankcase_resources::dynamic::Shape;
+use crankcase_resources::front::{Dependency, KindSource, Place};
+use crankcase_resources::{Meta, OnChange};
 
 use crate::manifest::bounds::size_of;
 use crate::manifest::document::{Written, listed, map, map_or_nothing};

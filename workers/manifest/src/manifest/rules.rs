@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::{BoxError, Cause, Handler, Hands, Rule, RuleParameters, Trigger, What};
+use crankcase_resources::BoxError;
+use crankcase_resources::report::What;
+use crankcase_resources::rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crankcase_resources::{Secrets, add_secret};
+use crankcase_resources::front::{Secrets, add_secret};
 use serde_json::Value;
 
 use crate::facts::SeenFacts;

@@ -4,7 +4,8 @@
 
 use std::collections::HashSet;
 
-use crankcase_resources::{Declaration, Tunings};
+use crankcase_resources::Declaration;
+use crankcase_resources::front::Tunings;
 use crankcase_workers::name_first;
 
 use crate::facts::SeenFacts;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use crankcase_resources::Wanted;
+use crankcase_resources::front::Wanted;
 use crankcase_workers::pointer_segment;
 
 /// The most facts that are named as the reason of a declaration.

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::{Edges, OnChange, Order, circle};
+use crankcase_resources::OnChange;
+use crankcase_resources::front::{Edges, Order, circle};
 use indexmap::IndexMap;
 use minijinja::Value;
 

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use crankcase_resources::{Declaration, Dependency, Wanted, is_part_alias};
+use crankcase_resources::Declaration;
+use crankcase_resources::front::{Dependency, Wanted, is_part_alias};
 
 use crate::manifest::config::Template;
 use crate::manifest::kept_facts::VALUE;

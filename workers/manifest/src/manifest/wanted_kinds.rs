@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crankcase_resources::{Culprit, Plug, WantedKind, Wishes};
+use crankcase_resources::front::{Culprit, Plug, WantedKind, Wishes};
 use indexmap::IndexMap;
 
 use crate::manifest::document::Written;

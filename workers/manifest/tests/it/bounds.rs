@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use crankcase_manifest::{Manifest, Overrides};
-use crankcase_resources::{Declaration, DependencyState, Inputs};
+use crankcase_resources::Declaration;
+use crankcase_resources::front::{DependencyState, Inputs};
 use serde_json::{json, to_string};
 
 use crate::site::{KINDS, Site};

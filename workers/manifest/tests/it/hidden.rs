@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use crankcase_manifest::{Overrides, SiteFiles};
-use crankcase_resources::{DependencyState, Inputs};
+use crankcase_resources::front::{DependencyState, Inputs};
 use crankcase_workers::is_unprintable;
 use serde_json::json;
 

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::fs;
 
-use crankcase_resources::{Config, Inputs, Rendered};
+use crankcase_resources::dynamic::Config;
+use crankcase_resources::front::{Inputs, Rendered};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

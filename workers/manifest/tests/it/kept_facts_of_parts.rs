@@ -4,10 +4,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use crankcase_kinds::with_facts;
-use crankcase_resources::{
-    AttributeError, Claimed, Config, Half, Judged, Kind, KnownConfig, Part, Site as Loaded, Unit,
-    is_fact_alias,
-};
+use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Part, Unit};
+use crankcase_resources::front::is_fact_alias;
+use crankcase_resources::{AttributeError, Claimed, Half, Site as Loaded};
 use serde_json::{Value, json};
 
 use crate::kept_facts::load_site;

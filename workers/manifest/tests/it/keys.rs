@@ -10,9 +10,11 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Manifest, SiteFiles};
+use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::front::{DependencyState, Inputs, Rendered};
 use crankcase_resources::{
-    Account, ApplyOptions, AttributeError, Claimed, Config, DependencyState, Inputs, Judged, Kind,
-    KnownConfig, Outcome, PlanOptions, Rendered, Selection, Site as Loaded, Unit, Verdict,
+    Account, ApplyOptions, AttributeError, Claimed, Outcome, PlanOptions, Selection,
+    Site as Loaded, Verdict,
 };
 use serde_json::{Value, json};
 

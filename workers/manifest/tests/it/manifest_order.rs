@@ -3,7 +3,8 @@
 use std::error::Error;
 
 use crankcase_manifest::{Manifest, Overrides};
-use crankcase_resources::{OnChange, Order, OrderError};
+use crankcase_resources::OnChange;
+use crankcase_resources::front::{Order, OrderError};
 
 use crate::site::{KINDS, Site};
 

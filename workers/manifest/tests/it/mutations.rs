@@ -9,9 +9,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use crankcase_manifest::{ManifestError, Problem, SiteFiles};
-use crankcase_resources::{
-    Declaration, DependencyState, Inputs, Place, Rendered, Site as Resources,
-};
+use crankcase_resources::front::{DependencyState, Inputs, Place, Rendered};
+use crankcase_resources::{Declaration, Site as Resources};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestError, TestRunner};

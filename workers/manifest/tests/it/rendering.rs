@@ -5,7 +5,8 @@ use std::error::Error;
 use std::path::Path;
 
 use crankcase_manifest::Overrides;
-use crankcase_resources::{Config, DependencyState, Inputs, Rendered, RenderedText, Scope};
+use crankcase_resources::dynamic::Config;
+use crankcase_resources::front::{DependencyState, Inputs, Rendered, RenderedText, Scope};
 use serde_json::{Value, json};
 
 use crate::site::Site;

@@ -5,7 +5,8 @@ use std::fs;
 
 use crankcase_kinds::builtin;
 use crankcase_manifest::{DataFiles, SiteFiles};
-use crankcase_resources::{Inputs, Rendered, Site as Loaded};
+use crankcase_resources::Site as Loaded;
+use crankcase_resources::front::{Inputs, Rendered};
 use serde_json::{Value, json};
 
 use crate::site::Site;

@@ -1,7 +1,7 @@
 //! What a manifest tells of its resources' states: which attributes somebody uses.
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
-use crankcase_resources::Wanted;
+use crankcase_resources::front::Wanted;
 use tempfile::tempdir;
 
 #[test]

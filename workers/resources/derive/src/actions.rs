@@ -62,8 +62,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let (erase, read) = (acts.iter().map(Act::erase), acts.iter().map(Act::read));
     Ok(quote! {
         impl ::crankcase_resources::Actions for #name {
-            fn types() -> ::std::vec::Vec<::crankcase_resources::ActionType> {
-                ::std::vec![#(::crankcase_resources::ActionType::new(#names, #docs)),*]
+            fn types() -> ::std::vec::Vec<::crankcase_resources::dynamic::ActionType> {
+                ::std::vec![#(::crankcase_resources::dynamic::ActionType::new(#names, #docs)),*]
             }
 
             fn erase(&self) -> ::crankcase_resources::Action {
@@ -78,7 +78,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 match action.name.as_str() {
                     #(#read,)*
                     _ => ::core::result::Result::Err(
-                        ::crankcase_resources::unknown_action::<Self>(action),
+                        ::crankcase_resources::derived::unknown_action::<Self>(action),
                     ),
                 }
             }

@@ -30,7 +30,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
 
             fn take(
-                value: &::crankcase_resources::Value,
+                value: &::crankcase_resources::derived::Value,
             ) -> ::core::result::Result<Self, ::crankcase_resources::Wrong> {
                 match <Self as ::crankcase_resources::Field>::ty().word(value)? {
                     #(#words => ::core::result::Result::Ok(Self::#variants),)*
@@ -38,7 +38,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 }
             }
 
-            fn give(&self) -> ::crankcase_resources::Value {
+            fn give(&self) -> ::crankcase_resources::derived::Value {
                 let word = match self {
                     #(Self::#variants => #words,)*
                 };

@@ -136,7 +136,7 @@ impl<'a> Param<'a> {
         let unit = self.unit.as_ref().map_or(quote!(None), |unit| quote!(Some(#unit.into())));
         quote! {
             parameters.push(
-                ::crankcase_resources::Parameter::of::<#ty>(#name, #doc)
+                ::crankcase_resources::dynamic::Parameter::of::<#ty>(#name, #doc)
                     .with(#default, #unit, #is_declared),
             );
         }
@@ -146,7 +146,7 @@ impl<'a> Param<'a> {
     fn default_value(&self) -> TokenStream {
         match &self.default {
             Some(default) => quote! {
-                ::core::option::Option::Some(::crankcase_resources::json!(#default))
+                ::core::option::Option::Some(::crankcase_resources::derived::json!(#default))
             },
             None => quote!(::core::option::Option::None),
         }
@@ -158,7 +158,7 @@ impl<'a> Param<'a> {
         if self.is_flat {
             return quote!(<#ty>::new());
         }
-        quote!(::crankcase_resources::absent::<#ty>(#default))
+        quote!(::crankcase_resources::derived::absent::<#ty>(#default))
     }
 }
 
@@ -203,17 +203,17 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         impl ::crankcase_resources::Params for #name {
             type Half = #half;
 
-            fn table() -> &'static ::crankcase_resources::Table {
-                static TABLE: ::std::sync::OnceLock<::crankcase_resources::Table> =
+            fn table() -> &'static ::crankcase_resources::dynamic::Table {
+                static TABLE: ::std::sync::OnceLock<::crankcase_resources::dynamic::Table> =
                     ::std::sync::OnceLock::new();
                 TABLE.get_or_init(|| {
                     let mut parameters = ::std::vec::Vec::new();
                     #(#rows)*
-                    ::crankcase_resources::Table::new(#doc, parameters)
+                    ::crankcase_resources::dynamic::Table::new(#doc, parameters)
                 })
             }
 
-            fn read(reader: &mut ::crankcase_resources::Reader<'_>) -> Self::Half {
+            fn read(reader: &mut ::crankcase_resources::dynamic::Reader<'_>) -> Self::Half {
                 #half { #(#reads,)* }
             }
 
@@ -221,7 +221,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 ::core::option::Option::Some(Self { #(#wholes,)* })
             }
 
-            fn write(half: &Self::Half, writer: &mut ::crankcase_resources::Writer) {
+            fn write(half: &Self::Half, writer: &mut ::crankcase_resources::dynamic::Writer) {
                 #(#writes)*
             }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::observer::{Happened, What};
-use crate::shape::Shape;
+use crate::base::shape::Shape;
+use crate::report::observer::{Happened, What};
 
 /// What a rule waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]

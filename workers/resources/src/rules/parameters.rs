@@ -3,8 +3,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::meta::duration;
-use crate::tuning::time_schema;
+use crate::declare::meta::duration;
+use crate::declare::tuning::time_schema;
 
 /// How a rule does its work.
 #[derive(Debug, Clone, PartialEq)]

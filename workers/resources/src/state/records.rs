@@ -21,13 +21,13 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::blocking::blocking;
-use crate::error::BoxError;
+use crate::base::blocking::blocking;
+use crate::base::error::BoxError;
+use crate::base::text::chain;
 use crate::state::document::Document;
 use crate::state::memory::MemoryStore;
 use crate::state::record::{Key, Record, Topic, leave_out_optional, remove_replaced};
 use crate::state::store::{Loaded, Store, StoreError};
-use crate::text::chain;
 
 /// The records of the resources: a queue in front of a store. Cheap to clone; clones are the same.
 ///

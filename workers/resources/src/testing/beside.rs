@@ -10,19 +10,19 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
-use crate::automatic::connect;
-use crate::declaration::{Config, Declaration, Dependency, OnChange};
-use crate::kinds::Kinds;
-use crate::known::KnownConfig;
-use crate::literal::Literal;
-use crate::planned::{Plan, Verdict};
-use crate::resource::Resource;
+use crate::declare::automatic::connect;
+use crate::declare::declaration::{Config, Declaration, Dependency, OnChange};
+use crate::declare::known::KnownConfig;
+use crate::declare::literal::Literal;
+use crate::kind::kinds::Kinds;
+use crate::kind::resource::Resource;
+use crate::kind::typed::kind;
+use crate::report::planned::{Plan, Verdict};
 use crate::testing::conformance::{allow, listed, paths, secrets, whole};
 use crate::testing::giver::Giver;
 use crate::testing::runs::{apply_all, disagreement, plan_all};
 use crate::testing::sample::Sample;
 use crate::testing::world::World;
-use crate::typed::kind;
 
 /// How likely it is that one resource depends on an earlier one.
 const EDGE: f64 = 0.3;

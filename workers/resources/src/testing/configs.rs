@@ -7,15 +7,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::caught::caught;
-use crate::claim::{Claim, Role};
-use crate::declaration::Config;
-use crate::error::AttributeError;
-use crate::judged::Judged;
-use crate::known::{Claimed, KnownConfig};
-use crate::part::Part;
+use crate::base::caught::caught;
+use crate::base::error::AttributeError;
+use crate::base::text::cut;
+use crate::declare::claim::{Claim, Role};
+use crate::declare::declaration::Config;
+use crate::declare::known::{Claimed, KnownConfig};
+use crate::kind::config_report::Judged;
+use crate::kind::part::Part;
 use crate::testing::conformance::{Trial, listed};
-use crate::text::cut;
 
 pub(super) fn check(trial: &mut Trial<'_>) {
     let config = trial.config.clone();

@@ -9,9 +9,9 @@ use std::task::Poll;
 
 use crankcase_engine::Stopper;
 
-use crate::context::Context;
-use crate::found::Found;
-use crate::kind::Unit;
+use crate::kind::context::Context;
+use crate::kind::contract::Unit;
+use crate::report::found::Found;
 use crate::testing::conformance::{Trial, listed, paths, run};
 use crate::testing::runs::{Steps, apply_all};
 use crate::testing::world::Snapshot;

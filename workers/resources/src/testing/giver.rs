@@ -2,10 +2,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{
-    AbsPath, Actions, BoxError, Check, Claim, Claimed, Context, PATH, Params, Resource, Stale,
-    Unfinished,
-};
+use crate::base::error::BoxError;
+use crate::declare::action::Unfinished;
+use crate::declare::claim::{Claim, PATH};
+use crate::declare::known::Claimed;
+use crate::declare::params::AbsPath;
+use crate::kind::context::Context;
+use crate::kind::resource::{Check, Resource, Stale};
+use crate::{Actions, Params};
 
 /// keeps a value in a file, and has it in its state as soon as it is there
 #[derive(Debug, Clone, PartialEq, Params)]

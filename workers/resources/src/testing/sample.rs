@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::found::Found;
+use crate::report::found::Found;
 
 /// Something done to a folder.
 pub(super) type Doing = Box<dyn Fn(&Path) -> io::Result<()> + Send + Sync>;

@@ -1,6 +1,7 @@
 //! Actions as data.
 
-use crankcase_resources::{Action, ActionType, Actions, Amiss};
+use crankcase_resources::dynamic::{ActionType, Amiss};
+use crankcase_resources::{Action, Actions};
 use serde_json::{Value, json};
 
 #[derive(Debug, PartialEq, Actions)]

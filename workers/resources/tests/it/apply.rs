@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::run::{apply, plan};
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Declaration, Facilities, Halt, Outcome,
-    PlanOptions, apply, plan,
+    Account, ApplyOptions, Approval, AsPlanned, Declaration, Facilities, Halt, Outcome, PlanOptions,
 };
 use serde_json::json;
 

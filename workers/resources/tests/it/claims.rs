@@ -2,9 +2,8 @@
 
 use std::collections::HashSet;
 
-use crankcase_resources::{
-    Claim, Conflict, Declaration, Dependency, OnChange, Order, PATH, conflicts, connect,
-};
+use crankcase_resources::front::{Conflict, Dependency, Order, conflicts, connect};
+use crankcase_resources::{Claim, Declaration, OnChange, PATH};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;

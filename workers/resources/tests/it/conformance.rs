@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use crankcase_resources::dynamic::{
+    ActionType, Amiss, Config, Found, Judged, Kind, KnownConfig, Parameter, Table, Unit,
+};
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
-    Action, ActionType, Amiss, AttributeError, BoxError, Claim, Claimed, Config, Context, Found,
-    Judged, Kind, Kinds, KnownConfig, PATH, Parameter, Secret, Table, Unfinished, Unit, Watch,
+    Action, AttributeError, BoxError, Claim, Claimed, Context, Kinds, PATH, Secret, Unfinished,
+    Watch,
 };
 use serde_json::{Value, json};
 

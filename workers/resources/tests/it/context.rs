@@ -4,10 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use crankcase_resources::dynamic::Shared;
+use crankcase_resources::run::plan;
 use crankcase_resources::state::Records;
 use crankcase_resources::{
     Actions, ApplyOptions, BoxError, Check, Context, Facilities, Kinds, Params, PlanOptions,
-    Resource, Shared, Stale, Unfinished, kind, plan,
+    Resource, Stale, Unfinished, kind,
 };
 use crankcase_workers::Folder;
 use serde_json::{Value, json};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_resources::run::{apply, plan};
 use crankcase_resources::{
     Actions, ApplyOptions, BoxError, Check, Context, Declaration, Kinds, Outcome, Params,
-    PlanOptions, Resource, Stale, Unfinished, Verdict, apply, kind, plan,
+    PlanOptions, Resource, Stale, Unfinished, Verdict, kind,
 };
 use serde_json::json;
 use tokio::time::Instant;

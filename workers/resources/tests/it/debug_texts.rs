@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use crankcase_resources::{
-    Action, Amiss, Cause, Config, DependencyState, Found, Inputs, KnownConfig, Literal, Part,
-    Render, Shape,
-};
+use crankcase_resources::dynamic::{Amiss, Config, Found, KnownConfig, Part, Shape};
+use crankcase_resources::front::{DependencyState, Inputs, Render};
+use crankcase_resources::rules::Cause;
+use crankcase_resources::{Action, Literal};
 use serde_json::{Value, json};
 
 use crate::support::TestResult;

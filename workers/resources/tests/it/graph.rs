@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_resources::dynamic::{Config, Kind, Unit};
+use crankcase_resources::front::Surroundings;
 use crankcase_resources::{
-    Account, ApplyOptions, AttributeError, BoxError, Config, Graph, GraphError, Kind, Kinds, Meta,
-    Node, NodeError, Outcome, PlanOptions, Surroundings, Unit,
+    Account, ApplyOptions, AttributeError, BoxError, Graph, GraphError, Kinds, Meta, Node,
+    NodeError, Outcome, PlanOptions,
 };
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};

@@ -1,8 +1,7 @@
 //! Notifications in apply, and in the plan before it.
 
-use crankcase_resources::{
-    ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict, plan,
-};
+use crankcase_resources::run::plan;
+use crankcase_resources::{ApplyOptions, Declaration, OnChange, Outcome, PlanOptions, Verdict};
 
 use crate::probe::{Event, probe, probes};
 use crate::support::{TestResult, apply_with, uses};

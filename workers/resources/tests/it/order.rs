@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Kinds, OrderError, Outcome, PlanOptions, plan,
-};
+use crankcase_resources::front::OrderError;
+use crankcase_resources::run::plan;
+use crankcase_resources::{Account, ApplyOptions, Declaration, Kinds, Outcome, PlanOptions};
 use proptest::prelude::*;
 use serde_json::json;
 

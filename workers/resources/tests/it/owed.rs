@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::front::{Dependency, item_name};
+use crankcase_resources::run::{apply, plan};
 use crankcase_resources::state::Records;
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Dependency, Facilities, Kinds, OnChange, Outcome, Plan,
-    PlanOptions, Selection, Site, apply, item_name, plan,
+    Account, ApplyOptions, Declaration, Facilities, Kinds, OnChange, Outcome, Plan, PlanOptions,
+    Selection, Site,
 };
 
 use crate::notify::notifying;

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
+use crankcase_resources::dynamic::{Config, Found, Kind, KnownConfig, Reader, Table};
 use crankcase_resources::{
-    AbsPath, AttributeError, BoxError, Check, Choice, Config, Context, Field, Found, Kind, Kinds,
-    KnownConfig, Mode, Params, Reader, Resource, Secret, Table, Type, Unfinished, kind,
+    AbsPath, AttributeError, BoxError, Check, Choice, Context, Field, Kinds, Mode, Params,
+    Resource, Secret, Type, Unfinished, kind,
 };
 use crankcase_workers::EntryPath;
 use proptest::prelude::*;

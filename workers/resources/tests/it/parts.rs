@@ -5,9 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_resources::dynamic::{Config, Found, Judged, Kind, KnownConfig, Part, Unit};
+use crankcase_resources::front::{Declared, Inputs, Rendered};
 use crankcase_resources::{
-    ApplyOptions, AttributeError, BoxError, Claim, Claimed, Config, Context, Declared, Found,
-    Inputs, Judged, Kind, Kinds, KnownConfig, Literal, OnChange, PATH, Part, Rendered, Unit,
+    ApplyOptions, AttributeError, BoxError, Claim, Claimed, Context, Kinds, Literal, OnChange, PATH,
 };
 use serde_json::json;
 
@@ -154,7 +155,7 @@ fn a_part_waits_for_what_its_owner_waits_for() -> Result<(), Box<dyn std::error:
 
     let part = &declared.parts[0].declaration;
     assert_eq!(part.needs().map(|(name, _)| name).collect::<Vec<_>>(), ["other"]);
-    let unknown = crankcase_resources::DependencyState::Unknown;
+    let unknown = crankcase_resources::front::DependencyState::Unknown;
     let inputs = Inputs::new([("other".to_owned(), unknown)].into());
     let Rendered::Unknown { because } = part.config.render(&inputs)? else { panic!("not known") };
     assert_eq!(because, ["other"]);

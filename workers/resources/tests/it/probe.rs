@@ -3,9 +3,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
 use crankcase_resources::{
-    Action, Amiss, AttributeError, BoxError, Config, Context, Declaration, Found, Kind, Kinds,
-    Unfinished, Unit,
+    Action, AttributeError, BoxError, Context, Declaration, Kinds, Unfinished,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};

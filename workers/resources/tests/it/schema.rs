@@ -1,6 +1,7 @@
 //! The JSON Schema of types and tables, against what they accept.
 
-use crankcase_resources::{Parameter, Table, Type};
+use crankcase_resources::Type;
+use crankcase_resources::dynamic::{Parameter, Table};
 use jsonschema::draft202012::{is_valid, meta};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

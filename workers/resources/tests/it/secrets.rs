@@ -1,8 +1,9 @@
 //! Values that nobody is shown.
 
+use crankcase_resources::run::plan;
 use crankcase_resources::{
     Actions, ApplyOptions, BoxError, Check, Context, Kinds, Params, PlanOptions, Resource, Secret,
-    Stale, Unfinished, kind, plan,
+    Stale, Unfinished, kind,
 };
 use serde_json::json;
 

@@ -6,12 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::dynamic::Found;
+use crankcase_resources::front::{
+    Dependency, Inputs, Place, RenderError, Rendered, RenderedText, Scope,
+};
+use crankcase_resources::run::apply;
 use crankcase_resources::state::{
     Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError,
 };
 use crankcase_resources::{
-    Account, ApplyOptions, Context, Declaration, Dependency, Facilities, Found, Inputs, Kinds,
-    Literal, OnChange, Place, RenderError, Rendered, RenderedText, Scope, apply,
+    Account, ApplyOptions, Context, Declaration, Facilities, Kinds, Literal, OnChange,
 };
 use serde_json::Value;
 use tempfile::TempDir;

@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use crankcase_resources::run::{apply, plan};
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
-    Account, ApplyOptions, Declaration, Halt, Outcome, PlanOptions, Verdict, apply, plan,
+    Account, ApplyOptions, Declaration, Halt, Outcome, PlanOptions, Verdict,
 };
 use serde_json::json;
 use tokio::time::timeout;

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
+use crankcase_resources::front::Surroundings;
+use crankcase_resources::report::Salt;
+use crankcase_resources::run::plan;
 use crankcase_resources::{
-    ApplyOptions, Approval, AsPlanned, Graph, Node, Plan, PlanOptions, Salt, Surroundings, Verdict,
-    plan,
+    ApplyOptions, Approval, AsPlanned, Graph, Node, Plan, PlanOptions, Verdict,
 };
 use serde_json::{Value, json};
 use tempfile::tempdir;

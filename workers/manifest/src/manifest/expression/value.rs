@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crankcase_resources::UNUSABLE;
+use crankcase_resources::front::UNUSABLE;
 use minijinja::value::{Serde, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 use serde_json::{Map, Number};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crankcase_resources::Secrets;
+use crankcase_resources::front::Secrets;
 use minijinja::Value;
 
 use crate::facts::SeenFacts;

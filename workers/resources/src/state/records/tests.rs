@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Position, Records};
-use crate::error::BoxError;
+use crate::base::error::BoxError;
 use crate::state::document::Document;
 use crate::state::memory::MemoryStore;
 use crate::state::record::{Keep, Key, Notification, Record, Topic};

@@ -4,9 +4,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
+use crankcase_resources::run::{apply, plan};
 use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Declaration, Facilities, Happened, Kinds, Observer,
-    PlanOptions, Site, apply, plan,
+    PlanOptions, Site,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

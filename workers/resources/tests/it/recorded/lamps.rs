@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use crankcase_resources::dynamic::{Amiss, Config, Found, GroupMember, Kind, Unit};
 use crankcase_resources::{
-    Action, Amiss, AttributeError, BoxError, Config, Context, Declaration, Difference, Found,
-    GroupMember, Kind, Kinds, Unfinished, Unit,
+    Action, AttributeError, BoxError, Context, Declaration, Difference, Kinds, Unfinished,
 };
 use crankcase_workers::ProcessConfig;
 use parking_lot::Mutex;

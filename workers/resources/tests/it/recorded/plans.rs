@@ -1,7 +1,9 @@
 //! What apply would do.
 
 use crankcase_engine::Stop;
-use crankcase_resources::{ApplyOptions, Declaration, Kinds, PlanOptions, Salt, Site, plan};
+use crankcase_resources::report::Salt;
+use crankcase_resources::run::plan;
+use crankcase_resources::{ApplyOptions, Declaration, Kinds, PlanOptions, Site};
 use serde_json::json;
 
 use crate::notify::notifying;

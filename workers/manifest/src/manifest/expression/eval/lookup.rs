@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crankcase_resources::UNUSABLE;
+use crankcase_resources::front::UNUSABLE;
 use minijinja::machinery::ast::{Expr, Slice};
 use minijinja::value::{Value, ValueKind};
 

@@ -1,6 +1,6 @@
 //! The results that come of secrets.
 
-use crankcase_resources::add_secret;
+use crankcase_resources::front::add_secret;
 use minijinja::machinery::ast::Expr;
 use minijinja::value::{Value, ValueKind};
 
@@ -121,7 +121,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
-    use crankcase_resources::Secrets;
+    use crankcase_resources::front::Secrets;
     use minijinja::value::Value;
 
     use crate::manifest::expression::budget::Budget;

@@ -1,0 +1,80 @@
+//! The actions of an apply that come before all others.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::kind::foresight::Foresight;
+use crate::modes::pass::Pass;
+use crate::modes::pass::visit::{LeftOpen, PassVisit};
+use crate::report::account::Outcome;
+use crate::report::progress::Progress;
+use crate::visit::Visit;
+use crate::visit::notifying::Promise;
+use crate::visit::opened::Opened;
+
+/// Runs the shutdown-first actions of the configs that are known before the first action, one
+/// after another and dependents first. Returns the visits that have begun so, by their nodes.
+///
+/// What a resource uses is not shut down if the resource could not be.
+pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<usize, Visit> {
+    let Pass { order, declarations, setting, halting, .. } = pass;
+    let mut priors = BTreeMap::new();
+    let is_needed = declarations.iter().any(|declaration| {
+        setting.kinds.get(&declaration.kind).is_ok_and(|kind| kind.stops_first())
+    });
+    if !is_needed {
+        return priors;
+    }
+    let open = Arc::new(LeftOpen::default());
+    let (setting, halting) = (setting.clone(), Arc::clone(halting));
+    let foresight = Some(Foresight::new(order, declarations));
+    let plan = Pass { setting, halting, foresight, ..*pass };
+    let look = |pass_visit: PassVisit| {
+        let left_open = Some(Arc::clone(&open));
+        PassVisit { left_open, ..pass_visit }.run()
+    };
+    let looks = plan.run(look).await;
+    // Backwards and one at a time needs no schedule, whose visits have to own all that they use.
+    let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
+    for node in order.nodes().iter().rev() {
+        let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());
+        let opened = open.lock().remove(node);
+        let Some(opened) = opened else {
+            held_by[*node] = held;
+            continue;
+        };
+        let (declaration, look) = (&declarations[*node], &looks[*node]);
+        let mut prior = Visit::new(declaration, Vec::new());
+        prior.change.actions.extend(look.change.shutdown.clone());
+        let ended = if let Some(because) = held {
+            Err(Outcome::Skipped { because })
+        } else {
+            let records = pass.setting.facilities.records();
+            let promise = Promise::new(records, &declaration.name, pass.targets(*node));
+            let work = stop(pass, (&opened, look), &mut prior, &promise);
+            progress.at_work_on(&declaration.name, work).await
+        };
+        let closed = opened.close().await.map_err(Outcome::failed);
+        if let Err(end) = ended.and(closed) {
+            if matches!(end, Outcome::Failed { .. }) {
+                pass.halting.fail();
+            }
+            prior.end = end;
+            held_by[*node] = prior.blocked_by().map(str::to_owned);
+        }
+        priors.insert(*node, prior);
+    }
+    priors
+}
+
+/// Does a shutdown-first action, if the change of its resource is approved.
+async fn stop(
+    pass: &Pass<'_>,
+    (opened, look): (&Opened, &Visit),
+    prior: &mut Visit,
+    promise: &Promise<'_>,
+) -> Result<(), Outcome> {
+    pass.halting.approve_change(opened, &look.change, look.after.as_deref()).await?;
+    prior.is_approved = true;
+    pass.halting.run(opened, prior, promise).await
+}

@@ -1,0 +1,237 @@
+//! A resource under `run` while it is open, with its watch and its program.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Weak;
+
+use crankcase_engine::{Live, Stop};
+use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
+
+use crate::base::blocking::blocking;
+use crate::declare::declaration::{Config, Declaration};
+use crate::kind::context::Context;
+use crate::state::facilities::FileStamp;
+use crate::visit::Visit;
+use crate::visit::armed::Armed;
+use crate::visit::converge::Convergence;
+use crate::visit::halting::Halting;
+use crate::visit::inputs::Inputs;
+use crate::visit::notifying::Promise;
+use crate::visit::opened::Opened;
+use crate::visit::prepared::Prepared;
+use crate::visit::supervised::Supervised;
+
+/// A resource from its open to its close.
+pub(crate) struct Held {
+    pub(crate) opened: Opened,
+    pub(crate) armed: Armed,
+    pub(crate) running: Running,
+    /// The files that it reads, with paths that may begin in the folder of its manifest.
+    reads: Vec<PathBuf>,
+    /// What it saw at its last look that succeeded, if nobody has looked since it sees something
+    /// else.
+    before: Option<Context>,
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").field("opened", &self.opened).finish_non_exhaustive()
+    }
+}
+
+/// The program of a resource. It goes on while the resource is opened anew.
+#[derive(Default)]
+pub(crate) struct Running {
+    pub(crate) program: Option<Supervised>,
+    /// What the program was started by, if there is one; it is left to run until another one may
+    /// replace it.
+    started_by: Option<Config>,
+}
+
+/// A resource that could not be opened, and the program of the one before it.
+pub(crate) struct Unopened {
+    pub(crate) reason: String,
+    pub(crate) running: Running,
+}
+
+/// How a program is to be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Without a question: it has run with an equal config, and does not run.
+    Again,
+    /// If the schedule allows it: for the first time, with another config, or because of a
+    /// notification.
+    Asked,
+}
+
+impl Held {
+    /// Closes the old resource and opens the one that was prepared. A program goes on.
+    pub(crate) async fn open(
+        old: Option<Self>,
+        prepared: Prepared,
+        watches: &Live<Watches>,
+    ) -> Result<Self, Unopened> {
+        let mut running = Running::default();
+        if let Some(mut old) = old {
+            running = std::mem::take(&mut old.running);
+            old.close().await;
+        }
+        Self::open_with(running, prepared, watches).await
+    }
+
+    /// Opens a resource whose program may run already.
+    pub(crate) async fn open_with(
+        running: Running,
+        prepared: Prepared,
+        watches: &Live<Watches>,
+    ) -> Result<Self, Unopened> {
+        let reads = prepared.claimed().reads.into_iter().map(|read| read.path).collect();
+        match prepared.open().await {
+            Ok(opened) => {
+                let armed = Armed::new(watches.clone());
+                Ok(Self { opened, armed, running, reads, before: None })
+            }
+            Err(reason) => Err(Unopened { reason, running }),
+        }
+    }
+
+    /// Returns how the files are now that it reads. The future does not hold the resource, whose
+    /// program cannot be shared between threads.
+    pub(crate) fn sources(&self) -> impl Future<Output = Vec<FileStamp>> + use<> {
+        let folder = self.opened.folder();
+        let paths: Vec<_> = self.reads.iter().map(|path| folder.join(path)).collect();
+        async move {
+            if paths.is_empty() {
+                return Vec::new();
+            }
+            let look = move || Ok::<_, Infallible>(paths.into_iter().map(FileStamp::now).collect());
+            blocking(look).await.unwrap_or_default()
+        }
+    }
+
+    /// Shows the resource something else from now on. If it `may_stay`, what it saw before is kept
+    /// until somebody has looked.
+    pub(crate) fn see(&mut self, context: Context, may_stay: bool) {
+        let last = self.opened.see(context);
+        self.before = self.before.take().or(Some(last)).filter(|_| may_stay);
+    }
+
+    /// Shows the resource what it saw before, but nothing of what it was notified of: that is
+    /// answered when the resource sees it again.
+    pub(crate) fn step_back(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.opened.see(before);
+        }
+        self.opened.forget_notices();
+    }
+
+    /// Makes the resource as declared. If it cannot be looked at with what it sees now, it is kept
+    /// with what it saw before; then the error of the look is returned.
+    pub(crate) async fn converge(
+        &mut self,
+        halting: &Halting,
+        declaration: &Declaration,
+        promise: &Promise<'_>,
+        visit: &mut Visit,
+    ) -> Option<String> {
+        converge((&self.opened, declaration), halting, promise, visit).await;
+        // A change that was made is reported, and not taken back.
+        // What is to be put back is not back while it is as before.
+        let may_stay = self.before.is_some() && visit.done.is_empty() && !declaration.is_put_back();
+        let Some(wrong) = visit.look_error().filter(|_| may_stay).map(str::to_owned) else {
+            self.before = None;
+            return None;
+        };
+        self.step_back();
+        let mut stayed = Visit::new(declaration, Vec::new());
+        converge((&self.opened, declaration), halting, promise, &mut stayed).await;
+        if stayed.look_error().is_some() {
+            return None;
+        }
+        *visit = stayed;
+        Some(wrong)
+    }
+
+    /// Returns how the program is to be started, if the resource is one and it is to be. It runs
+    /// with the config `ran_with` if it was started before, by any worker.
+    pub(crate) fn start(&self, is_notified: bool, ran_with: Option<&Config>) -> Option<Start> {
+        self.opened.program()?;
+        let is_started = self.running.program.is_some() && self.is_started_by_config();
+        match &self.running.program {
+            None if ran_with == Some(&self.opened.config()) => Some(Start::Again),
+            _ if !is_started || is_notified => Some(Start::Asked),
+            _ => None,
+        }
+    }
+
+    fn is_started_by_config(&self) -> bool {
+        self.running.started_by.as_ref() == Some(&self.opened.config())
+    }
+
+    /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
+    /// was told to stop.
+    pub(crate) async fn supervise(
+        &mut self,
+        name: &str,
+        (worker, ledger): (&Stop, Option<&Ledger>),
+    ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
+        let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
+        name.clone_into(&mut config.name);
+        config.secrets = self.opened.secrets().clone();
+        self.running.end().await;
+        // The old one may have used its whole grace; a new one would have to be ended at once.
+        if worker.is_stopped() {
+            return Ok(None);
+        }
+        self.running.started_by = Some(self.opened.config());
+        let started = Supervised::spawn(worker, config, ledger).await?;
+        let program = self.running.program.insert(started);
+        Ok(Some(program.handle()))
+    }
+
+    /// Returns in what the program is not as declared, if the resource is one.
+    pub(crate) fn amiss(&self) -> Option<&'static str> {
+        self.opened.program()?;
+        match &self.running.program {
+            None => Some("it does not run"),
+            Some(_) if !self.is_started_by_config() => Some("it runs with the config before"),
+            Some(_) => None,
+        }
+    }
+
+    /// Ends the program and closes the resource.
+    pub(crate) async fn close(mut self) {
+        self.running.end().await;
+        if let Err(error) = self.opened.close().await {
+            tracing::warn!(error, "resource was not closed in good order");
+        }
+    }
+}
+
+impl Running {
+    /// Returns the pid of the program, if there is one.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        self.program.as_ref().map(Supervised::pid)
+    }
+
+    /// Ends the program in good order, if there is one.
+    pub(crate) async fn end(&mut self) {
+        if let Some(program) = self.program.take() {
+            program.end().await;
+        }
+    }
+}
+
+async fn converge(
+    (opened, declaration): (&Opened, &Declaration),
+    halting: &Halting,
+    promise: &Promise<'_>,
+    visit: &mut Visit,
+) {
+    let inputs = &Inputs::default();
+    let convergence = Convergence { opened, declaration, inputs, halting, promise };
+    let ended = convergence.run(visit).await;
+    visit.close(ended);
+}

@@ -1,0 +1,421 @@
+//! The worker of one resource: it visits the resource when the schedule says so.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{self, Poll, Waker};
+use std::time::Duration;
+
+use crankcase_engine::{Backoff, Exit, Outcome, Stop};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::base::naming::worker_name;
+use crate::base::text::cut_after;
+use crate::declare::declaration::Declaration;
+use crate::modes::reconcile::held::Held;
+use crate::modes::reconcile::{Links, Reconcile};
+use crate::report::observer::{AskedBy, Happened, What};
+use crate::schedule::board::{BegunVisit, Closing, Followed, Stands};
+use crate::schedule::cause::{Basis, Why, Whys};
+use crate::schedule::pace::Pace;
+use crate::schedule::seat::Seat;
+use crate::schedule::setbacks::Setbacks;
+use crate::schedule::state::State;
+use crate::schedule::{Reason, Ticket};
+use crate::visit::halting::Halting;
+use crate::visit::notifying::flush_answers;
+use crate::visit::watching::any;
+use crate::visit::{Step, Visit};
+
+mod program;
+mod round;
+
+/// The length of the longest error in an event, in characters.
+const LONGEST_ERROR: usize = 4_000;
+
+/// What a look costs at least that a watch has caused and that has failed.
+const FAILED_LOOK: Duration = Duration::from_millis(100);
+
+/// For how long a resource waits for another one that is at work before it says so.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is said of a resource that is mended again and again.
+const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
+
+/// The worker of one resource.
+pub(crate) struct Reconciler<F> {
+    name: String,
+    setting: Arc<Reconcile>,
+    links: Links,
+    stop: Stop,
+    halting: Halting,
+    seat: Seat,
+    /// Whether a requested visit has not begun, and nobody was told so yet.
+    is_waiting: bool,
+    /// Why the next visit comes, as far as that is known.
+    whys: Whys,
+    /// Why the last one came, as a text.
+    why: String,
+    /// Who has asked for the last one, if somebody has.
+    asked_by: Option<Box<AskedBy>>,
+    /// How long the last visit took.
+    took: Duration,
+    /// How it has failed, if it has.
+    last_failure: Option<String>,
+    /// Whether it has left its site and was put back as it was.
+    is_back: bool,
+    setbacks: Setbacks,
+    pace: Pace,
+    /// The last states of the dependencies, by alias.
+    known: BTreeMap<String, State>,
+    /// The declaration by which it was visited last.
+    visited_by: Option<Declaration>,
+    /// What the resource was last made as declared by: what differs after that is drift.
+    made_by: Option<Basis>,
+    held: Option<Held>,
+    state: Option<watch::Sender<State>>,
+    offer: Option<F>,
+}
+
+/// Why a worker goes on.
+enum Next {
+    Stop,
+    /// The schedule has the resource visited.
+    Visit(BegunVisit),
+    /// The resource itself may have changed, as its watches say.
+    Seen(Vec<Why>),
+    /// It has waited for long enough.
+    Time,
+    Ended(Exit),
+}
+
+impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
+    pub(crate) fn new(setting: Arc<Reconcile>, mut links: Links, offer: F, stop: Stop) -> Self {
+        let name = links.declaration.get().name.clone();
+        let mut whys = Whys::default();
+        whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);
+        Self {
+            seat: Seat::new(links.board.clone(), &name),
+            halting: Halting::new(stop.clone(), false),
+            is_waiting: true,
+            whys,
+            why: String::new(),
+            asked_by: None,
+            is_back: false,
+            took: Duration::ZERO,
+            last_failure: None,
+            setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
+            pace: Pace::default(),
+            known: BTreeMap::new(),
+            visited_by: None,
+            made_by: None,
+            held: None,
+            state: None,
+            offer: Some(offer),
+            name,
+            setting,
+            links,
+            stop,
+        }
+    }
+
+    /// Keeps the resource until the worker is told to stop, or the engine is to decide.
+    pub(crate) async fn run(&mut self) -> Outcome {
+        let mut delay = PATIENCE;
+        loop {
+            delay = match self.wait(delay).await {
+                Next::Stop => return Ok(()),
+                Next::Ended(exit) => {
+                    self.tell_error(&self.redact(&exit.to_string()), None);
+                    self.seat.fail();
+                    return Err(exit);
+                }
+                Next::Visit(visit) => {
+                    // Boxed, so that a resource at rest does not hold the memory of a look.
+                    let visited = Box::pin(self.visit(visit)).await;
+                    match visited {
+                        Ok(_) if self.stop.is_stopped() => return Ok(()),
+                        Ok(delay) => delay,
+                        Err(exit) => return Err(exit),
+                    }
+                }
+                Next::Seen(whys) => self.request(Reason::Change, whys),
+                Next::Time if self.is_waiting => self.wait_for_another(),
+                Next::Time => {
+                    let why = if self.last_failure.is_some() { Why::Retry } else { Why::Poll };
+                    self.request(Reason::Routine, [why])
+                }
+            }
+        }
+    }
+
+    /// Requests a visit. Returns how long to wait for it before that is said.
+    fn request(&mut self, reason: Reason, whys: impl IntoIterator<Item = Why>) -> Duration {
+        self.whys.extend(whys);
+        self.is_waiting = true;
+        self.seat.request(reason);
+        PATIENCE
+    }
+
+    /// Says that a visit waits for another resource, if it does. Returns how long to wait until a
+    /// visit is requested once more, in case that none is to come.
+    fn wait_for_another(&mut self) -> Duration {
+        self.is_waiting = false;
+        if let Some(name) = self.seat.waits_for() {
+            let reason = format!("waits for \"{name}\", which has something to do");
+            self.links.health.waits_for(&worker_name(&name), reason);
+        }
+        self.full_look()
+    }
+
+    /// Visits the resource, and reports how the visit has ended. Returns how long to wait at most
+    /// for the next one. What the engine is to decide on ends the worker.
+    async fn visit(&mut self, begun: BegunVisit) -> Result<Duration, Exit> {
+        let began = Instant::now();
+        self.is_waiting = false;
+        let failures = self.setbacks.failures();
+        let mut whys = self.whys_of(&begun);
+        let BegunVisit { ticket, notices, .. } = begun;
+        let declaration = self.links.declaration.visit();
+        let before = self.visited_by.replace(declaration.clone());
+        let is_redeclared = before.is_some_and(|before| !before.is_clone_of(&declaration));
+        let mut visit = Visit::new(&declaration, notices);
+        let declared = (&declaration, is_redeclared);
+        if let Err(end) = self.round(declared, ticket, &mut visit, &mut whys).await {
+            visit.end = end;
+        }
+        self.took = began.elapsed();
+        let closing = closing(ticket, &visit);
+        let (state, is_good) = (closing.state.clone(), closing.outcome.is_good());
+        let Followed { stands, records } = self.seat.report(closing);
+        flush_answers(self.setting.facilities.records(), records).await;
+        if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
+            self.publish(state);
+        }
+        if self.stop.is_stopped() {
+            return Ok(Duration::ZERO);
+        }
+        let is_seen = whys.are_seen();
+        if stands != Stands::Counted {
+            self.whys = whys;
+        }
+        let is_changed = visit.end.is_good() && !visit.done.is_empty();
+        let delay = self.judge(visit, &stands)?;
+        if is_seen && !is_changed {
+            let has_failed = self.setbacks.failures() > failures;
+            self.pace.spend(if has_failed { self.took.max(FAILED_LOOK) } else { self.took });
+        }
+        Ok(delay)
+    }
+
+    /// Returns the reasons for a visit, as far as they are known before it.
+    fn whys_of(&mut self, visit: &BegunVisit) -> Whys {
+        let mut whys = std::mem::take(&mut self.whys);
+        whys.extend(visit.notices.iter().map(|notice| Why::Notified(notice.by.as_str().into())));
+        whys.extend(visit.because.clone());
+        if !self.setbacks.is_fought_over() {
+            // What it depends on may be faster to tell of the same change.
+            whys.extend(self.seen());
+        }
+        self.why = whys.to_string();
+        self.asked_by = whys.asked_by().cloned().map(Box::new);
+        whys
+    }
+
+    /// Reports that a visit has failed, or that the program has ended. What the visit has done is
+    /// reported already.
+    fn tell_error(&self, error: &str, visit: Option<&Visit>) {
+        let kind = self.links.declaration.get().kind.clone();
+        let mut event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
+        if let Some(Visit { change, end, .. }) = visit {
+            event = event.with(&change.differences, &[], end.failed_action());
+        }
+        let error = Some(cut_after(error, LONGEST_ERROR));
+        self.tell(Happened { error, ..event });
+    }
+
+    /// Keeps an event as the resource's last one, and tells it to the observer.
+    fn tell(&self, mut happened: Happened) {
+        happened.asked_by = self.asked_by.as_deref().cloned();
+        if let Some(observer) = self.setting.facilities.observer() {
+            observer.happened(&happened);
+        }
+        self.seat.note_event(happened.excerpt());
+    }
+
+    /// Ends what is held.
+    pub(crate) async fn close(mut self) {
+        let Some(held) = self.held.take() else { return };
+        let pid = held.running.pid();
+        self.asked_by = None;
+        held.close().await;
+        self.tell_end(pid, self.seat.why_stopped(&self.name));
+    }
+
+    /// Offers a state to the engine. The schedule has it already.
+    fn publish(&mut self, state: State) {
+        if let Some(sender) = &self.state {
+            sender.send_if_modified(|old| {
+                let is_other = *old != state;
+                *old = state;
+                is_other
+            });
+        } else if let Some(offer) = self.offer.take() {
+            let (sender, receiver) = watch::channel(state);
+            self.state = Some(sender);
+            offer(receiver);
+        }
+    }
+
+    /// Says how the resource is after a visit. Returns how long to wait at most for the next.
+    fn judge(&mut self, visit: Visit, stands: &Stands) -> Result<Duration, Exit> {
+        match stands {
+            Stands::Counted => {}
+            Stands::HeldBack(by) => {
+                let reason = format!("held back by \"{by}\", which is not as declared");
+                self.links.health.held_back(&worker_name(by), reason);
+                return Ok(self.full_look());
+            }
+            Stands::Waits => {
+                self.is_waiting = true;
+                return Ok(PATIENCE);
+            }
+        }
+        let is_failed = !visit.end.is_good();
+        let trouble = match visit.trouble() {
+            None => {
+                self.setbacks.end_failures();
+                self.last_failure = None;
+                let is_fought_over = self.setbacks.are_any();
+                let fought_over = || is_fought_over.then(|| FOUGHT_OVER.to_owned());
+                visit.remark.or(visit.holds).or_else(fought_over)
+            }
+            Some(reason) if visit.step == Step::Supervise => {
+                let exit = Exit::failed(reason);
+                self.tell_error(&self.redact(&exit.to_string()), Some(&visit));
+                return Err(exit);
+            }
+            Some(reason) => {
+                self.setbacks.fail(match (visit.step, &self.held) {
+                    (Step::Watch, Some(held)) => held.armed.failures,
+                    _ => 1,
+                });
+                Some(self.note_failure(&reason, &visit))
+            }
+        };
+        let delay = self.delay();
+        let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks.are_any());
+        match (trouble, next_try) {
+            (None, _) => self.links.health.good(),
+            (Some(trouble), None) => self.links.health.degraded(trouble),
+            (Some(trouble), Some(at)) if is_failed => self.links.health.attempt_failed(at, trouble),
+            (Some(trouble), Some(at)) => self.links.health.degraded_until(at, trouble),
+        }
+        Ok(delay)
+    }
+
+    fn note_failure(&mut self, reason: &str, visit: &Visit) -> String {
+        let reason = self.redact(reason);
+        // Those who watch are told once of what is the same at each try.
+        if self.last_failure.as_ref() != Some(&reason) {
+            self.tell_error(&reason, Some(visit));
+            self.last_failure = Some(reason.clone());
+        } else if visit.end.failed_action().is_some() {
+            self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
+        }
+        // Whoever follows the health logs it when it changes.
+        tracing::debug!(resource = self.name, reason, "resource is not as declared");
+        reason
+    }
+
+    fn redact(&self, text: &str) -> String {
+        self.setting.facilities.secrets().redact(text).into_owned()
+    }
+
+    /// Waits until there is something to do. What was put back is nobody's concern any more: its
+    /// watches and the time are no reasons.
+    async fn wait(&mut self, delay: Duration) -> Next {
+        if std::mem::take(&mut self.is_back) {
+            return tokio::select! {
+                biased;
+                () = self.stop.wait() => Next::Stop,
+                visit = self.seat.visit() => Next::Visit(visit),
+            };
+        }
+        let is_fought_over = self.setbacks.is_fought_over();
+        let (mut armed, mut program) = match &mut self.held {
+            Some(held) => (Some(&mut held.armed), held.running.program.as_mut()),
+            None => (None, None),
+        };
+        let watched = armed.as_mut().filter(|_| !is_fought_over);
+        let watched = watched.map(|armed| armed.signals()).unwrap_or_default();
+        let pace = &self.pace;
+        let seen = async {
+            pace.rest().await;
+            any(watched).await
+        };
+        let ended = async {
+            match &mut program {
+                Some(program) => program.ended().await,
+                None => std::future::pending().await,
+            }
+        };
+        let exit = tokio::select! {
+            biased;
+            () = self.stop.wait() => return Next::Stop,
+            exit = ended => exit,
+            visit = self.seat.visit() => return Next::Visit(visit),
+            whys = seen => return Next::Seen(whys),
+            () = tokio::time::sleep(delay) => return Next::Time,
+        };
+        self.note_own_end(&exit);
+        Next::Ended(exit)
+    }
+
+    /// Returns of what its watches have told, and takes that as known.
+    fn seen(&mut self) -> Vec<Why> {
+        let Some(held) = &mut self.held else { return Vec::new() };
+        let seen = pin!(any(held.armed.signals()));
+        match seen.poll(&mut task::Context::from_waker(Waker::noop())) {
+            Poll::Ready(whys) => whys,
+            Poll::Pending => Vec::new(),
+        }
+    }
+
+    /// Returns how long to wait at most.
+    fn delay(&mut self) -> Duration {
+        let delay = self.setbacks.delay(&self.backoff());
+        delay.unwrap_or_else(|| self.full_look())
+    }
+
+    /// Returns how long to wait for a look without a reason.
+    fn full_look(&mut self) -> Duration {
+        let poll = self.held.as_ref().and_then(|held| held.armed.every);
+        let declared = self.links.declaration.get().poll.unwrap_or(self.setting.look_every);
+        let every = poll.unwrap_or(Duration::MAX).min(declared);
+        let backoff = self.backoff();
+        self.setbacks.spread(every, &backoff)
+    }
+
+    fn backoff(&self) -> Backoff {
+        self.setting.backoff_of(&self.links.declaration.get())
+    }
+}
+
+/// Returns the report of a visit for the schedule.
+fn closing(ticket: Ticket, visit: &Visit) -> Closing {
+    Closing {
+        ticket,
+        outcome: visit.outcome(),
+        has_acted: visit.has_acted(),
+        is_holding: visit.holds.is_some(),
+        state: visit.known_state().map(|state| State::new(&state)),
+        notice: visit.notice(),
+    }
+}
+
+/// Spreads the looks of resources that begin together.
+fn seed_of(name: &str) -> u64 {
+    name.bytes().fold(0, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()))
+}

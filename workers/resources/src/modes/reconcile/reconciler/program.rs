@@ -1,0 +1,106 @@
+//! The program of a resource: its starts, and what is told of its starts and ends.
+
+use std::time::Duration;
+
+use crankcase_engine::Exit;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::base::text::chain;
+use crate::kind::context::Notice;
+use crate::modes::reconcile::held::Start;
+use crate::modes::reconcile::reconciler::Reconciler;
+use crate::report::account::Outcome;
+use crate::report::observer::{Happened, What};
+use crate::report::said;
+use crate::schedule::cause::{by_agent, by_notices, started};
+use crate::schedule::state::State;
+use crate::visit::{Step, Visit};
+
+impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
+    /// Starts the resource's program, if it is one and is not running as declared.
+    pub(super) async fn supervise(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let (notices, before) = (&visit.notices, self.links.program.ran_with());
+        let ran_with = before.as_ref().map(|before| &before.config);
+        match held.start(!notices.is_empty(), ran_with) {
+            None => return Ok(()),
+            Some(Start::Again) => {}
+            Some(Start::Asked) => {
+                let asked = held.opened.ask().await;
+                asked.map_err(|_| Outcome::Skipped { because: visit.name.clone() })?;
+            }
+        }
+        let began = Instant::now();
+        let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
+        let running = held.supervise(&self.name, keeper).await;
+        let config = held.opened.config_and_hidden();
+        let last_end = self.links.program.last_end();
+        let why = started((ran_with, &config.config), last_end, (notices, &self.why));
+        match running {
+            Ok(Some(running)) => {
+                self.links.program.begin(running, config);
+                let what = if before.is_some() { What::Restarted } else { What::Started };
+                self.tell_start(what, (&why, notices), began.elapsed());
+                Ok(())
+            }
+            Ok(None) => {
+                self.tell_end(pid, &why);
+                Ok(())
+            }
+            Err(error) => {
+                self.tell_end(pid, &why);
+                visit.step = Step::Supervise;
+                Err(Outcome::failed(self.redact(&chain(&error))))
+            }
+        }
+    }
+
+    /// Notes that the program has ended by itself.
+    pub(super) fn note_own_end(&mut self, exit: &Exit) {
+        self.asked_by = None;
+        let program = self.held.as_mut().and_then(|held| held.running.program.take());
+        self.links.program.end(exit);
+        let why = self.redact(&exit.to_string());
+        self.tell_end(program.map(|program| program.pid()), &why);
+        "its program has ended".clone_into(&mut self.why);
+    }
+
+    /// Tells that the program has ended, unless there was none.
+    pub(super) fn tell_end(&self, pid: Option<i32>, why: &str) {
+        if pid.is_none() {
+            return;
+        }
+        self.links.journal.note("its program has ended", by_agent(why));
+        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why) });
+    }
+
+    fn tell_start(&self, what: What, (why, notices): (&str, &[Notice]), took: Duration) {
+        let why = self.redact(why);
+        let text = match what {
+            What::Restarted => "restarted its program",
+            _ => "started its program",
+        };
+        let origin = match (notices, what) {
+            ([], What::Started) => by_agent("it did not run"),
+            ([], _) => by_agent(&why),
+            _ => by_notices(notices),
+        };
+        self.links.journal.note(text, origin);
+        let event = self.program_event(what, &why);
+        let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let pid = self.links.program.status().map(|status| status.pid);
+        self.tell_program(Happened { pid, notified_by, took_ms, ..event });
+    }
+
+    fn program_event(&self, what: What, why: &str) -> Happened {
+        let kind = &self.links.declaration.get().kind;
+        Happened::new(what, (&self.name, kind), (why, Duration::ZERO))
+    }
+
+    fn tell_program(&self, happened: Happened) {
+        said::log_program(&happened);
+        self.tell(happened);
+    }
+}

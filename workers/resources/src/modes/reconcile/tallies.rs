@@ -1,0 +1,22 @@
+//! Who tells how the resources of a site have fared.
+
+use crate::report::tally::Tally;
+use crate::schedule::board::Board;
+
+/// Tells how the resources of a site have fared. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Tallies(Board);
+
+impl Tallies {
+    /// Returns how they have fared up to now.
+    pub fn tally(&self) -> Tally {
+        self.0.look(|kept| kept.tally())
+    }
+}
+
+impl Board {
+    /// Returns what tells how the resources have fared.
+    pub fn tallies(&self) -> Tallies {
+        Tallies(self.clone())
+    }
+}

@@ -1,0 +1,107 @@
+//! Notes what a site keeps, and tells what has left it.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::text::chain;
+use crate::declare::declaration::Declaration;
+use crate::declare::kept_thing::Thing;
+use crate::modes::site::Site;
+use crate::report::observer::{Happened, What};
+use crate::report::released::Released;
+use crate::state::facilities::Facilities;
+use crate::state::reversal::Reversal;
+use crate::state::{Keep, Loaded, Record};
+use crate::visit::last_good;
+
+/// The resources of a site, by their names.
+type Keeps = BTreeMap<Arc<str>, Keep>;
+
+/// What would leave a site, and what is kept from then on.
+#[derive(Debug)]
+pub struct Leaving {
+    released: Vec<Released>,
+    keeps: Keeps,
+}
+
+impl Leaving {
+    /// Returns what would be released, in the order of the names.
+    pub fn released(&self) -> &[Released] {
+        &self.released
+    }
+
+    /// Tells the observer what is released, notes what is kept from now on, and returns what is released.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: what was not noted is told again the next time.
+    pub async fn release(self, facilities: &Facilities) -> Vec<Released> {
+        let Self { released, keeps } = self;
+        if let Some(observer) = facilities.observer() {
+            for Released { name, kind } in &released {
+                let why = ("its manifest has it no more", Duration::ZERO);
+                observer.happened(&Happened::new(What::Released, (name, kind), why));
+            }
+        }
+        let records = facilities.records();
+        let changes = records.look(|loaded| changes(loaded, keeps));
+        if !changes.is_empty()
+            && let Err(error) = records.flush(records.push(changes)).await
+        {
+            let error = chain(&error);
+            tracing::warn!(error, "cannot note what is kept; what leaves may not be told");
+        }
+        released
+    }
+}
+
+impl Site {
+    /// Returns what this agent, or the one before it, has kept last and this site does not. Changes nothing.
+    ///
+    /// A resource that was only renamed is still kept, and one whose name is still declared has not left.
+    /// What is [put back](Self::with_departed), or waits for that, is not released. A site that was
+    /// [cut](Self::select) down to some resources releases nothing.
+    pub fn leaving(&self, facilities: &Facilities) -> Leaving {
+        let (records, unsure) = (facilities.records(), self.unsure());
+        let kept = records.look(|loaded| loaded.kept.clone());
+        let declared = self.declarations().iter().map(|declared| (declared, declared.thing()));
+        let declared: Vec<_> = declared.collect();
+        let (mut released, mut keeps) = (Vec::new(), Keeps::new());
+        // What is put back is kept no more as soon as it is back.
+        let kept_now = |declared: &Declaration| !declared.is_put_back() && !declared.is_unsure;
+        for (declared, thing) in declared.iter().filter(|(declared, _)| kept_now(declared)) {
+            let (kind, thing) = (declared.kind.clone(), thing.name().to_owned());
+            keeps.insert(declared.name.as_str().into(), Keep { kind, thing });
+        }
+        let things: HashSet<_> = declared.iter().map(|(_, thing)| thing.name()).collect();
+        let before: HashSet<_> = kept.values().map(|keep| keep.thing.clone()).collect();
+        // The name of what was only renamed may be that of something that has left.
+        let others = declared.iter().filter(|(_, thing)| !before.contains(thing.name()));
+        let others: HashSet<_> = others.map(|(declared, _)| &*declared.name).collect();
+        for (name, keep) in kept {
+            if self.is_cut() || unsure.has(&name) {
+                keeps.entry(name).or_insert(keep);
+            } else if !things.contains(&*keep.thing) && !others.contains(&*name) {
+                if Reversal::is_on_record(records, &Thing::named(&keep.thing)) {
+                    keeps.entry(name).or_insert(keep);
+                } else {
+                    released.push(Released { name: name.to_string(), kind: keep.kind });
+                }
+            }
+        }
+        Leaving { released, keeps }
+    }
+}
+
+/// Returns what is put on record when other resources are kept than before.
+fn changes(loaded: &Loaded, keeps: Keeps) -> Vec<Record> {
+    let mut changes = Vec::new();
+    for name in loaded.kept.keys().filter(|name| !keeps.contains_key(*name)) {
+        changes.extend(last_good::forget(loaded, name));
+        changes.push(Record::Released { resource: Arc::clone(name) });
+    }
+    let kept = keeps.into_iter().filter(|(name, keep)| loaded.kept.get(name) != Some(keep));
+    changes.extend(kept.map(|(resource, keep)| Record::Kept { resource, keep }));
+    changes
+}

@@ -1,0 +1,148 @@
+use std::fmt;
+
+use crankcase_workers::one_line;
+
+use crate::base::text::excerpt;
+use crate::report::account::{Account, Accounted, Done, Halt, Outcome};
+use crate::report::listing::{write_actions, write_counts, write_differences};
+
+impl fmt::Display for Account {
+    /// Writes what was not as declared, and counts all, each once.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for accounted in &self.resources {
+            accounted.fmt(f)?;
+        }
+        for released in &self.released {
+            writeln!(f, "- {released} was released: it is not kept any more")?;
+        }
+        write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
+        let others = [
+            (self.run_only(), "supervised by run only"),
+            (self.left_alone(), "left alone"),
+            (self.failures(), "failed or skipped"),
+            (self.refused(), "not approved"),
+            (self.halted(), "not attempted or interrupted"),
+            (self.released.len(), "released"),
+        ];
+        write_counts(f, &others)
+    }
+}
+
+impl fmt::Display for Accounted {
+    /// Writes some lines, or nothing of a resource that was as declared.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.outcome == Outcome::Unchanged {
+            return Ok(());
+        }
+        let Self { name, kind, .. } = self;
+        match &self.outcome {
+            Outcome::Unchanged => {}
+            Outcome::Changed if self.is_put_back => writeln!(f, "~ {name} ({kind}) was put back")?,
+            Outcome::Changed => writeln!(f, "~ {name} ({kind}) changed")?,
+            Outcome::MayChange { because, reason } => {
+                let (because, reason) = (because.join(", "), one_line(reason));
+                writeln!(f, "? {name} ({kind}) may change after {because}: {reason}")?;
+            }
+            Outcome::Noop => {
+                writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
+            }
+            Outcome::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
+            Outcome::Failed { at: Some(at), error } => {
+                writeln!(f, "! {name} ({kind}) failed at {}: {}", at.action, one_line(error))?;
+            }
+            Outcome::Failed { at: None, error } => {
+                writeln!(f, "! {name} ({kind}) failed: {}", one_line(error))?;
+            }
+            Outcome::Halted { by, .. } => writeln!(f, "- {name} ({kind}) is unfinished: {by}")?,
+            Outcome::NotAttempted { by } => {
+                writeln!(f, "- {name} ({kind}) was not attempted: {by}")?;
+            }
+            Outcome::Refused { because } => {
+                writeln!(f, "- {name} ({kind}) is left as it is: {}", one_line(because))?;
+            }
+            Outcome::Skipped { because } => {
+                writeln!(f, "- {name} ({kind}) was skipped because of {because}")?;
+            }
+        }
+        self.write_details(f)
+    }
+}
+
+impl Accounted {
+    fn write_details(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_differences(f, &self.differences)?;
+        for done in &self.done {
+            write_done(f, "done", done)?;
+        }
+        for begun in &self.begun {
+            write_done(f, "begun", begun)?;
+        }
+        match &self.outcome {
+            Outcome::Failed { at: Some(at), .. } => write_done(f, "failed", at)?,
+            Outcome::Halted { at: Some(at), .. } => write_done(f, "interrupted", at)?,
+            _ => {}
+        }
+        if !self.remaining.is_empty() {
+            writeln!(f, "    not done:")?;
+            write_actions(f, &self.remaining)?;
+        }
+        if !self.missed.is_empty() {
+            writeln!(f, "    not refreshed, although notified by {}", self.missed.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_done(f: &mut fmt::Formatter<'_>, how: &str, done: &Done) -> fmt::Result {
+    writeln!(f, "    {how}: {}", done.action)?;
+    let (head, left_out, tail) = excerpt(&done.log);
+    for line in head {
+        writeln!(f, "      | {line}")?;
+    }
+    if left_out > 0 {
+        writeln!(f, "      ... {left_out} lines are left out")?;
+    }
+    for line in tail {
+        writeln!(f, "      | {line}")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "apply was told to stop",
+            Self::FailFast => "another resource failed",
+            Self::NotLoadedAgain => "the site was not loaded again",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::declare::action::Action;
+    use crate::report::account::{Accounted, Done, Outcome};
+
+    #[test]
+    fn of_much_output_the_beginning_and_the_end_are_shown() {
+        let log = (0..1_000).map(|line| format!("line {line}")).collect();
+        let accounted = Accounted {
+            is_put_back: false,
+            name: "loud".to_owned(),
+            kind: "exec".to_owned(),
+            outcome: Outcome::Changed,
+            differences: Vec::new(),
+            done: vec![Done { action: Action::new("run"), log }],
+            begun: Vec::new(),
+            remaining: Vec::new(),
+            missed: Vec::new(),
+        };
+
+        let text = accounted.to_string();
+
+        let around = "      | line 49\n      ... 900 lines are left out\n      | line 950\n";
+        assert!(text.contains(around), "{text}");
+        assert!(text.ends_with("      | line 999\n"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 100 + 1);
+    }
+}

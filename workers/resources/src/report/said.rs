@@ -1,0 +1,51 @@
+//! What the log says of changes, of programs and of the output of actions.
+
+use std::time::Duration;
+
+use crate::base::text::{cut_after, excerpt};
+use crate::report::flood::Flood;
+use crate::report::observer::{Happened, What};
+
+/// How many characters the names of actions have at most.
+const MAX_NAMES: usize = 200;
+
+/// Logs that a resource was changed: what differed, by which actions, why it was looked at, and how long
+/// that took.
+pub(crate) fn log_change(flood: &Flood, happened: &Happened, took: Duration) {
+    let Happened { event, resource, differences: what, actions, why, .. } = happened;
+    let by = cut_after(&actions.join(", "), MAX_NAMES);
+    // Milliseconds, with one digit after the point.
+    let took_ms = (took.as_secs_f64() * 10_000.0).round() / 10.0;
+    match event {
+        _ if !flood.admits() => {}
+        What::Repaired => tracing::info!(resource, what, by, why, took_ms, "repaired"),
+        What::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
+        _ => tracing::info!(resource, what, by, why, took_ms, "changed"),
+    }
+}
+
+/// Logs that the program of a resource was started or has ended, and why.
+pub(crate) fn log_program(happened: &Happened) {
+    let Happened { event, resource, pid, why, .. } = happened;
+    match event {
+        What::Started => tracing::info!(resource, pid, why, "started"),
+        What::Restarted => tracing::info!(resource, pid, why, "restarted"),
+        _ => tracing::info!(resource, pid, why, "ended"),
+    }
+}
+
+/// Logs what actions said, all of it or its beginning and its end: a command that fails for ever must
+/// not fill the disk with its output.
+pub(crate) fn log(resource: &str, lines: &[String]) {
+    let each = |lines: &[String]| {
+        for line in lines {
+            tracing::info!(resource, line, "an action said");
+        }
+    };
+    let (head, left_out, tail) = excerpt(lines);
+    each(head);
+    if left_out > 0 {
+        tracing::info!(resource, lines = left_out, "an action said more");
+    }
+    each(tail);
+}

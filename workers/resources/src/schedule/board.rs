@@ -1,0 +1,204 @@
+//! What the resources of one site tell each other, and the schedule of their visits.
+//!
+//! Invariants:
+//! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the
+//!    same step. So no command waits for anybody. Only a question is asked in one step and answered
+//!    in another one: those that ask in between are in its group.
+//! 2. A state is in the table before its report is followed by a visit.
+//! 3. A worker that is not the last one of its resource changes nothing here.
+//! 4. The commands of a step that give permission to act come after the records of whom that
+//!    notifies; who may act has these on disk first.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::base::error::BoxError;
+use crate::declare::declaration::Declaration;
+use crate::declare::order::Order;
+use crate::kind::kinds::Kinds;
+use crate::report::flood::Flood;
+use crate::report::observer::LastEvent;
+use crate::report::released::Released;
+use crate::schedule::asking::{Question, Scheduling};
+use crate::schedule::state::State;
+use crate::schedule::{Answer, Ticket};
+use crate::state::facilities::Facilities;
+use crate::state::{Notification, Record};
+
+pub(crate) use self::kept::Kept;
+pub use self::rest::Rest;
+pub(crate) use self::visit::{BegunVisit, Closing, Followed, Place, Stands};
+
+mod entries;
+mod kept;
+mod rest;
+mod visit;
+
+/// What the resources of one site tell each other: their states, what notifies them, and who is
+/// looked at when. Cheap to clone; clones are the same board.
+///
+/// It outlives the workers of the resources: a notification is kept until the resource has done
+/// what it means, however often its worker is started meanwhile. Notifications that come before the
+/// first was answered are one. Nobody waits to tell something.
+#[derive(Clone, Default)]
+pub struct Board(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    kept: Mutex<Kept>,
+    flood: Flood,
+    rest: watch::Sender<Rest>,
+    /// Counts the new states.
+    states: watch::Sender<u64>,
+}
+
+/// Whether the resources of a site are at rest. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Activity(watch::Receiver<Rest>);
+
+impl Activity {
+    /// Returns whether they are at rest; that counts as seen.
+    pub fn rest(&mut self) -> Rest {
+        *self.0.borrow_and_update()
+    }
+
+    /// Returns whether that has changed and was not seen.
+    pub fn has_changed(&self) -> bool {
+        self.0.has_changed().unwrap_or(false)
+    }
+
+    /// Waits until it has changed and was not seen; for ever once the site is no longer kept.
+    /// Cancel safe.
+    pub async fn changed(&mut self) {
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl Board {
+    /// Takes over the resources of a site with their order and kinds, and forgets all others. Those
+    /// that are `fresh` are others than before under their names. The first site gets the
+    /// notifications that an earlier agent has left unanswered.
+    pub fn connect<'a>(
+        &self,
+        resources: (&Order, &[Declaration]),
+        kinds: &Kinds,
+        facilities: &Facilities,
+        fresh: impl IntoIterator<Item = &'a str>,
+    ) {
+        let fresh = fresh.into_iter().collect::<Vec<_>>();
+        self.step(|kept| kept.connect(resources, kinds, facilities, &fresh));
+    }
+
+    /// Runs `hand_over`, which hands other declarations to the resources with these names, and has
+    /// them visited. None of the site's resources begins to act meanwhile.
+    pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {
+        self.step(|kept| {
+            hand_over();
+            names.into_iter().for_each(|name| kept.redeclare(name));
+        });
+    }
+
+    /// Notifies a resource as another resource that has changed would. The notification is on
+    /// record before this returns. Returns whether there is such a resource.
+    pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
+        let Some(records) = self.look(|kept| kept.records_of(resource)) else {
+            return Ok(false);
+        };
+        let pending = Record::Pending(Notification::new(resource, by));
+        records.flush(records.push([pending])).await?;
+        Ok(self.step(|kept| kept.notify(resource, by)))
+    }
+
+    /// Returns whether the resources are at rest.
+    pub fn activity(&self) -> Activity {
+        Activity(self.0.rest.subscribe())
+    }
+
+    /// Returns what tells that a resource has a new state.
+    pub(crate) fn states(&self) -> watch::Receiver<u64> {
+        self.0.states.subscribe()
+    }
+
+    /// Returns the last event of the resource with this name.
+    pub fn last_event(&self, resource: &str) -> Option<Arc<LastEvent>> {
+        self.look(|kept| kept.last_event(resource))
+    }
+
+    /// Notes what is not kept any more.
+    pub fn note_released(&self, released: Vec<Released>) {
+        self.look(|kept| kept.note_released(released));
+    }
+
+    /// Logs how many resources were changed beyond those that the log tells of one by one, which
+    /// are 100 in a second. Never ends. Cancel safe.
+    pub async fn summarize(self) {
+        self.0.flood.clone().summarize().await;
+    }
+
+    pub(crate) fn flood(&self) -> &Flood {
+        &self.0.flood
+    }
+
+    /// Returns the last state of the resource with this name.
+    pub(crate) fn last_state(&self, name: &str) -> Option<State> {
+        self.look(|kept| kept.state(name))
+    }
+
+    /// Does something under the lock that is no event of the schedule.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Kept) -> T) -> T {
+        look(&mut self.0.kept.lock())
+    }
+
+    /// Tells the schedule something, and takes the commands that follow.
+    pub(crate) fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+        self.0.step(event)
+    }
+
+    /// Returns what visits ask the schedule with.
+    pub(crate) fn scheduling(&self) -> Arc<dyn Scheduling> {
+        Arc::<Shared>::clone(&self.0)
+    }
+}
+
+impl Shared {
+    fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+        let mut kept = self.kept.lock();
+        let result = event(&mut kept);
+        kept.take_commands();
+        let (rest, states) = (kept.rest(), kept.states());
+        self.rest.send_if_modified(|was| std::mem::replace(was, rest) != rest);
+        self.states.send_if_modified(|was| std::mem::replace(was, states) != states);
+        result
+    }
+}
+
+impl Scheduling for Shared {
+    fn ask(&self, ticket: Ticket, key: Option<String>, question: Question) {
+        self.kept.lock().ask(ticket, key, question);
+    }
+
+    fn take_commands(&self) {
+        self.step(|_| {});
+    }
+
+    fn allows(&self, ticket: Ticket) -> bool {
+        self.kept.lock().answer(ticket) == Some(Answer::Act)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kept.lock().fmt(f)
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

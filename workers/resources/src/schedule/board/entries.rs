@@ -1,0 +1,137 @@
+//! What is known of each resource of a board, and its number.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use crate::report::tally::Count;
+use crate::schedule::Id;
+use crate::schedule::board::visit::BegunVisit;
+use crate::schedule::state::State;
+
+/// The entries of a board. A number is given again when nobody means the one before any more.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    by_name: HashMap<Arc<str>, Id>,
+    entries: Vec<Entry>,
+    free: BTreeSet<usize>,
+}
+
+/// What is known of one resource, or of a rule that notifies one.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) name: Arc<str>,
+    /// Whether it is a resource of the site.
+    pub(super) is_resource: bool,
+    /// The number of the worker that keeps it, if one does.
+    pub(super) worker: Option<u64>,
+    /// Whether it has had a worker.
+    pub(super) was_started: bool,
+    /// The resources that wait for its first start before they may act.
+    pub(super) awaited_by: BTreeSet<Id>,
+    /// How many of those that it needs have no state yet.
+    pub(super) missing: usize,
+    /// Wakes the worker when its visit is there. Each worker has its own.
+    pub(super) wake: Arc<Notify>,
+    /// The visit that its worker has not taken yet.
+    pub(super) visit: Option<BegunVisit>,
+    pub(super) state: Option<State>,
+    /// Why it was held back when it last wanted to act, until a visit of it counts: this resource
+    /// had failed. Unlike its standing it stays while that one is tried again.
+    pub(super) held_back_by: Option<Arc<str>>,
+    pub(super) count: Count,
+}
+
+impl Entry {
+    fn new(name: Arc<str>) -> Self {
+        Self {
+            name,
+            is_resource: false,
+            worker: None,
+            was_started: false,
+            awaited_by: BTreeSet::new(),
+            missing: 0,
+            wake: Arc::default(),
+            visit: None,
+            state: None,
+            held_back_by: None,
+            count: Count::default(),
+        }
+    }
+
+    /// Forgets the resource, in whose place another one of its name comes. Its count goes on, and
+    /// others wait for that one's first start.
+    pub(super) fn forget(&mut self) {
+        let count = std::mem::take(&mut self.count);
+        let awaited_by = std::mem::take(&mut self.awaited_by);
+        let new = Self::new(Arc::clone(&self.name));
+        *self = Self { is_resource: self.is_resource, count, awaited_by, ..new };
+    }
+
+    /// Returns whether only its first start is missing.
+    pub(super) fn is_starting(&self) -> bool {
+        self.is_resource && !self.was_started && self.missing == 0
+    }
+}
+
+impl Entries {
+    /// Returns the number of a name, which it has from now on.
+    pub(super) fn number(&mut self, name: &str) -> Id {
+        if let Some(id) = self.by_name.get(name) {
+            return *id;
+        }
+        let name: Arc<str> = name.into();
+        let id = Id(self.free.pop_first().unwrap_or(self.entries.len()));
+        let entry = Entry::new(Arc::clone(&name));
+        match self.entries.get_mut(id.0) {
+            Some(free) => *free = entry,
+            None => self.entries.push(entry),
+        }
+        self.by_name.insert(name, id);
+        id
+    }
+
+    /// Returns the number of a resource.
+    pub(super) fn resource(&self, name: &str) -> Option<Id> {
+        self.by_name.get(name).copied().filter(|id| self.get(*id).is_resource)
+    }
+
+    /// Has nobody wait for a first start who has left: the number may mean another one soon.
+    pub(super) fn end_waits_of_others(&mut self) {
+        let resources: BTreeSet<Id> = self.resources().into_iter().collect();
+        for entry in &mut self.entries {
+            entry.awaited_by.retain(|id| resources.contains(id));
+        }
+    }
+
+    /// Returns the numbers of all resources.
+    pub(super) fn resources(&self) -> Vec<Id> {
+        let ids = self.by_name.values().copied();
+        ids.filter(|id| self.get(*id).is_resource).collect()
+    }
+
+    pub(super) fn get(&self, id: Id) -> &Entry {
+        &self.entries[id.0]
+    }
+
+    pub(super) fn get_mut(&mut self, id: Id) -> &mut Entry {
+        &mut self.entries[id.0]
+    }
+
+    pub(super) fn name(&self, id: Id) -> Arc<str> {
+        Arc::clone(&self.get(id).name)
+    }
+
+    /// Frees the numbers of those that are no resources, and that nobody means.
+    pub(super) fn free(&mut self, is_meant: impl Fn(Id) -> bool) {
+        let Self { by_name, entries, free } = self;
+        by_name.retain(|_, id| {
+            let is_used = entries[id.0].is_resource || is_meant(*id);
+            if !is_used {
+                free.insert(id.0);
+            }
+            is_used
+        });
+    }
+}

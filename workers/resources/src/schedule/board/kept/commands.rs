@@ -1,0 +1,69 @@
+//! What the machine wants of a site that is kept.
+
+use std::sync::Arc;
+
+use super::Kept;
+use crate::kind::context::Notice;
+use crate::schedule::board::visit::BegunVisit;
+use crate::schedule::cause::Why;
+use crate::schedule::{self, Because, Command, Id};
+use crate::state::{Notification, Record};
+
+impl Kept {
+    /// Does what the machine wants.
+    pub(in crate::schedule::board) fn take_commands(&mut self) {
+        while let Some(command) = self.machine.next() {
+            match command {
+                Command::Visit { ticket, delivered, because } => {
+                    let notices = delivered.into_iter().map(|by| self.notice(ticket.id, by));
+                    let mut notices = notices.collect::<Vec<_>>();
+                    notices.sort_by(|one, other| one.by.cmp(&other.by));
+                    let because = because.map(|because| self.why(because));
+                    let entry = self.entries.get_mut(ticket.id);
+                    entry.visit = Some(BegunVisit { ticket, notices, because });
+                    entry.wake.notify_one();
+                }
+                Command::Answer { tickets, answer } => {
+                    self.questions.answer(&tickets, answer, self.last_record);
+                }
+                Command::Write(record) => self.write(record),
+                // Only one pass skips.
+                Command::Skip { .. } => {}
+            }
+        }
+    }
+
+    fn notice(&self, target: Id, source: Id) -> Notice {
+        let said = self.notices.get(&(target, source)).cloned();
+        said.unwrap_or_else(|| {
+            Notice::new(&self.entries.get(source).name, Vec::new(), Arc::default())
+        })
+    }
+
+    fn why(&self, because: Because) -> Why {
+        match because {
+            Because::NewState(id) => Why::NewState(self.entries.name(id)),
+            Because::Repaired(id) => Why::Repaired(self.entries.name(id)),
+            Because::LookFailed(id) => Why::LookFailed(self.entries.name(id)),
+        }
+    }
+
+    fn write(&mut self, record: schedule::Record) {
+        if let schedule::Record::Acknowledged { target, source } = record {
+            self.notices.remove(&(target, source));
+        }
+        let Some(records) = &self.records else { return };
+        let notification = |target, source| Notification {
+            target: self.entries.name(target),
+            source: self.entries.name(source),
+        };
+        self.last_record = records.push([match record {
+            schedule::Record::Pending { target, source } => {
+                Record::Pending(notification(target, source))
+            }
+            schedule::Record::Acknowledged { target, source } => {
+                Record::Acknowledged(notification(target, source))
+            }
+        }]);
+    }
+}

@@ -1,0 +1,172 @@
+//! One resource of a site that is kept, and its worker.
+
+use std::sync::Arc;
+
+use super::Kept;
+use crate::report::observer::{Happened, LastEvent};
+use crate::schedule::asking::Question;
+use crate::schedule::board::visit::{BegunVisit, Closing, Followed, Place, Stands};
+use crate::schedule::state::State;
+use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
+use crate::state::Position;
+
+impl Kept {
+    /// Gives a worker the place of its resource, which is visited then. The worker before it has no
+    /// effect any more. Without such a resource there is no place.
+    pub(crate) fn seat(&mut self, name: &str) -> Option<Place> {
+        let id = self.entries.resource(name)?;
+        self.workers += 1;
+        let entry = self.entries.get_mut(id);
+        self.starting -= usize::from(entry.is_starting());
+        entry.was_started = true;
+        let awaited_by = std::mem::take(&mut entry.awaited_by);
+        // Each worker has its own: one that still waits must not be woken in the place of the last.
+        entry.wake = Arc::default();
+        let (before, wake) = (entry.worker.replace(self.workers), Arc::clone(&entry.wake));
+        if before.is_some() {
+            self.detach(id);
+        }
+        self.machine.attach(id);
+        awaited_by.into_iter().for_each(|id| self.machine.request(id, Reason::Change));
+        Some(Place { id, worker: self.workers, wake })
+    }
+
+    /// Returns whether a worker is the one that keeps its resource.
+    pub(crate) fn is_kept_by(&self, place: &Place) -> bool {
+        self.entries.get(place.id).worker == Some(place.worker)
+    }
+
+    /// Returns whether the site has a resource of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.entries.resource(name).is_some()
+    }
+
+    /// Takes the worker from its resource.
+    pub(crate) fn leave(&mut self, id: Id) {
+        self.entries.get_mut(id).worker = None;
+        self.detach(id);
+    }
+
+    /// Takes the worker from its resource, which is not as declared until another one has kept it.
+    pub(crate) fn fail(&mut self, id: Id) {
+        self.machine.request(id, Reason::Change);
+        self.leave(id);
+    }
+
+    fn detach(&mut self, id: Id) {
+        self.machine.detach(id);
+        let entry = self.entries.get_mut(id);
+        (entry.visit, entry.held_back_by) = (None, None);
+        self.questions.refuse_lost(&self.machine);
+    }
+
+    /// Requests a visit.
+    pub(crate) fn request(&mut self, id: Id, reason: Reason) {
+        self.machine.request(id, reason);
+    }
+
+    /// Returns the visit that has begun, unless it was given up.
+    pub(crate) fn take_visit(&mut self, id: Id) -> Option<BegunVisit> {
+        let visit = self.entries.get_mut(id).visit.take()?;
+        self.answer(visit.ticket).map(|_| visit)
+    }
+
+    pub(in crate::schedule::board) fn ask(
+        &mut self,
+        ticket: Ticket,
+        key: Option<String>,
+        question: Question,
+    ) {
+        self.questions.ask(&mut self.machine, (ticket, key), question);
+    }
+
+    /// Returns what a visit would be answered now, unless it has ended.
+    pub(in crate::schedule::board) fn answer(&self, ticket: Ticket) -> Option<Answer> {
+        self.machine.judge(ticket)
+    }
+
+    /// Returns the names of those that a resource notifies.
+    pub(crate) fn notified(&self, id: Id) -> Vec<Arc<str>> {
+        self.machine.graph().notifies(id).iter().map(|target| self.entries.name(*target)).collect()
+    }
+
+    /// Returns a resource that this one waits for.
+    pub(crate) fn waits_for(&self, id: Id) -> Option<Arc<str>> {
+        let awaited = self.machine.waits_for(id).or(match self.machine.standing(id) {
+            Some(Standing::HeldBack(by)) => Some(by),
+            _ => None,
+        });
+        awaited.map(|awaited| self.entries.name(awaited))
+    }
+
+    /// Takes over how a visit has ended.
+    pub(crate) fn report(&mut self, closing: Closing) -> Followed {
+        let Closing { ticket, outcome, has_acted, is_holding, state, notice } = closing;
+        let (id, before) = (ticket.id, self.last_record);
+        if has_acted {
+            for target in self.machine.graph().notifies(id).to_vec() {
+                let said = self.notices.entry((target, id));
+                said.and_modify(|said| said.add(&notice)).or_insert_with(|| notice.clone());
+            }
+        }
+        let has_new_state = state.is_some() && self.entries.get(id).state != state;
+        let ending = Ending { outcome, has_acted, has_new_state, is_holding };
+        let reported = self.machine.report(ticket, ending);
+        let is_counted = reported == Reported::Counted;
+        if has_new_state && is_counted && outcome.is_good() {
+            self.publish(id, state);
+        }
+        let stands = match self.machine.standing(id) {
+            _ if is_counted && outcome != Outcome::NotAllowed => Stands::Counted,
+            Some(Standing::HeldBack(by)) if self.entries.get(by).was_started => {
+                Stands::HeldBack(self.entries.name(by))
+            }
+            // Nobody knows yet whether that one is as declared.
+            Some(Standing::HeldBack(by)) => {
+                self.entries.get_mut(by).awaited_by.insert(id);
+                Stands::Waits
+            }
+            _ => Stands::Waits,
+        };
+        if stands != Stands::Waits {
+            self.entries.get_mut(id).held_back_by = match &stands {
+                Stands::HeldBack(by) => Some(Arc::clone(by)),
+                _ => None,
+            };
+        }
+        self.take_commands();
+        let is_new = self.last_record > before;
+        let records = if is_new { self.last_record } else { Position::default() };
+        Followed { stands, records }
+    }
+
+    /// Takes over a resource's state, before anybody is visited because of it.
+    fn publish(&mut self, id: Id, state: Option<State>) {
+        self.states += 1;
+        if std::mem::replace(&mut self.entries.get_mut(id).state, state).is_some() {
+            return;
+        }
+        for after in self.machine.graph().needed_by(id) {
+            let entry = self.entries.get_mut(*after);
+            entry.missing = entry.missing.saturating_sub(1);
+            self.starting += usize::from(entry.is_starting());
+        }
+    }
+
+    pub(in crate::schedule::board) fn state(&self, name: &str) -> Option<State> {
+        self.entries.get(self.entries.resource(name)?).state.clone()
+    }
+
+    /// Counts a change of a resource, which may be a repair.
+    pub(crate) fn note_change(&mut self, id: Id, is_repaired: bool) {
+        self.entries.get_mut(id).count.note_change(is_repaired);
+    }
+
+    pub(crate) fn note_event(&mut self, id: Id, happened: Happened) {
+        self.entries.get_mut(id).count.note_event(happened);
+    }
+
+    pub(in crate::schedule::board) fn last_event(&self, name: &str) -> Option<Arc<LastEvent>> {
+        self.entries.get(self.entries.resource(name)?).count.last_event()
+    }
+}

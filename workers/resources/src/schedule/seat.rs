@@ -1,0 +1,112 @@
+//! The place of one worker at the board of its site.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use crate::report::observer::Happened;
+use crate::schedule::asking::Turn;
+use crate::schedule::board::{BegunVisit, Board, Closing, Followed, Kept, Place, Stands};
+use crate::schedule::{Id, Reason, Ticket};
+use crate::state::Position;
+
+/// The place of one worker at the board of its site. Its resource is visited first of all.
+///
+/// When another worker of the resource has taken the place, this one is of no effect any more.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    board: Board,
+    /// None if the resource was taken out before the worker came.
+    place: Option<Place>,
+}
+
+impl Seat {
+    pub(crate) fn new(board: Board, name: &str) -> Self {
+        let place = board.step(|kept| kept.seat(name));
+        Self { board, place }
+    }
+
+    /// Tells the schedule something, unless the worker keeps the resource no more.
+    fn step<T>(&self, step: impl FnOnce(&mut Kept, Id) -> T) -> Option<T> {
+        let place = self.place.as_ref()?;
+        self.board.step(|kept| kept.is_kept_by(place).then(|| step(kept, place.id)))
+    }
+
+    /// Does something that is no event of the schedule, unless the worker keeps the resource no
+    /// more.
+    fn look<T>(&self, look: impl FnOnce(&mut Kept, Id) -> T) -> Option<T> {
+        let place = self.place.as_ref()?;
+        self.board.look(|kept| kept.is_kept_by(place).then(|| look(kept, place.id)))
+    }
+
+    /// Requests a visit.
+    pub(crate) fn request(&self, reason: Reason) {
+        self.step(|kept, id| kept.request(id, reason));
+    }
+
+    /// Waits for a visit that begins. Cancel safe.
+    pub(crate) async fn visit(&self) -> BegunVisit {
+        let Some(place) = &self.place else { return pending().await };
+        loop {
+            if let Some(visit) = self.look(Kept::take_visit).flatten() {
+                return visit;
+            }
+            place.wake.notified().await;
+        }
+    }
+
+    /// Returns what a visit has to ask the schedule with.
+    pub(crate) fn turn(&self, ticket: Ticket) -> Turn {
+        Turn::new(self.board.scheduling(), ticket)
+    }
+
+    /// Returns the names of those that the resource notifies.
+    pub(crate) fn notified(&self) -> Vec<Arc<str>> {
+        self.look(|kept, id| kept.notified(id)).unwrap_or_default()
+    }
+
+    /// Returns a resource that this one waits for.
+    pub(crate) fn waits_for(&self) -> Option<Arc<str>> {
+        self.look(|kept, id| kept.waits_for(id)).flatten()
+    }
+
+    /// Says how a visit has ended.
+    pub(crate) fn report(&self, closing: Closing) -> Followed {
+        let nothing = || Followed { stands: Stands::Waits, records: Position::default() };
+        self.step(|kept, _| kept.report(closing)).unwrap_or_else(nothing)
+    }
+
+    /// Says that the resource is not as declared until another worker has kept it.
+    pub(crate) fn fail(&self) {
+        self.step(Kept::fail);
+    }
+
+    /// Returns why the worker was told to stop, as far as the site tells.
+    pub(crate) fn why_stopped(&self, name: &str) -> &'static str {
+        if self.look(|_, _| ()).is_some() {
+            "its worker was told to stop"
+        } else if self.board.look(|kept| kept.has(name)) {
+            "its type or its dependencies have changed"
+        } else {
+            "it has left the manifest"
+        }
+    }
+
+    /// Counts a change of the resource, which may be a repair.
+    pub(crate) fn note_change(&self, is_repaired: bool) {
+        self.look(|kept, id| kept.note_change(id, is_repaired));
+    }
+
+    /// Keeps an event as the last one of the resource.
+    pub(crate) fn note_event(&self, happened: Happened) {
+        self.look(|kept, id| kept.note_event(id, happened));
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.step(Kept::leave);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,380 @@
+//! Workers at the board of a small site, without engine and kinds.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::task::yield_now;
+use tokio::time::timeout;
+
+use super::Seat;
+use crate::base::error::BoxError;
+use crate::declare::action::Action;
+use crate::declare::declaration::{
+    Declaration, Dependency, Inputs, OnChange, Place, Render, RenderError, Rendered,
+};
+use crate::declare::order::Order;
+use crate::kind::context::Notice;
+use crate::kind::kinds::Kinds;
+use crate::schedule::board::{BegunVisit, Board, Closing, Rest, Stands};
+use crate::schedule::state::State;
+use crate::schedule::{Answer, Outcome, Reason, Ticket};
+use crate::state::facilities::Facilities;
+use crate::state::{MemoryStore, Notification, Record, Records, Store};
+
+type TestResult<T = ()> = Result<T, BoxError>;
+
+#[derive(Debug)]
+struct NoConfig;
+
+impl Render for NoConfig {
+    fn render(&self, _: &Inputs) -> Result<Rendered, RenderError> {
+        Ok(Rendered::Unknown { because: Vec::new() })
+    }
+}
+
+fn resource(name: &str) -> Declaration {
+    let place = Place { file: PathBuf::from("site.yaml"), line: 1, column: 1 };
+    Declaration::new(name.into(), "it".into(), PathBuf::from("/"), place, Arc::new(NoConfig))
+}
+
+/// Returns a resource that depends on others.
+fn after(name: &str, used: &[&str]) -> Declaration {
+    let uses = used.iter().map(|used| Dependency {
+        alias: (*used).to_owned(),
+        resource: (*used).to_owned(),
+        on_change: OnChange::Check,
+    });
+    let mut after = resource(name);
+    after.dependencies = uses.collect();
+    after
+}
+
+/// Returns a resource that notifies others.
+fn telling(name: &str, targets: &[&str]) -> Declaration {
+    let mut telling = resource(name);
+    telling.notify = targets.iter().map(|target| (*target).to_owned()).collect();
+    telling
+}
+
+/// Has a board take over resources.
+fn connect(
+    board: &Board,
+    declarations: &[Declaration],
+    (facilities, fresh): (&Facilities, &[&str]),
+) -> TestResult {
+    let order = Order::new(declarations)?;
+    let fresh = fresh.iter().copied();
+    board.connect((&order, declarations), &Kinds::default(), facilities, fresh);
+    Ok(())
+}
+
+/// Returns a board of a site, of which all resources are new.
+fn board(declarations: &[Declaration]) -> TestResult<Board> {
+    let board = Board::default();
+    connect(&board, declarations, (&Facilities::default(), &[]))?;
+    Ok(board)
+}
+
+fn notice(by: &str, attributes: &[&str], actions: &[(&str, &str)]) -> Notice {
+    let attributes = attributes.iter().map(|attribute| (*attribute).to_owned()).collect();
+    let actions = actions.iter().map(|(name, to)| Action::new(name).with("to", *to)).collect();
+    Notice::new(by, attributes, actions)
+}
+
+fn closing(ticket: Ticket, outcome: Outcome) -> Closing {
+    let (has_acted, is_holding, state) = (false, false, None);
+    Closing { ticket, outcome, has_acted, is_holding, state, notice: notice("", &[], &[]) }
+}
+
+impl Seat {
+    /// Ends the visit that has begun without an action.
+    async fn end(&self, outcome: Outcome) -> Stands {
+        let BegunVisit { ticket, .. } = self.visit().await;
+        self.report(closing(ticket, outcome)).stands
+    }
+
+    /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
+    async fn refused(&self) -> (Result<(), Answer>, Stands) {
+        let BegunVisit { ticket, .. } = self.visit().await;
+        let answer = self.turn(ticket).ask_alone().await;
+        (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
+    }
+
+    /// Has a visit requested and act.
+    async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
+        self.request(Reason::Change);
+        let BegunVisit { ticket, .. } = self.visit().await;
+        self.turn(ticket).ask_alone().await?;
+        let closing = Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
+        Ok(self.report(closing).stands)
+    }
+}
+
+/// Returns the workers of some resources, after their first visits.
+async fn seats<const COUNT: usize>(board: &Board, names: [&str; COUNT]) -> [Seat; COUNT] {
+    let seats = names.map(|name| Seat::new(board.clone(), name));
+    for seat in &seats {
+        seat.end(Outcome::Good).await;
+    }
+    seats
+}
+
+#[tokio::test]
+async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() -> TestResult {
+    let board = board(&[telling("source", &["target"]), resource("target")])?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+
+    for (attribute, action) in
+        [("mode", ("chmod", "0600")), ("content", ("write", "a")), ("mode", ("chmod", "0640"))]
+    {
+        source.act(notice("source", &[attribute], &[action])).await.expect("it may act");
+    }
+    let first = target.visit().await;
+    let answer = target.turn(first.ticket).ask_alone().await;
+    target.report(closing(first.ticket, Outcome::NotAllowed));
+    let second = target.visit().await;
+    target.report(closing(second.ticket, Outcome::Good));
+    source.act(notice("source", &["mode"], &[("chmod", "0644")])).await.expect("it may act");
+    let third = target.visit().await;
+
+    assert_eq!(answer, Err(Answer::Again));
+    let all = [("write", "a"), ("chmod", "0640")];
+    assert_eq!(second.notices, [notice("source", &["mode", "content"], &all)]);
+    assert_eq!(third.notices, [notice("source", &["mode"], &[("chmod", "0644")])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestResult {
+    let sources = [telling("one", &["target"]), telling("other", &["target"])];
+    let board = board(&[&sources[..], &[resource("target")]].concat())?;
+    let [one, other, target] = seats(&board, ["one", "other", "target"]).await;
+
+    one.act(notice("one", &["mode"], &[])).await.expect("it may act");
+    let first = target.visit().await;
+    other.act(notice("other", &["content"], &[])).await.expect("it may act");
+    target.report(closing(first.ticket, Outcome::Good));
+    let second = target.visit().await;
+
+    assert_eq!(first.notices, [notice("one", &["mode"], &[])]);
+    assert_eq!(second.notices, [notice("other", &["content"], &[])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    let held_back_by = || board.tallies().tally().resources["page"].held_back_by.clone();
+    root.request(Reason::Change);
+    root.end(Outcome::Failed).await;
+
+    page.request(Reason::Change);
+    let refused = page.refused().await;
+    let held_back = held_back_by();
+    // While the root is tried again, the page says the same of itself.
+    root.request(Reason::Routine);
+    let tried = held_back_by();
+    root.end(Outcome::Good).await;
+    page.end(Outcome::Good).await;
+
+    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    let root = || Some("root".to_owned());
+    assert_eq!([held_back, tried, held_back_by()], [root(), root(), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failed_resource_that_is_held_back_says_so() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    for seat in [&page, &root] {
+        seat.request(Reason::Change);
+        seat.end(Outcome::Failed).await;
+    }
+
+    page.request(Reason::Routine);
+    let refused = page.refused().await;
+
+    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_waits_for_the_first_start_of_another_one_in_its_place() -> TestResult {
+    let both = [resource("root"), after("page", &["root"])];
+    let board = board(&both)?;
+    let page = Seat::new(board.clone(), "page");
+    let first = page.refused().await;
+
+    connect(&board, &both, (&Facilities::default(), &["root"]))?;
+    let root = Seat::new(board.clone(), "root");
+    root.end(Outcome::Failed).await;
+    let then = page.refused().await;
+
+    assert_eq!(first, (Err(Answer::HeldBack), Stands::Waits));
+    assert_eq!(then, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_back() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let page = Seat::new(board.clone(), "page");
+
+    let first = page.refused().await;
+    let root = Seat::new(board.clone(), "root");
+    let waits_for = page.waits_for();
+    root.end(Outcome::Failed).await;
+    let then = page.refused().await;
+
+    let held_back = |stands| (Err(Answer::HeldBack), stands);
+    assert_eq!(first, held_back(Stands::Waits));
+    assert_eq!(waits_for.as_deref(), Some("root"));
+    assert_eq!(then, held_back(Stands::HeldBack("root".into())));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = seats(&board, ["root", "page"]).await;
+    let state = State::new(&json!({"on": true}));
+
+    root.request(Reason::Change);
+    let visit = root.visit().await;
+    let new_state = Some(state.clone());
+    root.report(Closing { state: new_state, ..closing(visit.ticket, Outcome::Good) });
+    let because = page.visit().await.because;
+
+    assert_eq!(board.last_state("root"), Some(state));
+    assert_eq!(because.map(|why| why.to_string()).as_deref(), Some("\"root\" has a new state"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult {
+    let board = board(&[resource("it")])?;
+    let old = Seat::new(board.clone(), "it");
+    let visit = old.visit().await;
+
+    let new = Seat::new(board.clone(), "it");
+    let answer = old.turn(visit.ticket).ask_alone().await;
+    let state = Some(State::new(&json!({})));
+    let stands = old.report(Closing { state, ..closing(visit.ticket, Outcome::Good) }).stands;
+    drop(old);
+
+    assert_eq!(answer, Err(Answer::Halted));
+    assert_eq!((stands, board.last_state("it")), (Stands::Waits, None));
+    assert_eq!(new.end(Outcome::Good).await, Stands::Counted);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_still_waits_is_not_woken_in_the_place_of_the_one_after_it() -> TestResult {
+    let board = board(&[resource("it")])?;
+    let old = Seat::new(board.clone(), "it");
+    old.end(Outcome::Good).await;
+
+    let visited = async {
+        let new = Seat::new(board.clone(), "it");
+        new.end(Outcome::Good).await;
+        // If the old one was woken, it waits again now.
+        yield_now().await;
+        let (visit, ()) = tokio::join!(new.visit(), async { new.request(Reason::Change) });
+        new.report(closing(visit.ticket, Outcome::Good)).stands
+    };
+    let stands = tokio::select! {
+        biased;
+        visit = old.visit() => return Err(format!("the old one has {visit:?}").into()),
+        stands = timeout(Duration::from_secs(1), visited) => stands?,
+    };
+
+    assert_eq!(stands, Stands::Counted);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_has_left_the_site_is_not_told_when_its_name_is_back() -> TestResult {
+    let both = [telling("source", &["target"]), resource("target")];
+    let board = board(&both)?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+    source.act(notice("source", &["mode"], &[])).await.expect("it may act");
+    drop(target);
+
+    let facilities = Facilities::default();
+    connect(&board, &[resource("source")], (&facilities, &[]))?;
+    connect(&board, &both, (&facilities, &["target"]))?;
+    let target = Seat::new(board.clone(), "target");
+
+    assert_eq!(target.visit().await.notices, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
+    let (facilities, board) = (Facilities::default(), Board::default());
+    let before = [telling("source", &["home"]), resource("home")];
+    connect(&board, &before, (&facilities, &[]))?;
+    let [source, _home] = seats(&board, ["source", "home"]).await;
+    source.act(notice("source", &["mode"], &[])).await.expect("it may act");
+
+    facilities.records().push([
+        Record::Pending(Notification::new("item", "source")),
+        Record::Acknowledged(Notification::new("home", "source")),
+    ]);
+    let after = [telling("source", &["item"]), resource("item")];
+    connect(&board, &after, (&facilities, &["item"]))?;
+    let item = Seat::new(board.clone(), "item");
+
+    assert_eq!(item.visit().await.notices, [notice("source", &[], &[])]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whom_an_action_notifies_is_in_the_store_until_it_is_answered() -> TestResult {
+    let (folder, store) = (tempfile::tempdir()?, Arc::new(MemoryStore::default()));
+    let facilities = Facilities::open(folder.path(), Records::open(store.clone())?);
+    let board = Board::default();
+    let site = [telling("source", &["target"]), resource("target")];
+    connect(&board, &site, (&facilities, &[]))?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+
+    source.request(Reason::Change);
+    let visit = source.visit().await;
+    source.turn(visit.ticket).ask_alone().await.expect("it may act");
+    let allowed = store.load()?.pending;
+    let acted = Closing { has_acted: true, ..closing(visit.ticket, Outcome::Good) };
+    source.report(acted);
+    let records = {
+        let visit = target.visit().await;
+        target.report(closing(visit.ticket, Outcome::Good)).records
+    };
+    facilities.records().flush(records).await?;
+
+    assert_eq!(allowed, [Notification::new("target", "source")].into());
+    assert!(store.load()?.pending.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_site_is_at_rest_when_all_have_started_and_were_visited() -> TestResult {
+    let board = board(&[resource("root"), after("page", &["root"])])?;
+    let mut activity = board.activity();
+
+    let before = activity.rest();
+    let root = Seat::new(board.clone(), "root");
+    let started = activity.rest();
+    let visit = root.visit().await;
+    let state = Some(State::new(&json!({})));
+    root.report(Closing { state, ..closing(visit.ticket, Outcome::Good) });
+    let published = activity.rest();
+    let page = Seat::new(board.clone(), "page");
+    page.end(Outcome::Good).await;
+
+    assert_eq!([before, started, published], [Rest::Starting, Rest::AtWork, Rest::Starting]);
+    assert_eq!(activity.rest(), Rest::AtRest);
+    Ok(())
+}

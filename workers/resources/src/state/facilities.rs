@@ -1,0 +1,169 @@
+//! What resources are given beside their configs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
+
+pub(crate) use self::programs::{FileStamp, Programs};
+pub(crate) use self::services::Services;
+pub use self::services::Shared;
+use crate::base::naming::worker_name;
+use crate::report::observer::Observer;
+use crate::state::Records;
+use crate::state::world::World;
+
+mod programs;
+mod services;
+
+/// The folder in the state folder with the contents of files that are written in place.
+const OVERWRITES: &str = "overwrites";
+
+/// What resources are given beside their configs by whoever runs them: a record of the commands that
+/// run, services that they share, folders of their own, and the [`Records`] of what is to outlive the
+/// process. Cheap to clone; clones are the same.
+///
+/// Without a state folder, which is the default, nothing outlives the process: no command is on
+/// record, no resource has a folder of its own, and the records are in memory.
+#[derive(Debug, Clone, Default)]
+pub struct Facilities {
+    inner: Arc<Inner>,
+    secrets: Secrets,
+    observer: Option<Arc<dyn Observer>>,
+    world: Option<Arc<dyn World>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    state: Option<PathBuf>,
+    ledger: Option<Ledger>,
+    services: Services,
+    records: Records,
+    programs: Programs,
+    is_plan: bool,
+}
+
+impl Facilities {
+    /// Returns the facilities of the only agent that uses this state folder, with the records of the
+    /// folder. Nothing is made in it before it is needed. What a crash has interrupted of a file that
+    /// is [written in place](crate::Context::overwrites) is ended. Blocks for the disk.
+    pub fn open(state: &Path, records: Records) -> Self {
+        if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
+            tracing::warn!(%error, "cannot look for files that a crash has left partly written");
+        }
+        Self::with(state, records, Some(Ledger::new(&Self::processes(state))))
+    }
+
+    /// Returns the facilities of a plan, which may be made while an agent uses the state folder:
+    /// nothing in it is changed, so guards that run are on no record, and the private folder of a
+    /// resource may not be there. A plan reads the records, and adds none.
+    pub fn of_plan(state: &Path, records: Records) -> Self {
+        Self::with(state, records, None)
+    }
+
+    fn with(state: &Path, records: Records, ledger: Option<Ledger>) -> Self {
+        let (state, is_plan) = (Some(state.to_owned()), ledger.is_none());
+        let inner = Inner { state, ledger, records, is_plan, ..Inner::default() };
+        Self { inner: Arc::new(inner), ..Self::default() }
+    }
+
+    /// Returns where in a state folder the commands and programs that run are on record, for
+    /// [`end_leftovers`](crankcase_workers::end_leftovers).
+    pub fn processes(state: &Path) -> PathBuf {
+        state.join("processes")
+    }
+
+    /// Returns where commands and programs that run are on record, to be ended by the next agent if
+    /// this one is killed.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.inner.ledger.as_ref()
+    }
+
+    /// Returns the same facilities for the resources of a site with these secrets, which are hidden in all
+    /// that is said of the resources. Default: none but the values of sensitive attributes.
+    #[must_use]
+    pub fn hiding(&self, secrets: &Secrets) -> Self {
+        Self { secrets: secrets.clone(), ..self.clone() }
+    }
+
+    /// Returns the same facilities for resources that someone observes. Default: nobody.
+    #[must_use]
+    pub fn observed_by(&self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer: Some(observer), ..self.clone() }
+    }
+
+    /// Returns the same facilities for resources that may read facts, and write their own. Default: there
+    /// are none.
+    #[must_use]
+    pub fn in_world(&self, world: Arc<dyn World>) -> Self {
+        Self { world: Some(world), ..self.clone() }
+    }
+
+    pub(crate) fn world(&self) -> Option<&Arc<dyn World>> {
+        self.world.as_ref()
+    }
+
+    pub(crate) fn observer(&self) -> Option<&dyn Observer> {
+        self.observer.as_deref()
+    }
+
+    pub(crate) fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.inner.services
+    }
+
+    /// Returns what is on record of the resources.
+    pub fn records(&self) -> &Records {
+        &self.inner.records
+    }
+
+    /// Returns whether what is put on record outlives the process: there is a state folder, and no
+    /// plan is made. Otherwise nothing is kept for a later agent.
+    pub(crate) fn are_lasting(&self) -> bool {
+        self.state().is_some() && !self.inner.is_plan
+    }
+
+    pub(crate) fn programs(&self) -> &Programs {
+        &self.inner.programs
+    }
+
+    pub(crate) fn state(&self) -> Option<&Path> {
+        self.inner.state.as_deref()
+    }
+
+    /// Returns where contents are kept of files that are written in place, if there is a state folder.
+    pub(crate) fn overwrites(&self) -> Option<PathBuf> {
+        Some(self.state()?.join(OVERWRITES))
+    }
+
+    /// Returns the folder of the private folders, if there is a state folder, and that of a resource in it.
+    fn private(&self, resource: &str) -> Option<(PathBuf, PathBuf)> {
+        let all = self.inner.state.as_ref()?.join("private");
+        let path = all.join(worker_name(resource));
+        Some((all, path))
+    }
+
+    /// Makes the private folder of a resource, unless it is there. Returns the path at which it is now.
+    pub(crate) fn make_private(&self, resource: &str) -> Result<Option<PathBuf>, FileError> {
+        let Some((all, path)) = self.private(resource) else { return Ok(None) };
+        if self.inner.is_plan {
+            return Ok(Some(path));
+        }
+        Folder::make_own(&all)?;
+        Folder::make_own(&path)?.current_path().map(Some)
+    }
+
+    /// Removes the private folder of a resource with all that is in it, if it is there.
+    pub(crate) fn remove_private(&self, resource: &str) -> Result<(), FileError> {
+        let Some((all, _)) = self.private(resource).filter(|_| !self.inner.is_plan) else {
+            return Ok(());
+        };
+        match Folder::open_own(&all) {
+            Err(err) if err.is_missing() => Ok(()),
+            all => all?.remove_all(worker_name(resource)),
+        }
+    }
+}

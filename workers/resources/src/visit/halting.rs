@@ -1,0 +1,188 @@
+//! The permission to change resources, and their actions.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crankcase_engine::Stop;
+use serde_json::Value;
+
+use crate::base::deadline::too_late;
+use crate::base::text::{chain, cut_after};
+use crate::declare::action::Unfinished;
+use crate::report::account::{Done, Halt, Outcome};
+use crate::report::planned::Change;
+use crate::report::seal::Grounds;
+use crate::schedule::Answer;
+use crate::visit::Visit;
+use crate::visit::approval::{Approval, Wish};
+use crate::visit::notifying::Promise;
+use crate::visit::opened::{Acted, NotBegun, Opened};
+
+/// How many characters of an action's last line an error shows.
+const LAST_LINE: usize = 200;
+
+/// Whether actions may still start.
+#[derive(Debug)]
+pub(crate) struct Halting {
+    stop: Stop,
+    fail_fast: bool,
+    has_failed: AtomicBool,
+    approval: Vec<Arc<dyn Approval>>,
+}
+
+impl Halting {
+    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
+        Self { stop, fail_fast, has_failed: AtomicBool::new(false), approval: Vec::new() }
+    }
+
+    /// Has each change approved before it is made.
+    pub(crate) fn approved(self, approval: Vec<Arc<dyn Approval>>) -> Self {
+        Self { approval, ..self }
+    }
+
+    /// Returns the digests of the programs of a resource, by which its change is approved; null if
+    /// no approval is needed.
+    pub(crate) async fn programs(&self, opened: &Opened) -> Value {
+        match self.approval.is_empty() {
+            true => Value::Null,
+            false => opened.programs().await,
+        }
+    }
+
+    /// Refuses a change that is not approved. The state `after` it is known as far as this says.
+    pub(crate) async fn approve_change(
+        &self,
+        opened: &Opened,
+        change: &Change,
+        after: Option<&Value>,
+    ) -> Result<(), Outcome> {
+        let programs = self.programs(opened).await;
+        let config = opened.config();
+        let grounds = Grounds { config: &config, after, programs: &programs };
+        self.approve(opened.name(), Wish::Change(change, grounds)).await
+    }
+
+    /// Refuses what is not approved.
+    pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
+        if let Some(outcome) = self.refuse().filter(|_| !self.approval.is_empty()) {
+            return Err(outcome);
+        }
+        for approval in &self.approval {
+            if let Some(because) = approval.refuses(resource, wish).await {
+                return Err(Outcome::Refused { because });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why no action may start, if none may.
+    pub(crate) fn halt(&self) -> Option<Halt> {
+        if self.stop.is_stopped() {
+            return Some(Halt::Stop);
+        }
+        (self.fail_fast && self.has_failed.load(Ordering::Acquire)).then_some(Halt::FailFast)
+    }
+
+    /// Returns the outcome of a resource whose next action may not start, if it may not.
+    fn refuse(&self) -> Option<Outcome> {
+        self.halt().map(|by| Outcome::Halted { at: None, by })
+    }
+
+    /// Returns the same; the schedule may refuse it too.
+    async fn refuse_by(&self, opened: &Opened) -> Option<Outcome> {
+        match self.refuse() {
+            Some(outcome) => Some(outcome),
+            None => opened.refusal().await.map(|answer| self.not_allowed(opened, answer)),
+        }
+    }
+
+    /// Returns the outcome of a resource that the schedule does not allow to act.
+    fn not_allowed(&self, opened: &Opened, answer: Answer) -> Outcome {
+        match answer {
+            Answer::Halted => Outcome::Halted { at: None, by: self.halt().unwrap_or(Halt::Stop) },
+            // Nobody reads the name: only run has such answers, and asks the schedule for the
+            // reason.
+            _ => Outcome::Skipped { because: opened.name().to_owned() },
+        }
+    }
+
+    /// Returns the stop of the run.
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// Notes a failure.
+    pub(crate) fn fail(&self) {
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Does the wanted actions of a visit, one after another, until one does not finish. The promise
+    /// is made before the first.
+    pub(crate) async fn run(
+        &self,
+        opened: &Opened,
+        visit: &mut Visit,
+        promise: &Promise<'_>,
+    ) -> Result<(), Outcome> {
+        while let Some(action) = visit.change.actions.first() {
+            if let Some(outcome) = self.refuse_by(opened).await {
+                return Err(outcome);
+            }
+            self.approve(opened.name(), Wish::Act(action)).await?;
+            on_record(opened, promise).await.map_err(Outcome::failed)?;
+            self.act(opened, visit).await?;
+        }
+        Ok(())
+    }
+
+    /// Does the next action of a visit.
+    async fn act(&self, opened: &Opened, visit: &mut Visit) -> Result<(), Outcome> {
+        let wanted = &mut visit.change.actions;
+        let acted = opened.act(&wanted[0], &|| self.refuse().is_none()).await;
+        let Acted { ended, is_late, log } = acted.map_err(|not_begun| {
+            if visit.done.is_empty() {
+                opened.note_not_begun();
+            }
+            match not_begun {
+                NotBegun::NotAllowed(answer) => self.not_allowed(opened, answer),
+                NotBegun::NotOnRecord(error) => {
+                    Outcome::failed(format!("cannot put on record whom it notifies: {error}"))
+                }
+            }
+        })?;
+        let done = Done { action: wanted.remove(0), log };
+        let error = match ended {
+            Ok(Ok(())) => {
+                visit.done.push(done);
+                return Ok(());
+            }
+            Ok(Err(Unfinished::Interrupted)) if is_late => {
+                too_late(opened.timeout(), &format!("interrupted{}", last_line(&done.log)))
+            }
+            Ok(Err(Unfinished::Interrupted)) => {
+                let by = self.halt().unwrap_or(Halt::Stop);
+                return Err(Outcome::Halted { at: Some(done), by });
+            }
+            Ok(Err(Unfinished::Failed(err))) if is_late => {
+                too_late(opened.timeout(), &chain(&*err))
+            }
+            Ok(Err(Unfinished::Failed(err))) => chain(&*err),
+            Err(panicked) => chain(&panicked),
+        };
+        Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
+    }
+}
+
+/// Puts on record what has to be there before the resource acts.
+async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String> {
+    let noted = opened.note_reversal(promise.targets()).await;
+    noted.map_err(|error| format!("cannot put on record how to put it back: {error}"))?;
+    let made = promise.make().await;
+    made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&err)))
+}
+
+/// Says what an action wrote last, for the end of an error.
+fn last_line(log: &[String]) -> String {
+    let last = log.iter().map(|line| line.trim()).rfind(|line| !line.is_empty());
+    last.map_or_else(String::new, |line| format!("; it said last: {}", cut_after(line, LAST_LINE)))
+}

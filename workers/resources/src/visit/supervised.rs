@@ -1,0 +1,103 @@
+//! A program that a resource keeps running.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+
+use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
+use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
+
+/// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
+/// not count as ended before it is gone.
+pub(crate) struct Supervised {
+    /// The program's own: a resource may end it and go on.
+    stopper: Stopper,
+    handle: Arc<ProcessHandle>,
+    run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+}
+
+impl Supervised {
+    pub(crate) async fn spawn(
+        worker: &Stop,
+        config: ProcessConfig,
+        ledger: Option<&Ledger>,
+    ) -> Result<Self, ProcessError> {
+        let process = Process::spawn_for(worker, config, ledger).await?;
+        let (handle, (stopper, stop)) = (Arc::new(process.handle()), Stop::pair());
+        Ok(Self { stopper, handle, run: Box::pin(process.run(stop)) })
+    }
+
+    /// Returns a view of the program that shows nothing any more once this is gone.
+    pub(crate) fn handle(&self) -> Weak<ProcessHandle> {
+        Arc::downgrade(&self.handle)
+    }
+
+    /// Returns the pid of the program, also after its end.
+    pub(crate) fn pid(&self) -> i32 {
+        self.handle.pid()
+    }
+
+    /// Waits until the program ends by itself. Cancel safe until then; not to be called after.
+    pub(crate) async fn ended(&mut self) -> Exit {
+        match self.run.as_mut().await {
+            Err(exit) => exit,
+            Ok(()) => Exit::failed("the program has ended"),
+        }
+    }
+
+    /// Asks the program to end and waits for it. That it ended by itself before is no matter.
+    pub(crate) async fn end(self) {
+        self.stopper.stop();
+        if let Err(exit) = self.run.await {
+            tracing::debug!(%exit, "program ended before it was told to");
+        }
+    }
+}
+
+impl fmt::Debug for Supervised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Supervised")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+    use std::path::Path;
+
+    use crankcase_engine::owner;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_whose_program_is_dropped_ends_after_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let script = format!("exec >{}; echo $$; exec sleep 1000", pipe.display());
+        let config = ProcessConfig::new("it", vec!["sh".into(), "-c".into(), script.into()]);
+        let (_stopper, worker) = Stop::pair();
+        let mut program = Supervised::spawn(&worker, config, None).await.unwrap();
+        let mut line = String::new();
+        tokio::select! {
+            biased;
+            exit = program.ended() => panic!("{exit}"),
+            read = tokio::task::spawn_blocking(move || {
+                let mut lines = BufReader::new(std::fs::File::open(pipe)?);
+                lines.read_line(&mut line).map(|_| line)
+            }) => line = read.unwrap().unwrap(),
+        }
+        let place = Path::new("/proc").join(line.trim());
+        assert!(place.exists());
+
+        drop(program);
+        let (told, ended) = tokio::sync::oneshot::channel();
+        owner::once_gone(&worker, move || {
+            let _nobody_waits = told.send(place.exists());
+        });
+
+        assert!(!ended.await.unwrap());
+    }
+}
