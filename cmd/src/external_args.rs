@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use crankcase_external::{External, Pull, Settings};
 use crankcase_kinds::with_facts;
 use crankcase_resources::Kinds;
-use crankcase_resources::front::{Culprit, KindSource, WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, KindSource, RequestError, WantedKind};
 use serde::{Deserialize, Serialize};
 
 use crate::calls::calls;
@@ -86,11 +86,11 @@ impl ExternalArgs {
         let Some(name) = named else { return Ok(None) };
         let mut kinds = with_facts().from_source(source);
         let wanted = WantedKind::new(&name, "sample", folder);
-        let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+        let errors = kinds.make(&KindRequest::new(vec![wanted], Vec::new()));
         if errors.is_empty() {
             return Ok(Some((kinds, name)));
         }
-        let is_of_machine = errors.iter().all(|(at, _)| matches!(at, Culprit::Machine(_)));
+        let is_of_machine = errors.iter().all(|(at, _)| matches!(at, RequestError::Machine(_)));
         let wrong: Vec<_> = errors.into_iter().map(|(_, error)| error).collect();
         let code = if is_of_machine { FAILED } else { INVALID };
         Err(ExitError::new(code, wrong.join("\n")).into())

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use crankcase_engine::{Stop, Stopper};
-use crankcase_resources::run::Wish;
+use crankcase_resources::run::Proposal;
 use crankcase_resources::{Approval, Plan};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
@@ -82,15 +82,15 @@ impl Asking {
 
 #[async_trait]
 impl Approval for Asking {
-    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
-        let question = match (self.of, wish) {
-            (Confirm::Resource, Wish::Change(change, _)) => {
+    async fn refuses(&self, resource: &str, proposal: Proposal<'_>) -> Option<String> {
+        let question = match (self.of, proposal) {
+            (Confirm::Resource, Proposal::Change(change, _)) => {
                 format!("{resource}\n{change}change it?")
             }
-            (Confirm::Resource, Wish::Refresh(action, _)) => {
+            (Confirm::Resource, Proposal::Refresh(action, _)) => {
                 format!("{resource} was notified: {action}?")
             }
-            (Confirm::Action, Wish::Act(action)) => format!("{resource}: {action}?"),
+            (Confirm::Action, Proposal::Act(action)) => format!("{resource}: {action}?"),
             _ => return None,
         };
         let _one = self.one.lock().await;

@@ -8,7 +8,7 @@ use crankcase_facts::{
     Change, Facts, Operation, Schema, Snapshot, Sqlite, Submission, Tree, Update,
 };
 use crankcase_manifolds::facts::{self, LastGood};
-use crankcase_resources::dynamic::{Config, FactSchema, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::dynamic::{Config, ConfigReport, FactSchema, Kind, KnownConfig, Unit};
 use crankcase_resources::{AttributeError, Kinds};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -142,8 +142,8 @@ impl Kind for Owner {
         self.0.clone()
     }
 
-    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
-        Judged::default()
+    fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
+        ConfigReport::default()
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

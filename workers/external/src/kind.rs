@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit, path_name};
+use crankcase_resources::dynamic::{Config, ConfigReport, Kind, KnownConfig, Unit, path_name};
 use crankcase_resources::{AttributeError, Claim, Claimed, PATH};
 use crankcase_workers::Secrets;
 use serde_json::Value;
@@ -40,16 +40,16 @@ impl Kind for ExternalKind {
         said.chain(hidden.iter().map(|name| vec![name.clone()])).collect()
     }
 
-    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
         let mut claimed = Claimed::default();
         claimed.may_make_any = true;
         if let Runner::Program(path) = &self.0.runner {
             claimed.claims.extend(needs(path));
         }
-        Judged { claimed, ..Judged::default() }
+        ConfigReport { claimed, ..ConfigReport::default() }
     }
 
-    fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
+    fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> ConfigReport {
         let mut judged = self.judge(known);
         let Some(said) = self.0.known(resource) else { return judged };
         let plugs = said.mounts.iter().filter_map(|mount| needs(&mount.from));
@@ -62,7 +62,7 @@ impl Kind for ExternalKind {
         for error in &mut errors {
             error.message = format!("{}{}", secrets.redact(&error.message), said.hint());
         }
-        Judged { errors, ..judged }
+        ConfigReport { errors, ..judged }
     }
 
     fn hide(&self, resource: &str, config: &Config, secrets: &Secrets) {

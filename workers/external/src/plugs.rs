@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crankcase_resources::front::{Culprit, Plug};
+use crankcase_resources::front::{Plug, RequestError};
 use regex::Regex;
 
 use crate::messages::PlugRequest;
@@ -34,12 +34,15 @@ pub(crate) struct Mount {
 
 impl Plugs {
     /// Looks at what is offered. Nothing that holds `state` is.
-    pub(crate) fn read(plugs: &[Plug], state: Option<&Path>) -> (Self, Vec<(Culprit, String)>) {
+    pub(crate) fn read(
+        plugs: &[Plug],
+        state: Option<&Path>,
+    ) -> (Self, Vec<(RequestError, String)>) {
         let (mut offered, mut errors) = (BTreeMap::new(), Vec::new());
         for (at, plug) in plugs.iter().enumerate() {
             match Offered::read(plug, state) {
                 Ok(it) => drop(offered.insert(plug.name.clone(), it)),
-                Err(error) => errors.push((Culprit::Plug(at), error)),
+                Err(error) => errors.push((RequestError::Plug(at), error)),
             }
         }
         (Self(offered), errors)
@@ -132,7 +135,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::error::Error;
 
-    use crankcase_resources::front::{Culprit, Plug};
+    use crankcase_resources::front::{Plug, RequestError};
 
     use super::Plugs;
     use crate::messages::PlugRequest;
@@ -210,7 +213,7 @@ mod tests {
         let (_, pattern) = Plugs::read(&plugs[2..], None);
 
         let places: Vec<_> = errors.iter().map(|(culprit, _)| *culprit).collect();
-        assert_eq!(places, [Culprit::Plug(0), Culprit::Plug(1)], "{errors:?}");
+        assert_eq!(places, [RequestError::Plug(0), RequestError::Plug(1)], "{errors:?}");
         assert!(
             errors[1].1.ends_with("holds the state folder, which no type may have"),
             "{errors:?}"

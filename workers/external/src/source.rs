@@ -3,7 +3,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crankcase_resources::dynamic::Kind;
-use crankcase_resources::front::{Culprit, KindSource, MadeKinds, WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, KindSource, MadeKinds, RequestError, WantedKind};
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -72,7 +72,7 @@ impl KindSource for External {
         }))
     }
 
-    fn make(&self, wanted: &Wishes) -> MadeKinds {
+    fn make(&self, wanted: &KindRequest) -> MadeKinds {
         let (plugs, errors) = Plugs::read(&wanted.plugs, self.settings.state.as_deref());
         if !errors.is_empty() {
             return MadeKinds::new(Vec::new(), errors);
@@ -95,8 +95,10 @@ impl KindSource for External {
                         Arc::new(ExternalType::new(kind, runner, Arc::clone(&shared))),
                     );
                 }
-                Ok(None) => errors.push((Culprit::Resource(at), "it names no program".to_owned())),
-                Err(wrong) => errors.push((Culprit::Resource(at), wrong)),
+                Ok(None) => {
+                    errors.push((RequestError::Resource(at), "it names no program".to_owned()));
+                }
+                Err(wrong) => errors.push((RequestError::Resource(at), wrong)),
             }
         }
         // A runtime and a thread of its own, as a load may come from within another runtime.
@@ -118,10 +120,11 @@ impl KindSource for External {
                     let error = wrong.to_string();
                     tracing::warn!(resource, kind, error, "it is not known how its type works");
                 }
-                Err(Unknown::Machine(lacks)) => errors.push((Culprit::Machine(at), lacks)),
-                Err(Unknown::Late(late)) => errors.push((Culprit::Resource(at), late)),
+                Err(Unknown::Machine(lacks)) => errors.push((RequestError::Machine(at), lacks)),
+                Err(Unknown::Late(late)) => errors.push((RequestError::Resource(at), late)),
                 Err(Unknown::Type(wrong)) => {
-                    errors.extend(wrong.into_iter().map(|wrong| (Culprit::Resource(at), wrong)));
+                    errors
+                        .extend(wrong.into_iter().map(|wrong| (RequestError::Resource(at), wrong)));
                 }
             }
         }
@@ -136,7 +139,7 @@ impl KindSource for External {
 async fn ask_all(
     shared: &Arc<Shared>,
     kinds: &BTreeMap<&str, Arc<ExternalType>>,
-    wanted: &Wishes,
+    wanted: &KindRequest,
 ) -> Asked {
     let mut of_kinds: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, wish) in wanted.resources.iter().enumerate() {

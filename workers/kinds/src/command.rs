@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crankcase_resources::dynamic::{cut, nearest, path_name, shown};
-use crankcase_resources::{AbsPath, Claim, Claimed, Field, Half, PATH, Params, Type, Wrong};
+use crankcase_resources::{AbsPath, Claim, Claimed, Field, PATH, Params, Partial, Type, Wrong};
 use crankcase_workers::{Limit, ProcessConfig};
 use serde_json::Value;
 
@@ -159,19 +159,19 @@ fn refuse_nul(text: &str) -> Result<(), Wrong> {
 
 /// Returns what commands need, as far as it is known: their folder, user and group, their programs, and each file that
 /// one of their words names. They may make any file. A command without words needs nothing.
-pub(super) fn claims(commands: &[Half<Vec<String>>], setting: &SettingHalf) -> Claimed {
-    let SettingHalf { cwd, env, user, group, .. } = setting;
+pub(super) fn claims(commands: &[Partial<Vec<String>>], setting: &SettingPartial) -> Claimed {
+    let SettingPartial { cwd, env, user, group, .. } = setting;
     let mut claimed = Claimed::default();
     claimed.may_make_any = true;
     let unknown = [cwd.is_unknown(), env.is_unknown(), user.is_unknown(), group.is_unknown()];
-    claimed.is_open = unknown.contains(&true) || commands.iter().any(Half::is_unknown);
+    claimed.is_open = unknown.contains(&true) || commands.iter().any(Partial::is_unknown);
     let given = cwd.as_given().and_then(Option::as_ref).map(AbsPath::as_ref);
     let folder = if cwd.is_unknown() { None } else { Some(given.unwrap_or(Path::new("/"))) };
     // First, as it says best why the command comes after those that make it.
     let mut paths: Vec<_> = given.map(Path::to_owned).into_iter().collect();
-    for words in commands.iter().filter_map(Half::as_given).filter(|words| !words.is_empty()) {
+    for words in commands.iter().filter_map(Partial::as_given).filter(|words| !words.is_empty()) {
         paths.extend(named(words, folder, given.is_some()).take(MOST_NAMED));
-        if let (Some(folder), Half::Given(env)) = (folder, env) {
+        if let (Some(folder), Partial::Given(env)) = (folder, env) {
             let mut process = ProcessConfig::new("", words.iter().map(Into::into).collect());
             process.environment = env.variables().collect();
             paths.extend(process.folder(folder.to_owned()).programs());

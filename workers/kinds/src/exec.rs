@@ -4,24 +4,24 @@ use std::path::PathBuf;
 use crankcase_engine::WithCauses;
 use crankcase_resources::dynamic::{Foreseen, path_name};
 use crankcase_resources::{
-    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, Half, PATH, Resource,
-    Stale, Unfinished, Watch, blocking,
+    Actions, AttributeError, BoxError, Check, Claim, Claimed, Context, Field, PATH, Partial,
+    Resource, Stale, Unfinished, Watch, blocking,
 };
 use crankcase_workers::{Finished, ProcessError};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::command::{self, Command};
-use crate::exec::config::ExecHalf;
+use crate::exec::config::ExecPartial;
 pub use crate::exec::config::{Exec, MaxOutput};
-use crate::exec::config::{ExecState, ExecStateHalf, SHELL};
+use crate::exec::config::{ExecState, ExecStatePartial, SHELL};
 use crate::exec::run::{RunError, ends, last_lines, run};
 
 mod config;
 mod run;
 
 /// The state after the command ran.
-type Ran = Mutex<Option<ExecStateHalf>>;
+type Ran = Mutex<Option<ExecStatePartial>>;
 
 /// Why a guarded command need not run.
 type Guarded = Option<&'static str>;
@@ -38,24 +38,25 @@ impl Resource for Exec {
     type State = ExecState;
     type Action = Do;
 
-    fn rules(half: &mut ExecHalf, errors: &mut Vec<AttributeError>) {
-        let Half::Given(is_shell) = half.shell else { return };
-        let guards = [("unless", &half.unless), ("onlyif", &half.onlyif)];
+    fn rules(partial: &mut ExecPartial, errors: &mut Vec<AttributeError>) {
+        let Partial::Given(is_shell) = partial.shell else { return };
+        let guards = [("unless", &partial.unless), ("onlyif", &partial.onlyif)];
         let guards = guards.map(|(name, guard)| (name, guard.as_given().and_then(Option::as_ref)));
-        for (name, command) in [("command", half.command.as_given())].into_iter().chain(guards) {
+        for (name, command) in [("command", partial.command.as_given())].into_iter().chain(guards) {
             let amiss = command.and_then(|command| command.amiss(is_shell));
             errors.extend(amiss.map(|message| AttributeError::new(name, message)));
         }
     }
 
-    fn claims(half: &ExecHalf) -> Claimed {
+    fn claims(partial: &ExecPartial) -> Claimed {
         let words = |command: &Command| command.argv(SHELL);
         let of_guard = |guard: &Option<Command>| guard.as_ref().map(words).unwrap_or_default();
-        let [unless, onlyif] = [&half.unless, &half.onlyif].map(|it| it.as_ref().map(of_guard));
-        let commands = [half.command.as_ref().map(words), unless, onlyif];
-        let mut claimed = command::claims(&commands, &half.setting);
-        claimed.is_open |= half.creates.is_unknown();
-        let creates = half.creates.as_given().and_then(Option::as_ref);
+        let [unless, onlyif] =
+            [&partial.unless, &partial.onlyif].map(|it| it.as_ref().map(of_guard));
+        let commands = [partial.command.as_ref().map(words), unless, onlyif];
+        let mut claimed = command::claims(&commands, &partial.setting);
+        claimed.is_open |= partial.creates.is_unknown();
+        let creates = partial.creates.as_given().and_then(Option::as_ref);
         if let Some(path) = creates.and_then(|path| path_name(path.as_ref())) {
             let above = path.rsplit_once('/').map(|(above, _)| above.to_owned());
             let above = above.filter(|above| !above.is_empty());
@@ -76,7 +77,7 @@ impl Resource for Exec {
             self.require_startable(context).await?;
             return Ok(self.stale().into());
         }
-        Ok(Check::valid(ran.unwrap_or_else(ExecStateHalf::not_run)))
+        Ok(Check::valid(ran.unwrap_or_else(ExecStatePartial::not_run)))
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
@@ -85,7 +86,7 @@ impl Resource for Exec {
             return Err("the command is another one than the declared".into());
         }
         let finished = self.finish(context).await?;
-        *context.memory::<Ran>().lock() = Some(ExecStateHalf::of(&finished, self.max_output));
+        *context.memory::<Ran>().lock() = Some(ExecStatePartial::of(&finished, self.max_output));
         Ok(())
     }
 

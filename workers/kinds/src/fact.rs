@@ -2,8 +2,8 @@ use std::fmt;
 
 use crankcase_resources::dynamic::Shape;
 use crankcase_resources::{
-    Actions, BoxError, Check, Claim, Claimed, Context, Field, Half, Params, Resource, Stale, Type,
-    Unfinished, Watch, Wrong,
+    Actions, BoxError, Check, Claim, Claimed, Context, Field, Params, Partial, Resource, Stale,
+    Type, Unfinished, Watch, Wrong,
 };
 use crankcase_workers::read_pointer_segment;
 use serde_json::Value;
@@ -77,9 +77,9 @@ impl Resource for Fact {
     type State = Self;
     type Action = Do;
 
-    fn claims(half: &FactHalf) -> Claimed {
-        match &half.path {
-            Half::Given(path) => Claimed::of(vec![Claim::keeps("fact", path.as_ref())]),
+    fn claims(partial: &FactPartial) -> Claimed {
+        match &partial.path {
+            Partial::Given(path) => Claimed::of(vec![Claim::keeps("fact", path.as_ref())]),
             _ => Claimed::unknown(),
         }
     }

@@ -7,7 +7,7 @@ use crankcase_resources::{
 use crankcase_workers::EntryPath;
 
 pub use crate::file::config::{File, InPlace, Presence, Principal};
-use crate::file::config::{FileHalf, FileState};
+use crate::file::config::{FilePartial, FileState};
 use crate::file::error::EntryError;
 
 mod change;
@@ -48,12 +48,12 @@ impl Resource for File {
     type State = FileState;
     type Action = Do;
 
-    fn rules(half: &mut FileHalf, errors: &mut Vec<AttributeError>) {
-        half.judge(errors);
+    fn rules(partial: &mut FilePartial, errors: &mut Vec<AttributeError>) {
+        partial.judge(errors);
     }
 
-    fn claims(half: &FileHalf) -> Claimed {
-        half.claims()
+    fn claims(partial: &FilePartial) -> Claimed {
+        partial.claims()
     }
 
     fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(), BoxError> {

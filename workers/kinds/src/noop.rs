@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_resources::dynamic::{
-    ActionType, Config, Found, Judged, Kind, KnownConfig, Shape, Unit,
+    ActionType, Config, ConfigReport, Found, Kind, KnownConfig, Shape, Unit,
 };
 use crankcase_resources::{Action, AttributeError, BoxError, Claimed, Context, Unfinished};
 use serde_json::Value;
@@ -30,8 +30,8 @@ impl Kind for Noop {
         vec![ActionType::new(NOTICE, "says in the log that it was notified")]
     }
 
-    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
-        Judged { claimed: Claimed::default(), ..Judged::default() }
+    fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
+        ConfigReport { claimed: Claimed::default(), ..ConfigReport::default() }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

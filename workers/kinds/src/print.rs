@@ -33,7 +33,7 @@ impl Resource for Print {
     type State = Self;
     type Action = Do;
 
-    fn claims(_: &PrintHalf) -> Claimed {
+    fn claims(_: &PrintPartial) -> Claimed {
         Claimed::default()
     }
 

@@ -58,8 +58,8 @@ impl Resource for Process {
     type State = ProcessState;
     type Action = Infallible;
 
-    fn claims(half: &ProcessHalf) -> Claimed {
-        command::claims(&[half.command.as_ref().map(|argv| argv.0.clone())], &half.setting)
+    fn claims(partial: &ProcessPartial) -> Claimed {
+        command::claims(&[partial.command.as_ref().map(|argv| argv.0.clone())], &partial.setting)
     }
 
     async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {

@@ -7,7 +7,7 @@ pub use crate::declare::claim::path_name;
 pub use crate::declare::declaration::Config;
 pub use crate::declare::known::{FileRead, KnownConfig};
 pub use crate::declare::params::{Parameter, Reader, Table, Writer};
-pub use crate::kind::config_report::Judged;
+pub use crate::kind::config_report::ConfigReport;
 pub use crate::kind::contract::{GroupMember, Kind, Unit};
 pub use crate::kind::foresight::Foreseen;
 pub use crate::kind::part::Part;

@@ -12,7 +12,9 @@ pub use crate::declare::file_conflicts::{FileConflict, file_conflicts};
 pub use crate::declare::order::{Edges, Order, OrderError};
 pub use crate::declare::surroundings::Surroundings;
 pub use crate::declare::tuning::{PartialBackoff, Tuning, Tunings};
-pub use crate::kind::kind_source::{Culprit, KindSource, MadeKinds, Plug, WantedKind, Wishes};
+pub use crate::kind::kind_source::{
+    KindRequest, KindSource, MadeKinds, Plug, RequestError, WantedKind,
+};
 pub use crate::kind::kinds::UnknownKindError;
 pub use crate::kind::secrets::add_secret;
 pub use crate::modes::parts::{Declared, DeclaredPart, is_part_alias};

@@ -33,7 +33,7 @@ pub use declare::declaration::{Declaration, OnChange};
 pub use declare::known::Claimed;
 pub use declare::literal::Literal;
 pub use declare::meta::Meta;
-pub use declare::params::{AbsPath, Field, Half, Mode, Params, Secret, Type};
+pub use declare::params::{AbsPath, Field, Mode, Params, Partial, Secret, Type};
 pub use kind::context::{Context, Notice, Used};
 pub use kind::kinds::Kinds;
 pub use kind::resource::{Check, Grouping, Member, Resource, Stale, StateOf, Supervised};

@@ -15,5 +15,5 @@ pub(crate) mod tally;
 pub use self::account::Accounted;
 pub use self::observer::{AskedBy, LastEvent, What};
 pub use self::planned::{Change, PlannedResource, Refresh};
-pub use self::seal::{Grounds, Salt, Seal};
+pub use self::seal::{Basis, Salt, Seal};
 pub use self::tally::ResourceTally;

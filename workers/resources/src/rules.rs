@@ -9,4 +9,4 @@ pub(crate) mod tools;
 pub use self::cause::{Cause, Trigger};
 pub use self::parameters::RuleParameters;
 pub use self::rule::{Handler, Rule};
-pub use self::tools::Hands;
+pub use self::tools::RuleTools;

@@ -10,6 +10,6 @@ pub use crate::modes::site::Leaving;
 pub use crate::schedule::board::{Activity, Board, Rest};
 pub use crate::schedule::state::State;
 pub use crate::state::world::{FactChanges, WatchedFact, World, WorldSnapshot};
-pub use crate::visit::approval::Wish;
+pub use crate::visit::approval::Proposal;
 pub use crate::visit::claims::Claims;
 pub use crate::visit::watching::Watching;

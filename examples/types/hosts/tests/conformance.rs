@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crankcase_external::{External, Settings};
 use crankcase_resources::Kinds;
-use crankcase_resources::front::{WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, WantedKind};
 use crankcase_resources::testing::{Conformance, Sample};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ fn it_does_what_a_type_has_to() -> Result<(), Box<dyn Error>> {
     let name = concat!("program:", env!("CARGO_BIN_EXE_hosts"));
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(Settings::default())));
     let wanted = WantedKind::new(name, "sample", env!("CARGO_MANIFEST_DIR").into());
-    assert_eq!(kinds.make(&Wishes::new(vec![wanted], Vec::new())), []);
+    assert_eq!(kinds.make(&KindRequest::new(vec![wanted], Vec::new())), []);
 
     let config = |folder: &Path| {
         let names = json!({"db.example": "10.0.0.1", "web.example": "2001:db8::1"});

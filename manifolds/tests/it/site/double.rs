@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::dynamic::{Config, ConfigReport, Kind, KnownConfig, Unit};
 use crankcase_resources::{AttributeError, Claimed, Kinds};
 
 /// Returns the built-in kinds, and the kind `double`. Each resource of `double` is this unit.
@@ -42,8 +42,8 @@ impl Kind for Double {
         true
     }
 
-    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
-        Judged { claimed: Claimed::default(), ..Judged::default() }
+    fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
+        ConfigReport { claimed: Claimed::default(), ..ConfigReport::default() }
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

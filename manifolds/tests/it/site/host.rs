@@ -30,7 +30,7 @@ impl Resource for Named {
     type State = NamedState;
     type Action = Infallible;
 
-    fn claims(_: &NamedHalf) -> Claimed {
+    fn claims(_: &NamedPartial) -> Claimed {
         Claimed::default()
     }
 

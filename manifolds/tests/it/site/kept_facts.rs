@@ -44,19 +44,19 @@ impl Resource for Report {
     type State = ReportState;
     type Action = Infallible;
 
-    fn claims(_: &ReportHalf) -> Claimed {
+    fn claims(_: &ReportPartial) -> Claimed {
         Claimed::default()
     }
 
-    fn parts(half: &ReportHalf) -> Vec<Part> {
-        let page = half.page.as_ref().map(|page| page.as_ref().display().to_string());
+    fn parts(partial: &ReportPartial) -> Vec<Part> {
+        let page = partial.page.as_ref().map(|page| page.as_ref().display().to_string());
         vec![
             Part::new("page", "file")
-                .with_half("path", page)
-                .with_half("template", half.template.clone()),
+                .with_partial("path", page)
+                .with_partial("template", partial.template.clone()),
             Part::new("seen", "fact")
-                .with_half("path", half.path.clone())
-                .with_half("value", half.value.clone()),
+                .with_partial("path", partial.path.clone())
+                .with_partial("value", partial.value.clone()),
         ]
     }
 

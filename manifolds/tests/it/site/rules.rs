@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Tree, Update};
 use crankcase_resources::BoxError;
 use crankcase_resources::report::What;
-use crankcase_resources::rules::{Cause, Handler, Hands, Rule, Trigger};
+use crankcase_resources::rules::{Cause, Handler, Rule, RuleTools, Trigger};
 use crankcase_resources::state::{
     Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError, Topic,
 };
@@ -38,12 +38,12 @@ impl Tell {
 
 #[async_trait]
 impl Handler for Tell {
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError> {
         if cause.value == Some(json!("hangs")) {
             self.hangs.send_replace(());
             pending::<()>().await;
         }
-        hands.set_fact(self.to, cause.value.clone()).await
+        tools.set_fact(self.to, cause.value.clone()).await
     }
 }
 
@@ -53,9 +53,9 @@ struct CountUp;
 
 #[async_trait]
 impl Handler for CountUp {
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError> {
         let count = cause.value.as_ref().and_then(|value| value["n"].as_u64()).unwrap_or_default();
-        hands.set_fact("/loop/n", Some(json!(count + 1))).await
+        tools.set_fact("/loop/n", Some(json!(count + 1))).await
     }
 }
 
@@ -68,17 +68,17 @@ struct Copy {
 
 #[async_trait]
 impl Handler for Copy {
-    fn matches(&self, cause: &Cause, _: &Hands) -> Result<bool, BoxError> {
+    fn matches(&self, cause: &Cause, _: &RuleTools) -> Result<bool, BoxError> {
         Ok(cause.value.as_ref().is_some_and(|value| *value != json!("skipped")))
     }
 
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError> {
         if cause.value == Some(json!("panic")) {
             self.panics.send_replace(());
             panic!("a handler that panics");
         }
-        let both = json!([cause.value, hands.fact("/beside")?]);
-        hands.set_fact("/copy", Some(both)).await
+        let both = json!([cause.value, tools.fact("/beside")?]);
+        tools.set_fact("/copy", Some(both)).await
     }
 }
 
@@ -249,7 +249,7 @@ struct TellResource;
 
 #[async_trait]
 impl Handler for TellResource {
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
-        hands.set_fact("/told", Some(json!(cause.of))).await
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError> {
+        tools.set_fact("/told", Some(json!(cause.of))).await
     }
 }

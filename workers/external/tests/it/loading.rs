@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_external::{Calls, External, Settings};
-use crankcase_resources::front::{Culprit, WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, RequestError, WantedKind};
 use crankcase_resources::state::Records;
 use crankcase_resources::{ApplyOptions, Facilities, Kinds};
 use serde_json::json;
@@ -200,9 +200,9 @@ fn an_engine_that_does_not_answer_is_not_waited_for_at_the_end() -> TestResult {
     let external = External::new(settings).with_calls(calls.clone());
     let mut kinds = Kinds::default().from_source(Arc::new(external));
     let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
-    let wishes = Wishes::new(vec![wanted], Vec::new());
+    let request = KindRequest::new(vec![wanted], Vec::new());
 
-    let asking = thread::spawn(move || kinds.make(&wishes));
+    let asking = thread::spawn(move || kinds.make(&request));
     let pid = fs::read_to_string(&up)?;
     let open = calls.open();
     calls.end();
@@ -212,7 +212,7 @@ fn an_engine_that_does_not_answer_is_not_waited_for_at_the_end() -> TestResult {
     assert_eq!(open, [inspect]);
     let expected =
         format!("cannot run {}: it was ended because it was told to stop", engine.display());
-    assert_eq!(errors, [(Culprit::Machine(0), expected)]);
+    assert_eq!(errors, [(RequestError::Machine(0), expected)]);
     assert!(!is_alive(&pid));
     Ok(())
 }
@@ -293,7 +293,7 @@ esac
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
     let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
 
-    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+    let errors = kinds.make(&KindRequest::new(vec![wanted], Vec::new()));
 
     assert_eq!(errors, []);
     Ok(())
@@ -311,7 +311,7 @@ fn a_container_that_has_never_begun_is_not_on_record() -> TestResult {
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
     let wanted = WantedKind::new("acme/it:1", "r1", folder.path().to_owned());
 
-    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+    let errors = kinds.make(&KindRequest::new(vec![wanted], Vec::new()));
 
     assert!(errors.len() == 1 && errors[0].1.contains("cannot execute"), "{errors:?}");
     assert_eq!(fs::read_dir(state.join("containers"))?.count(), 0);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crankcase_external::{External, Settings};
 use crankcase_resources::Kinds;
-use crankcase_resources::front::{Culprit, WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, RequestError, WantedKind};
 use crankcase_resources::testing::{Conformance, Sample};
 use serde_json::json;
 
@@ -53,7 +53,7 @@ fn kinds(folder: &Path, text: &str) -> Result<(Kinds, String), Box<dyn Error>> {
     let name = format!("program:{}", path.display());
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(Settings::default())));
     let wanted = WantedKind::new(&name, "sample", folder.to_owned());
-    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+    let errors = kinds.make(&KindRequest::new(vec![wanted], Vec::new()));
     assert_eq!(errors, []);
     Ok((kinds, name))
 }
@@ -77,10 +77,10 @@ fn an_engine_that_answers_late_is_what_the_machine_lacks() -> Result<(), Box<dyn
     let mut kinds = Kinds::default().from_source(Arc::new(External::new(settings)));
     let wanted = WantedKind::new("acme/disk:1", "sample", folder.path().to_owned());
 
-    let errors = kinds.make(&Wishes::new(vec![wanted], Vec::new()));
+    let errors = kinds.make(&KindRequest::new(vec![wanted], Vec::new()));
 
     let expected = format!("cannot run {engine}: it took longer than 100ms and was ended");
-    assert_eq!(errors, [(Culprit::Machine(0), expected)]);
+    assert_eq!(errors, [(RequestError::Machine(0), expected)]);
     Ok(())
 }
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crankcase_resources::dynamic::shown;
-use crankcase_resources::{AbsPath, Field, Half, Params, Type, Wrong};
+use crankcase_resources::{AbsPath, Field, Params, Partial, Type, Wrong};
 use crankcase_workers::{Finished, ProcessConfig};
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ pub struct ExecState {
     pub unusable: Option<BTreeMap<String, String>>,
 }
 
-impl ExecStateHalf {
+impl ExecStatePartial {
     /// Returns the state before the command has run.
     pub(super) fn not_run() -> Self {
         let (stdout, stderr) = (String::new(), String::new());
@@ -103,16 +103,16 @@ impl ExecStateHalf {
             let why = if left_out > 0 || (is_text && text.len() > most) {
                 format!("it has more than the {most} bytes of max_output")
             } else if is_text {
-                return Half::Given(text.clone());
+                return Partial::Given(text.clone());
             } else {
                 "it is not UTF-8".to_owned()
             };
             unusable.insert(name.to_owned(), why);
-            Half::Unknown
+            Partial::Unknown
         });
-        let unusable = Half::Given(Some(unusable).filter(|unusable| !unusable.is_empty()));
-        let exit_code = Half::Given(finished.status.code());
-        Self { ran: Half::Given(true), exit_code, stdout, stderr, unusable }
+        let unusable = Partial::Given(Some(unusable).filter(|unusable| !unusable.is_empty()));
+        let exit_code = Partial::Given(finished.status.code());
+        Self { ran: Partial::Given(true), exit_code, stdout, stderr, unusable }
     }
 }
 

@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use crankcase_resources::dynamic::Foreseen;
-use crankcase_resources::{Check, Context, Half, Mode, Stale};
+use crankcase_resources::{Check, Context, Mode, Partial, Stale};
 use crankcase_workers::{FileError, Folder, Found, group_name, user_name};
 use serde_json::Value;
 
 use crate::file::Do;
-use crate::file::config::{File, FileStateHalf, Presence};
+use crate::file::config::{File, FileStatePartial, Presence};
 use crate::file::content::{Content, foreseen};
 use crate::file::diff::Shown;
 use crate::file::error::EntryError;
@@ -72,12 +72,14 @@ fn state_of_new(
     content: Option<&Content>,
     rights: Rights,
     wants: Wants,
-) -> FileStateHalf {
-    let mut state = FileStateHalf::new(&file.path, Presence::Exists);
-    state.mode = Half::Given(Some(Mode(rights.mode)));
+) -> FileStatePartial {
+    let mut state = FileStatePartial::new(&file.path, Presence::Exists);
+    state.mode = Partial::Given(Some(Mode(rights.mode)));
     // The file system may decide what is not declared.
-    state.owner = rights.user.map_or(Half::Unknown, |user| Half::Given(Some(user_name(user))));
-    state.group = rights.group.map_or(Half::Unknown, |group| Half::Given(Some(group_name(group))));
+    state.owner =
+        rights.user.map_or(Partial::Unknown, |user| Partial::Given(Some(user_name(user))));
+    state.group =
+        rights.group.map_or(Partial::Unknown, |group| Partial::Given(Some(group_name(group))));
     match content {
         Some(content) => wants.tell(&content.digest, &mut state),
         None if file.path.is_folder => {}
@@ -88,7 +90,7 @@ fn state_of_new(
 
 fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryError> {
     let path = &file.path;
-    let absent = FileStateHalf::new(path, Presence::Absent);
+    let absent = FileStatePartial::new(path, Presence::Absent);
     let folder = match Folder::open(&path.parent) {
         // Nothing can be in a file either.
         Err(FileError::MissingFolder { .. } | FileError::NotAFolder { .. }) => {
@@ -203,18 +205,18 @@ fn compare(
 
 /// Returns the state of an entry after it was changed, as far as it is known before.
 fn state_of_changed(
-    mut state: FileStateHalf,
+    mut state: FileStatePartial,
     content: Option<&Content>,
     rights: Rights,
     observed: &Observed,
-) -> FileStateHalf {
-    state.mode = Half::Given(Some(Mode(rights.mode)));
+) -> FileStatePartial {
+    state.mode = Partial::Given(Some(Mode(rights.mode)));
     if let (Some(user), Some(group)) = (rights.user, rights.group) {
-        state.owner = Half::Given(Some(user_name(user)));
-        state.group = Half::Given(Some(group_name(group)));
+        state.owner = Partial::Given(Some(user_name(user)));
+        state.group = Partial::Given(Some(group_name(group)));
     }
     // Others may write to a file whose content is not declared.
-    (state.size, state.sha256) = (Half::Unknown, Half::Unknown);
+    (state.size, state.sha256) = (Partial::Unknown, Partial::Unknown);
     if let Some(content) = content {
         observed.wants.tell(&content.digest, &mut state);
     }

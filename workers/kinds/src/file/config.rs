@@ -3,7 +3,8 @@ use std::sync::Arc;
 
 use crankcase_resources::dynamic::{FileRead, shown};
 use crankcase_resources::{
-    AttributeError, Choice, Claim, Claimed, Context, Field, Half, Mode, PATH, Params, Type, Wrong,
+    AttributeError, Choice, Claim, Claimed, Context, Field, Mode, PATH, Params, Partial, Type,
+    Wrong,
 };
 use crankcase_workers::EntryPath;
 use serde_json::Value;
@@ -70,17 +71,17 @@ pub struct FileState {
     pub sha256: Option<String>,
 }
 
-impl FileStateHalf {
+impl FileStatePartial {
     /// Returns a state with this path and presence. The other attributes are unknown.
     pub(super) fn new(path: &EntryPath, state: Presence) -> Self {
         Self {
-            path: Half::Given(path.clone()),
-            state: Half::Given(state),
-            mode: Half::Unknown,
-            owner: Half::Unknown,
-            group: Half::Unknown,
-            size: Half::Unknown,
-            sha256: Half::Unknown,
+            path: Partial::Given(path.clone()),
+            state: Partial::Given(state),
+            mode: Partial::Unknown,
+            owner: Partial::Unknown,
+            group: Partial::Unknown,
+            size: Partial::Unknown,
+            sha256: Partial::Unknown,
         }
     }
 }
@@ -199,7 +200,7 @@ pub(super) fn is_outside(path: &Path, folder: &Path) -> bool {
     }
 }
 
-impl FileHalf {
+impl FilePartial {
     /// Returns whether a content is or may be declared.
     fn may_have_content(&self) -> bool {
         may_be_given(&self.content) || may_be_given(&self.source) || may_be_given(&self.template)
@@ -241,12 +242,12 @@ impl FileHalf {
         claimed.renders_any = may_be_given(template);
         claimed.claims.extend(path.as_given().into_iter().flat_map(|path| self.path_claims(path)));
         for (principal, space) in [(owner, "user"), (group, "group")] {
-            if let Half::Given(Some(Principal::Name(name))) = principal {
+            if let Partial::Given(Some(Principal::Name(name))) = principal {
                 claimed.claims.push(Claim::needs(space, name));
             }
         }
         // The content of what is not to exist is not read.
-        if !matches!(state, Half::Given(Presence::Exists)) {
+        if !matches!(state, Partial::Given(Presence::Exists)) {
             return claimed;
         }
         for (attribute, path, is_template) in
@@ -265,8 +266,8 @@ impl FileHalf {
         let parent = path.parent.to_string_lossy().into_owned();
         let parent = (parent != "/").then(|| Claim::needs(PATH, parent));
         let kept = match self.state {
-            Half::Given(Presence::Absent) => vec![Claim::removes(PATH, full)],
-            Half::Unknown => Vec::new(),
+            Partial::Given(Presence::Absent) => vec![Claim::removes(PATH, full)],
+            Partial::Unknown => Vec::new(),
             _ if path.is_folder || self.may_have_content() => vec![Claim::keeps(PATH, full)],
             _ => {
                 let attributes = Claim::keeps(PATH, full.clone()).part("the attributes");
@@ -277,10 +278,10 @@ impl FileHalf {
     }
 }
 
-fn is_given<T>(half: &Half<Option<T>>) -> bool {
-    matches!(half, Half::Given(Some(_)))
+fn is_given<T>(partial: &Partial<Option<T>>) -> bool {
+    matches!(partial, Partial::Given(Some(_)))
 }
 
-fn may_be_given<T>(half: &Half<Option<T>>) -> bool {
-    !matches!(half, Half::Given(None))
+fn may_be_given<T>(partial: &Partial<Option<T>>) -> bool {
+    !matches!(partial, Partial::Given(None))
 }

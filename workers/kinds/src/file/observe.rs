@@ -1,10 +1,10 @@
 use std::ffi::OsStr;
 
 use crankcase_engine::Stop;
-use crankcase_resources::{Context, Half, Mode};
+use crankcase_resources::{Context, Mode, Partial};
 use crankcase_workers::{EntryPath, FileError, Folder, Found, group_name, user_name};
 
-use crate::file::config::{FileStateHalf, Presence};
+use crate::file::config::{FileStatePartial, Presence};
 use crate::file::content::{Digest, KEPT};
 use crate::file::error::EntryError;
 
@@ -28,12 +28,12 @@ impl Wants {
     }
 
     /// Adds to a state what dependents ask for of a content.
-    pub(super) fn tell(self, digest: &Digest, state: &mut FileStateHalf) {
+    pub(super) fn tell(self, digest: &Digest, state: &mut FileStatePartial) {
         if self.content.is_some() || self.size {
-            state.size = Half::Given(Some(digest.size));
+            state.size = Partial::Given(Some(digest.size));
         }
         if self.content.is_some() || self.sha256 {
-            state.sha256 = Half::Given(Some(digest.hex()));
+            state.sha256 = Partial::Given(Some(digest.hex()));
         }
     }
 
@@ -105,25 +105,25 @@ impl Observed {
 
     /// Returns what dependents see. It holds no more than the resource keeps or they ask for: who
     /// appends to a file whose content is not declared does not concern them.
-    pub(super) fn state(&self, path: &EntryPath) -> FileStateHalf {
-        let mut state = FileStateHalf::new(path, Presence::Exists);
-        state.mode = Half::Given(Some(Mode(self.found.mode)));
-        state.owner = Half::Given(Some(user_name(self.found.user)));
-        state.group = Half::Given(Some(group_name(self.found.group)));
+    pub(super) fn state(&self, path: &EntryPath) -> FileStatePartial {
+        let mut state = FileStatePartial::new(path, Presence::Exists);
+        state.mode = Partial::Given(Some(Mode(self.found.mode)));
+        state.owner = Partial::Given(Some(user_name(self.found.user)));
+        state.group = Partial::Given(Some(group_name(self.found.group)));
         if path.is_folder {
             return state;
         }
         let mut size = self.found.size;
         match &self.content {
             Observable::Unread if !self.wants.sha256 => {}
-            Observable::Unread | Observable::Denied(_) => state.sha256 = Half::Given(None),
+            Observable::Unread | Observable::Denied(_) => state.sha256 = Partial::Given(None),
             Observable::Read(digest) => {
-                state.sha256 = Half::Given(Some(digest.hex()));
+                state.sha256 = Partial::Given(Some(digest.hex()));
                 size = digest.size;
             }
         }
         if self.wants.content.is_some() || self.wants.size {
-            state.size = Half::Given(Some(size));
+            state.size = Partial::Given(Some(size));
         }
         state
     }

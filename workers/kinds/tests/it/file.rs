@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_kinds::builtin;
-use crankcase_resources::run::Wish;
+use crankcase_resources::run::Proposal;
 use crankcase_resources::{Account, ApplyOptions, Approval};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -112,7 +112,7 @@ struct Meanwhile(PathBuf);
 
 #[async_trait]
 impl Approval for Meanwhile {
-    async fn refuses(&self, _: &str, _: Wish<'_>) -> Option<String> {
+    async fn refuses(&self, _: &str, _: Proposal<'_>) -> Option<String> {
         fs::write(&self.0, "another").err().map(|err| err.to_string())
     }
 }

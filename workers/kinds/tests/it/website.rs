@@ -29,20 +29,20 @@ impl Resource for Website {
     type State = WebsiteState;
     type Action = Infallible;
 
-    fn claims(_: &WebsiteHalf) -> Claimed {
+    fn claims(_: &WebsitePartial) -> Claimed {
         Claimed::default()
     }
 
-    fn parts(half: &WebsiteHalf) -> Vec<Part> {
-        let root = half.root.as_ref().map(|root| root.as_ref().display().to_string());
+    fn parts(partial: &WebsitePartial) -> Vec<Part> {
+        let root = partial.root.as_ref().map(|root| root.as_ref().display().to_string());
         let page = root.as_ref().map(|root| format!("{root}/index.html"));
         let folder = root.as_ref().map(|root| format!("{root}/"));
         vec![
             Part::new("page", "file")
-                .with_half("path", page)
-                .with_half("content", half.text.as_ref().map(String::as_str))
+                .with_partial("path", page)
+                .with_partial("content", partial.text.as_ref().map(String::as_str))
                 .after("folder"),
-            Part::new("folder", "file").with_half("path", folder),
+            Part::new("folder", "file").with_partial("path", folder),
         ]
     }
 

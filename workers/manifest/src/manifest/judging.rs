@@ -1,7 +1,7 @@
 //! The questions of a load to the kinds.
 
 use crankcase_resources::dynamic::{Config, Kind, KnownConfig};
-use crankcase_resources::front::{Culprit, Declared, KindSource, Secrets, Wishes};
+use crankcase_resources::front::{Declared, KindRequest, KindSource, RequestError, Secrets};
 use crankcase_resources::{Declaration, Kinds};
 
 /// Knows the kinds of a manifest while it is loaded.
@@ -13,7 +13,7 @@ pub(crate) trait Judging {
     fn source(&self) -> Option<&dyn KindSource>;
 
     /// Makes these kinds, and returns the problems.
-    fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)>;
+    fn make(&mut self, wanted: &KindRequest) -> Vec<(RequestError, String)>;
 
     /// Returns a kind, for the attributes that configs and states have.
     fn kind(&self, name: &str) -> Option<&dyn Kind>;
@@ -37,7 +37,7 @@ impl Judging for Kinds {
         self.source()
     }
 
-    fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)> {
+    fn make(&mut self, wanted: &KindRequest) -> Vec<(RequestError, String)> {
         self.make(wanted)
     }
 
@@ -70,7 +70,7 @@ impl Judging for KnownKinds {
         self.0.source()
     }
 
-    fn make(&mut self, _: &Wishes) -> Vec<(Culprit, String)> {
+    fn make(&mut self, _: &KindRequest) -> Vec<(RequestError, String)> {
         Vec::new()
     }
 
@@ -101,7 +101,7 @@ impl Judging for &[&str] {
         None
     }
 
-    fn make(&mut self, _: &Wishes) -> Vec<(Culprit, String)> {
+    fn make(&mut self, _: &KindRequest) -> Vec<(RequestError, String)> {
         Vec::new()
     }
 

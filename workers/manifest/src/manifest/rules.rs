@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_resources::BoxError;
 use crankcase_resources::report::What;
-use crankcase_resources::rules::{Cause, Handler, Hands, Rule, RuleParameters, Trigger};
+use crankcase_resources::rules::{Cause, Handler, Rule, RuleParameters, RuleTools, Trigger};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
 
@@ -354,10 +354,10 @@ impl Does {
     }
 
     /// Returns the names that expressions see: the cause is `item`, and the facts are as old as the cause.
-    fn names(&self, cause: &Cause, hands: &Hands) -> Result<Names, BoxError> {
+    fn names(&self, cause: &Cause, tools: &RuleTools) -> Result<Names, BoxError> {
         let facts = match self.used.facts.is_empty() {
             true => None,
-            false => hands.fact("")?,
+            false => tools.fact("")?,
         };
         Ok(Names {
             facts: from_json(&facts.unwrap_or_else(|| json!({}))),
@@ -411,9 +411,9 @@ fn is_variable(node: &Node) -> bool {
 
 #[async_trait]
 impl Handler for Does {
-    fn matches(&self, cause: &Cause, hands: &Hands) -> Result<bool, BoxError> {
+    fn matches(&self, cause: &Cause, tools: &RuleTools) -> Result<bool, BoxError> {
         let Some(node) = &self.matches else { return Ok(true) };
-        match self.value(node, &self.names(cause, hands)?)? {
+        match self.value(node, &self.names(cause, tools)?)? {
             Value::Bool(matches) => Ok(matches),
             other => {
                 let place = self.source.place(node.span.start);
@@ -422,21 +422,21 @@ impl Handler for Does {
         }
     }
 
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError> {
-        let names = self.names(cause, hands)?;
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError> {
+        let names = self.names(cause, tools)?;
         for step in &self.steps {
             match step {
                 Step::Set { path, value } => {
                     let path = self.text(path, &names)?;
                     let value =
                         value.as_ref().map(|value| self.value(value, &names)).transpose()?;
-                    hands.set_fact(&path, value).await?;
+                    tools.set_fact(&path, value).await?;
                 }
-                Step::Notify(resource) => hands.notify(resource).await?,
+                Step::Notify(resource) => tools.notify(resource).await?,
                 Step::Run(command) => {
                     let Data::List(items) = &command.data else { continue };
                     let argv = items.iter().map(|item| self.text(item, &names));
-                    hands.run(&argv.collect::<Result<Vec<_>, _>>()?, cause).await?;
+                    tools.run(&argv.collect::<Result<Vec<_>, _>>()?, cause).await?;
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crankcase_resources::front::{Culprit, Plug, WantedKind, Wishes};
+use crankcase_resources::front::{KindRequest, Plug, RequestError, WantedKind};
 use indexmap::IndexMap;
 
 use crate::manifest::document::Written;
@@ -42,18 +42,18 @@ pub(crate) fn make_kinds(
         wish.timeout = draft.meta.timeout;
         wish
     };
-    let wishes = Wishes::new(unknown.iter().map(wanted).collect(), offered);
-    for (culprit, message) in kinds.make(&wishes) {
+    let request = KindRequest::new(unknown.iter().map(wanted).collect(), offered);
+    for (culprit, message) in kinds.make(&request) {
         let (source, offset, value) = match culprit {
-            Culprit::Resource(at) | Culprit::Machine(at) => {
+            RequestError::Resource(at) | RequestError::Machine(at) => {
                 (&unknown[at].source, unknown[at].offset, &unknown[at].kind)
             }
-            Culprit::Plug(at) => match plugs.get_index(at) {
+            RequestError::Plug(at) => match plugs.get_index(at) {
                 Some((name, written)) => (&written.source, written.key.start, name),
                 None => continue,
             },
         };
-        if matches!(culprit, Culprit::Machine(_)) {
+        if matches!(culprit, RequestError::Machine(_)) {
             problems.of_machine(source, offset, message, Hint::of(value));
         } else {
             problems.with_hint(source, offset, message, Hint::of(value));

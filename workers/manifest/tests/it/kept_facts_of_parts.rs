@@ -4,9 +4,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use crankcase_kinds::with_facts;
-use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Part, Unit};
+use crankcase_resources::dynamic::{Config, ConfigReport, Kind, KnownConfig, Part, Unit};
 use crankcase_resources::front::is_fact_alias;
-use crankcase_resources::{AttributeError, Claimed, Half, Site as Loaded};
+use crankcase_resources::{AttributeError, Claimed, Partial, Site as Loaded};
 use serde_json::{Value, json};
 
 use crate::kept_facts::load_site;
@@ -28,9 +28,9 @@ impl Kind for Composite {
         "is made of others"
     }
 
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
         let (claimed, parts) = (Claimed::default(), (self.parts)(known));
-        Judged { errors: Vec::new(), claimed, parts, ..Judged::default() }
+        ConfigReport { errors: Vec::new(), claimed, parts, ..ConfigReport::default() }
     }
 
     /// Nothing is made of what is only loaded.
@@ -40,23 +40,23 @@ impl Kind for Composite {
 }
 
 /// Returns an attribute of a config as far as it is known.
-fn given(known: &KnownConfig<'_>, attribute: &str) -> Half<Value> {
+fn given(known: &KnownConfig<'_>, attribute: &str) -> Partial<Value> {
     match known.config.get(attribute) {
-        Some(value) if known.is_known(attribute) => Half::Given(value.clone()),
-        _ => Half::Unknown,
+        Some(value) if known.is_known(attribute) => Partial::Given(value.clone()),
+        _ => Partial::Unknown,
     }
 }
 
 /// Returns a part that keeps the fact of a config, itself or by its own part.
 fn keeper(name: &str, kind: &str, known: &KnownConfig<'_>) -> Part {
-    let part = Part::new(name, kind).with_half("path", given(known, "path"));
-    part.with_half("value", given(known, "value"))
+    let part = Part::new(name, kind).with_partial("path", given(known, "path"));
+    part.with_partial("value", given(known, "value"))
 }
 
 /// Returns a part that is a page, which is rendered from a file.
 fn page(known: &KnownConfig<'_>) -> Part {
     let part = Part::new("page", "file").with("path", "/page");
-    part.with_half("template", given(known, "template"))
+    part.with_partial("template", given(known, "template"))
 }
 
 fn composite(name: &'static str, parts: fn(&KnownConfig<'_>) -> Vec<Part>) -> Composite {

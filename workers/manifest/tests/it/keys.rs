@@ -10,7 +10,7 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_manifest::{Host, Manifest, SiteFiles};
-use crankcase_resources::dynamic::{Config, Judged, Kind, KnownConfig, Unit};
+use crankcase_resources::dynamic::{Config, ConfigReport, Kind, KnownConfig, Unit};
 use crankcase_resources::front::{DependencyState, Inputs, Rendered};
 use crankcase_resources::{
     Account, ApplyOptions, AttributeError, Claimed, Outcome, PlanOptions, Selection,
@@ -313,8 +313,8 @@ impl Kind for Reader {
         builtin().get("noop").expect("it is built in").make(config)
     }
 
-    fn judge(&self, _: &KnownConfig<'_>) -> Judged {
-        Judged { claimed: Claimed::default(), ..Judged::default() }
+    fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
+        ConfigReport { claimed: Claimed::default(), ..ConfigReport::default() }
     }
 
     fn reads_host(&self) -> bool {

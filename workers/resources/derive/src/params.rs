@@ -73,12 +73,12 @@ impl<'a> Param<'a> {
     }
 
     /// Returns the type of what is known of it.
-    fn half(&self) -> TokenStream {
+    fn partial(&self) -> TokenStream {
         let ty = self.ty;
         if self.is_flat {
-            return quote!(<#ty as ::crankcase_resources::Params>::Half);
+            return quote!(<#ty as ::crankcase_resources::Params>::Partial);
         }
-        quote!(::crankcase_resources::Half<#ty>)
+        quote!(::crankcase_resources::Partial<#ty>)
     }
 
     /// Returns what puts it into a half when it is known.
@@ -87,7 +87,7 @@ impl<'a> Param<'a> {
         if self.is_flat {
             return quote!(#ident: whole.#ident.into());
         }
-        quote!(#ident: ::crankcase_resources::Half::Given(whole.#ident))
+        quote!(#ident: ::crankcase_resources::Partial::Given(whole.#ident))
     }
 
     fn read(&self) -> TokenStream {
@@ -101,17 +101,17 @@ impl<'a> Param<'a> {
     fn whole(&self) -> TokenStream {
         let Self { ident, ty, .. } = self;
         if self.is_flat {
-            return quote!(#ident: <#ty as ::crankcase_resources::Params>::whole(half.#ident)?);
+            return quote!(#ident: <#ty as ::crankcase_resources::Params>::whole(partial.#ident)?);
         }
-        quote!(#ident: half.#ident.given()?)
+        quote!(#ident: partial.#ident.given()?)
     }
 
     fn write(&self) -> TokenStream {
         let Self { ident, name, ty, .. } = self;
         if self.is_flat {
-            return quote!(<#ty as ::crankcase_resources::Params>::write(&half.#ident, writer););
+            return quote!(<#ty as ::crankcase_resources::Params>::write(&partial.#ident, writer););
         }
-        quote!(writer.field(#name, &half.#ident);)
+        quote!(writer.field(#name, &partial.#ident);)
     }
 
     fn is_same(&self) -> TokenStream {
@@ -174,11 +174,11 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     };
     let params: Vec<_> = fields.into_iter().map(Param::new).collect::<Result<_>>()?;
     let (name, visibility) = (&input.ident, &input.vis);
-    let (half, doc) = (format_ident!("{name}Half"), summary(&input.attrs));
+    let (partial, doc) = (format_ident!("{name}Partial"), summary(&input.attrs));
     let half_doc = format!("A [`{name}`] of which not everything is known yet.");
     let idents: Vec<_> = params.iter().map(|param| param.ident).collect();
     let docs: Vec<_> = params.iter().map(|param| &param.doc).collect();
-    let halves = params.iter().map(Param::half);
+    let halves = params.iter().map(Param::partial);
     let rows = params.iter().map(Param::rows);
     let (reads, wholes) = (params.iter().map(Param::read), params.iter().map(Param::whole));
     let writes = params.iter().map(Param::write);
@@ -188,20 +188,20 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     Ok(quote! {
         #[doc = #half_doc]
         #[derive(Debug, Clone)]
-        #visibility struct #half {
+        #visibility struct #partial {
             #(#[doc = #docs] pub #idents: #halves,)*
         }
 
         #new
 
-        impl ::core::convert::From<#name> for #half {
+        impl ::core::convert::From<#name> for #partial {
             fn from(whole: #name) -> Self {
                 Self { #(#into_halves,)* }
             }
         }
 
         impl ::crankcase_resources::Params for #name {
-            type Half = #half;
+            type Partial = #partial;
 
             fn table() -> &'static ::crankcase_resources::dynamic::Table {
                 static TABLE: ::std::sync::OnceLock<::crankcase_resources::dynamic::Table> =
@@ -213,15 +213,15 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 })
             }
 
-            fn read(reader: &mut ::crankcase_resources::dynamic::Reader<'_>) -> Self::Half {
-                #half { #(#reads,)* }
+            fn read(reader: &mut ::crankcase_resources::dynamic::Reader<'_>) -> Self::Partial {
+                #partial { #(#reads,)* }
             }
 
-            fn whole(half: Self::Half) -> ::core::option::Option<Self> {
+            fn whole(partial: Self::Partial) -> ::core::option::Option<Self> {
                 ::core::option::Option::Some(Self { #(#wholes,)* })
             }
 
-            fn write(half: &Self::Half, writer: &mut ::crankcase_resources::dynamic::Writer) {
+            fn write(partial: &Self::Partial, writer: &mut ::crankcase_resources::dynamic::Writer) {
                 #(#writes)*
             }
 

@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::base::shape::Shape;
 use crate::declare::claim::Claim;
-use crate::declare::kept_thing::Thing;
+use crate::declare::kept_thing::KeptThing;
 
 /// A resource's config after its expressions were rendered.
 pub type Config = Map<String, Value>;
@@ -76,7 +76,7 @@ pub struct DeclarationFields {
     /// Whether it is put back as it was when it leaves the manifest.
     pub reverse: bool,
     /// If it has left, and this declares it as it was: the record that says how it was.
-    pub(crate) record: Option<Thing>,
+    pub(crate) record: Option<KeptThing>,
     /// Whether something wrong hides what the resource keeps and how, for which items it is there, or whether it is
     /// there at all. Its config cannot be rendered then. Until all that is known, nothing that was kept under its
     /// name is released or put back.
@@ -194,8 +194,8 @@ impl Declaration {
     }
 
     /// Returns what the resource keeps, as far as that is known.
-    pub(crate) fn thing(&self) -> Thing {
-        Thing::of((&self.kind, &self.name), &self.claims)
+    pub(crate) fn thing(&self) -> KeptThing {
+        KeptThing::of((&self.kind, &self.name), &self.claims)
     }
 
     /// Returns whether it may keep something that becomes known only when its config is.

@@ -4,9 +4,9 @@ use crate::declare::claim::{Claim, Role};
 
 /// What a resource keeps, whatever the resource is called: its digest, in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Thing(String);
+pub(crate) struct KeptThing(String);
 
-impl Thing {
+impl KeptThing {
     /// Returns what a resource with these claims keeps. One that keeps nothing that others could name
     /// is itself the thing.
     pub(crate) fn of((kind, name): (&str, &str), claims: &[Claim]) -> Self {

@@ -12,7 +12,7 @@ pub use self::field::{AbsPath, Field, Mode, Secret};
 pub use self::table::{Parameter, Table};
 pub use self::ty::Type;
 pub(crate) use crate::declare::params::partial::shown_value;
-pub use crate::declare::params::partial::{Half, Reader, Writer};
+pub use crate::declare::params::partial::{Partial, Reader, Writer};
 
 mod field;
 mod partial;
@@ -29,7 +29,7 @@ mod ty;
 /// `compare = false`, configs that differ in it alone declare the same resource. A field that is
 /// `flatten` stands for the parameters of a struct of its own, none of which is required.
 ///
-/// The derive also makes a function `new` that takes what is required, and a struct `..Half` of the
+/// The derive also makes a function `new` that takes what is required, and a struct `..Partial` of the
 /// same fields, of which each may not be known yet.
 ///
 /// # Examples
@@ -57,41 +57,41 @@ mod ty;
 /// ```
 pub trait Params: Sized + Send + Sync + 'static {
     /// The same fields, of which each may not be known yet.
-    type Half: From<Self> + std::fmt::Debug + Send + Sync;
+    type Partial: From<Self> + std::fmt::Debug + Send + Sync;
 
     /// Returns the parameters.
     fn table() -> &'static Table;
 
     /// Reads each parameter as far as it is known.
-    fn read(reader: &mut Reader<'_>) -> Self::Half;
+    fn read(reader: &mut Reader<'_>) -> Self::Partial;
 
     /// Returns the whole, if all of it is known and right.
-    fn whole(half: Self::Half) -> Option<Self>;
+    fn whole(partial: Self::Partial) -> Option<Self>;
 
     /// Writes what is known.
-    fn write(half: &Self::Half, writer: &mut Writer);
+    fn write(partial: &Self::Partial, writer: &mut Writer);
 
     /// Returns whether two configs declare the same resource.
     fn is_same(&self, other: &Self) -> bool;
 }
 
 /// Returns what is known of a state, as those that depend on it see it.
-pub(crate) fn written<P: Params>(half: &P::Half) -> Value {
+pub(crate) fn written<P: Params>(partial: &P::Partial) -> Value {
     let mut writer = Writer::default();
-    P::write(half, &mut writer);
+    P::write(partial, &mut writer);
     Value::Object(writer.values)
 }
 
 /// Returns what is known of a state before anything is looked at: the attributes that are the config's
 /// own, as a check will report them.
-pub(crate) fn declared<P: Params, S: Params>(half: &P::Half) -> Map<String, Value> {
+pub(crate) fn declared<P: Params, S: Params>(partial: &P::Partial) -> Map<String, Value> {
     let states = S::table();
     if !states.parameters.iter().any(|attribute| attribute.is_declared) {
         return Map::new();
     }
     let writer = || Writer { declared: Some(states), ..Writer::default() };
     let mut config = writer();
-    P::write(half, &mut config);
+    P::write(partial, &mut config);
     let config = config.values;
     // The state's own type may write a value in another way than the config's.
     let unknown = states.names().filter(|name| !config.contains_key(*name)).map(str::to_owned);

@@ -11,7 +11,7 @@ use crate::kind::part::Part;
 
 /// What a kind says of a config before anything is looked at; see
 /// [`Kinds::judge`](crate::Kinds::judge).
-pub struct Judged {
+pub struct ConfigReport {
     /// What is wrong with the config.
     pub errors: Vec<AttributeError>,
     /// What the resource keeps, makes, needs and reads.
@@ -24,17 +24,17 @@ pub struct Judged {
 }
 
 /// Shows the names of what is declared, and no values.
-impl fmt::Debug for Judged {
+impl fmt::Debug for ConfigReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { errors, claimed, declared, parts } = self;
-        let mut shown = f.debug_struct("Judged");
+        let mut shown = f.debug_struct("ConfigReport");
         shown.field("errors", errors).field("claimed", claimed);
         shown.field("declared", &Shape::of_map(declared)).field("parts", parts).finish()
     }
 }
 
 /// What is known where there is no kind to ask.
-impl Default for Judged {
+impl Default for ConfigReport {
     fn default() -> Self {
         let claimed = Claimed::unknown();
         Self { errors: Vec::new(), claimed, declared: Map::new(), parts: Vec::new() }

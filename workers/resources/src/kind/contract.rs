@@ -16,7 +16,7 @@ use crate::declare::declaration::Config;
 use crate::declare::known::KnownConfig;
 use crate::declare::params::{Reader, Table};
 use crate::declare::surroundings::Surroundings;
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::context::Context;
 use crate::kind::secrets::note_secrets;
 use crate::kind::watch::Watch;
@@ -81,18 +81,18 @@ pub trait Kind: fmt::Debug + Send + Sync {
     /// whatever becomes known later. By default a known config is made for its errors; in a partly
     /// known one, only attributes that the table lacks are errors. Nothing is said of claims
     /// and of the state.
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
         let errors = if known.unknown.is_empty() {
             self.make(known.config).err().unwrap_or_default()
         } else {
             Reader::new(self.table(), known).into_errors()
         };
-        Judged { errors, ..Judged::default() }
+        ConfigReport { errors, ..ConfigReport::default() }
     }
 
     /// Judges the config of the resource with this name, for kinds to which the name means something. By
     /// default it is [judged](Self::judge) without.
-    fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> Judged {
+    fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> ConfigReport {
         let _ = resource;
         self.judge(known)
     }

@@ -19,20 +19,20 @@ pub trait KindSource: fmt::Debug + Send + Sync {
     fn name(&self, kind: &str, folder: &Path) -> Result<Option<String>, String>;
 
     /// Makes the kinds of some resources. It may start programs, and blocks for them.
-    fn make(&self, wanted: &Wishes) -> MadeKinds;
+    fn make(&self, wanted: &KindRequest) -> MadeKinds;
 }
 
 /// For which resources kinds are made.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Wishes {
+pub struct KindRequest {
     /// The resources whose types are the source's.
     pub resources: Vec<WantedKind>,
     /// What the manifest offers to them.
     pub plugs: Vec<Plug>,
 }
 
-impl Wishes {
+impl KindRequest {
     /// Returns these.
     pub fn new(resources: Vec<WantedKind>, plugs: Vec<Plug>) -> Self {
         Self { resources, plugs }
@@ -95,19 +95,19 @@ pub struct MadeKinds {
     /// The kinds, each once.
     pub kinds: Vec<Arc<dyn Kind>>,
     /// What is wrong.
-    pub errors: Vec<(Culprit, String)>,
+    pub errors: Vec<(RequestError, String)>,
 }
 
 impl MadeKinds {
     /// Returns these.
-    pub fn new(kinds: Vec<Arc<dyn Kind>>, errors: Vec<(Culprit, String)>) -> Self {
+    pub fn new(kinds: Vec<Arc<dyn Kind>>, errors: Vec<(RequestError, String)>) -> Self {
         Self { kinds, errors }
     }
 }
 
-/// What is at fault, by its position among the [wishes](Wishes).
+/// What is at fault, by its position among the [wishes](KindRequest).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Culprit {
+pub enum RequestError {
     /// A resource, for its type.
     Resource(usize),
     /// The machine, which lacks what the type of this resource needs: nothing is wrong with the manifest.

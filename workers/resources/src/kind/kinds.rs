@@ -8,9 +8,11 @@ use crate::base::error::AttributeError;
 use crate::base::text::nearest;
 use crate::declare::declaration::Config;
 use crate::declare::known::KnownConfig;
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::contract::Kind;
-use crate::kind::kind_source::{Culprit, KindSource, MadeKinds, Plug, WantedKind, Wishes};
+use crate::kind::kind_source::{
+    KindRequest, KindSource, MadeKinds, Plug, RequestError, WantedKind,
+};
 
 /// The kinds that a manifest may use, by name. Without any at first. Cheap to clone.
 #[derive(Debug, Clone, Default)]
@@ -41,7 +43,7 @@ impl Kinds {
     }
 
     /// Adds the kinds that the source makes of these wishes, and returns what is wrong. Blocks for it.
-    pub fn make(&mut self, wanted: &Wishes) -> Vec<(Culprit, String)> {
+    pub fn make(&mut self, wanted: &KindRequest) -> Vec<(RequestError, String)> {
         self.plugs = wanted.plugs.clone().into();
         let Some(source) = &self.source else { return Vec::new() };
         let MadeKinds { kinds, errors } = source.make(wanted);
@@ -51,8 +53,8 @@ impl Kinds {
     }
 
     /// Adds the kinds of more resources, which are offered the same. Blocks for it.
-    pub(crate) fn make_more(&mut self, resources: &[WantedKind]) -> Vec<(Culprit, String)> {
-        self.make(&Wishes::new(resources.to_vec(), self.plugs.to_vec()))
+    pub(crate) fn make_more(&mut self, resources: &[WantedKind]) -> Vec<(RequestError, String)> {
+        self.make(&KindRequest::new(resources.to_vec(), self.plugs.to_vec()))
     }
 
     /// Returns the names in alphabetical order.
@@ -82,7 +84,7 @@ impl Kinds {
 
     /// Returns what a kind says of a config, and of one without a kind what is known anyway. That
     /// the kind panicked is an error of the config.
-    pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> Judged {
+    pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> ConfigReport {
         self.judged(kind, |kind| kind.judge(known))
     }
 
@@ -91,7 +93,7 @@ impl Kinds {
         &self,
         (kind, resource): (&str, &str),
         known: &KnownConfig<'_>,
-    ) -> Judged {
+    ) -> ConfigReport {
         self.judged(kind, |kind| kind.judge_of(resource, known))
     }
 
@@ -103,11 +105,11 @@ impl Kinds {
         }
     }
 
-    fn judged(&self, kind: &str, judge: impl Fn(&dyn Kind) -> Judged) -> Judged {
-        let Ok(kind) = self.get(kind) else { return Judged::default() };
+    fn judged(&self, kind: &str, judge: impl Fn(&dyn Kind) -> ConfigReport) -> ConfigReport {
+        let Ok(kind) = self.get(kind) else { return ConfigReport::default() };
         caught(|| judge(&**kind)).unwrap_or_else(|panicked| {
             let error = AttributeError::new("config", format!("its kind {panicked}"));
-            Judged { errors: vec![error], ..Judged::default() }
+            ConfigReport { errors: vec![error], ..ConfigReport::default() }
         })
     }
 }

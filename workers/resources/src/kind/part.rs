@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::base::shape::Shape;
 use crate::declare::declaration::{Config, OnChange};
 use crate::declare::known::KnownConfig;
-use crate::declare::params::Half;
+use crate::declare::params::Partial;
 
 /// A resource that another one is made of; see [`Resource::parts`](crate::Resource::parts).
 ///
@@ -56,12 +56,12 @@ impl Part {
     /// Sets an attribute of the config.
     #[must_use]
     pub fn with(self, attribute: &str, value: impl Into<Value>) -> Self {
-        self.with_half(attribute, Half::Given(value))
+        self.with_partial(attribute, Partial::Given(value))
     }
 
     /// Sets an attribute of the config, as far as its value is known.
     #[must_use]
-    pub fn with_half(mut self, attribute: &str, value: Half<impl Into<Value>>) -> Self {
+    pub fn with_partial(mut self, attribute: &str, value: Partial<impl Into<Value>>) -> Self {
         let value = value.given().map(Into::into);
         if value.is_none() {
             self.unknown.insert(attribute.to_owned());

@@ -114,8 +114,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     ///
     /// A parameter that is not known yet may become anything that its type allows, nothing included:
     /// only what is known to be wrong is an error. What is wrong by itself was said before.
-    fn rules(half: &mut Self::Half, errors: &mut Vec<AttributeError>) {
-        let _ = (half, errors);
+    fn rules(partial: &mut Self::Partial, errors: &mut Vec<AttributeError>) {
+        let _ = (partial, errors);
     }
 
     /// Returns what a resource keeps, makes, needs and reads, as far as that is known; pure.
@@ -123,8 +123,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// What one resource keeps no other may, a resource comes after those that make what it needs, and
     /// what is read is looked for while a manifest is loaded. What becomes known later is compared
     /// then, and orders nothing any more. By default nothing is known.
-    fn claims(half: &Self::Half) -> Claimed {
-        let _ = half;
+    fn claims(partial: &Self::Partial) -> Claimed {
+        let _ = partial;
         Claimed::unknown()
     }
 
@@ -135,8 +135,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// resource itself comes after them, so its check finds them made, and what depends on it comes
     /// after all. Only what uses a fact that a part keeps depends on that part. What of the config is
     /// not known yet is passed on as such; the names of the parts must not depend on it.
-    fn parts(half: &Self::Half) -> Vec<Part> {
-        let _ = half;
+    fn parts(partial: &Self::Partial) -> Vec<Part> {
+        let _ = partial;
         Vec::new()
     }
 
@@ -339,7 +339,7 @@ impl<'a, R: Resource> Member<'a, R> {
 }
 
 /// A state as far as it is known.
-pub type StateOf<R> = <<R as Resource>::State as Params>::Half;
+pub type StateOf<R> = <<R as Resource>::State as Params>::Partial;
 
 /// What a check has found.
 #[derive(Debug)]

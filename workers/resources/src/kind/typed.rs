@@ -18,7 +18,7 @@ use crate::declare::declaration::Config;
 use crate::declare::known::KnownConfig;
 use crate::declare::params::{HIDDEN, Params, Reader, Table, declared, shown_value, written};
 use crate::declare::surroundings::Surroundings;
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::context::Context;
 use crate::kind::contract::{GroupMember, Kind, Unit};
 use crate::kind::resource::{Check, Grouping, Member, Resource, Supervised};
@@ -110,10 +110,10 @@ impl<R: Resource> Kind for KindOf<R> {
         R::Action::types()
     }
 
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
-        let (half, errors) = read_half::<R>(known);
-        let declared = declared::<R, R::State>(&half);
-        Judged { errors, claimed: R::claims(&half), declared, parts: R::parts(&half) }
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
+        let (partial, errors) = read_partial::<R>(known);
+        let declared = declared::<R, R::State>(&partial);
+        ConfigReport { errors, claimed: R::claims(&partial), declared, parts: R::parts(&partial) }
     }
 
     fn make(&self, config: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
@@ -252,8 +252,8 @@ fn is_sensitive<P: Params>(name: &str) -> bool {
 /// Reads a config that is known as a whole, or returns all that is wrong with it.
 fn read<R: Resource>(config: &Config) -> Result<R, Vec<AttributeError>> {
     let unknown = BTreeSet::new();
-    let (half, errors) = read_half::<R>(&KnownConfig { config, unknown: &unknown });
-    match R::whole(half) {
+    let (partial, errors) = read_partial::<R>(&KnownConfig { config, unknown: &unknown });
+    match R::whole(partial) {
         Some(whole) if errors.is_empty() => Ok(whole),
         None if errors.is_empty() => {
             Err(vec![AttributeError::new("config", "is not complete".to_owned())])
@@ -263,17 +263,17 @@ fn read<R: Resource>(config: &Config) -> Result<R, Vec<AttributeError>> {
 }
 
 /// Reads what is known of a config, with all that is wrong with it.
-fn read_half<R: Resource>(known: &KnownConfig<'_>) -> (R::Half, Vec<AttributeError>) {
+fn read_partial<R: Resource>(known: &KnownConfig<'_>) -> (R::Partial, Vec<AttributeError>) {
     let mut reader = Reader::new(R::table(), known);
-    let mut half = R::read(&mut reader);
+    let mut partial = R::read(&mut reader);
     let mut errors = reader.into_errors();
     let first = errors.len();
-    R::rules(&mut half, &mut errors);
+    R::rules(&mut partial, &mut errors);
     for error in &mut errors[first..] {
         let value = known.config.get(&error.attribute).filter(|value| !value.is_null());
         let is_sensitive = is_sensitive::<R>(&error.attribute);
         let shown = |value| if is_sensitive { HIDDEN.to_owned() } else { shown_value(value) };
         error.value = error.value.take().or_else(|| value.map(shown));
     }
-    (half, errors)
+    (partial, errors)
 }

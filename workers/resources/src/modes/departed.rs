@@ -8,10 +8,10 @@ use crate::base::naming::part_name;
 use crate::declare::automatic::{conflicts, connect};
 use crate::declare::claim::{Claim, PATH};
 use crate::declare::declaration::Declaration;
-use crate::declare::kept_thing::Thing;
+use crate::declare::kept_thing::KeptThing;
 use crate::declare::known::KnownConfig;
 use crate::declare::literal::Literal;
-use crate::kind::kind_source::{Culprit, WantedKind};
+use crate::kind::kind_source::{RequestError, WantedKind};
 use crate::kind::kinds::Kinds;
 use crate::modes::site::Site;
 use crate::state::facilities::Facilities;
@@ -23,7 +23,7 @@ pub(crate) struct Departed {
     /// What is put back.
     declarations: Vec<Declaration>,
     /// What need not be on record any more.
-    forgotten: Vec<Thing>,
+    forgotten: Vec<KeptThing>,
     /// The kinds of the site, and those of what is put back.
     kinds: Kinds,
 }
@@ -57,7 +57,7 @@ impl Site {
         }
         let reversed = || self.declarations().iter().filter(|declared| declared.reverse);
         let kept = reversed().filter(|declared| declared.is_claimed).map(Declaration::thing);
-        let kept: HashSet<Thing> = kept.collect();
+        let kept: HashSet<KeptThing> = kept.collect();
         // What these keep is known only when their configs are.
         let open = reversed().filter(|declared| !declared.is_claimed);
         let open: HashSet<&str> = open.map(|declared| declared.name.as_str()).collect();
@@ -83,7 +83,7 @@ impl Site {
 }
 
 /// Adds the kinds of what has left that only a source makes: nothing else of the site may be of them.
-async fn with_kinds_of(left: &[(Thing, Reversal)], mut kinds: Kinds) -> Kinds {
+async fn with_kinds_of(left: &[(KeptThing, Reversal)], mut kinds: Kinds) -> Kinds {
     let reversed = left.iter().map(|(_, reversal)| reversal).filter(|it| it.config.is_some());
     let unknown = reversed.filter(|it| kinds.get(&it.kind).is_err());
     let wanted = unknown.filter(|it| {
@@ -100,8 +100,8 @@ async fn with_kinds_of(left: &[(Thing, Reversal)], mut kinds: Kinds) -> Kinds {
         let errors = kinds.make_more(&wanted);
         for (culprit, error) in errors {
             let resource = match culprit {
-                Culprit::Resource(at) | Culprit::Machine(at) => wanted.get(at),
-                Culprit::Plug(_) => None,
+                RequestError::Resource(at) | RequestError::Machine(at) => wanted.get(at),
+                RequestError::Plug(_) => None,
             };
             let resource = resource.map(|wanted| &*wanted.resource);
             tracing::warn!(resource, error, "it is not known how the type of what has left works");
@@ -119,7 +119,7 @@ impl Departed {
     fn declare(
         &self,
         reversal: Reversal,
-        thing: Thing,
+        thing: KeptThing,
         names: &mut HashSet<String>,
     ) -> Option<Declaration> {
         let Reversal { resource, kind, folder, notified, hidden, config } = reversal;

@@ -22,7 +22,7 @@ use crate::declare::declaration::{
 };
 use crate::declare::known::{Claimed, KnownConfig};
 use crate::declare::order::{Edges, Order};
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::kinds::Kinds;
 use crate::kind::part::Part;
 
@@ -34,7 +34,7 @@ const MAX_DEPTH: usize = 8;
 #[non_exhaustive]
 pub struct Declared {
     /// What is wrong with the config or with a part, and what the resource itself claims.
-    pub judged: Judged,
+    pub judged: ConfigReport,
     /// The parts, and the parts of parts.
     pub parts: Vec<DeclaredPart>,
 }
@@ -46,7 +46,7 @@ pub struct DeclaredPart {
     pub declaration: Declaration,
     /// What the part claims.
     pub claimed: Claimed,
-    /// The attributes of its state that are known whatever a check finds; see [`Judged::declared`].
+    /// The attributes of its state that are known whatever a check finds; see [`ConfigReport::declared`].
     pub state: Map<String, Value>,
 }
 

@@ -36,7 +36,7 @@ use crate::rules::cause::{Cause, Trigger};
 use crate::rules::pace::Pace;
 use crate::rules::parameters::RuleParameters;
 use crate::rules::rule::{Handler, Rule};
-use crate::rules::tools::Hands;
+use crate::rules::tools::RuleTools;
 use crate::schedule::board::Board;
 use crate::state::Records;
 use crate::state::world::{World, WorldSnapshot};
@@ -302,14 +302,14 @@ impl Rules {
             }
             (life.tried, life.is_running, life.due) = (Some(cause.clone()), true, None);
             self.learn_secrets_of(&cause, (&life.rule.on, &**facts));
-            let hands = self.hands(life, facts, stop);
-            handled.spawn(handle(Arc::clone(&life.rule.handler), cause, hands));
+            let tools = self.tools(life, facts, stop);
+            handled.spawn(handle(Arc::clone(&life.rule.handler), cause, tools));
         }
         Ok(next)
     }
 
-    fn hands(&self, life: &Life, facts: &Arc<dyn WorldSnapshot>, stop: &Stop) -> Hands {
-        Hands {
+    fn tools(&self, life: &Life, facts: &Arc<dyn WorldSnapshot>, stop: &Stop) -> RuleTools {
+        RuleTools {
             rule: life.rule.name.clone(),
             world: Arc::clone(&self.world),
             facts: Arc::clone(facts),
@@ -376,14 +376,14 @@ impl Rules {
     }
 }
 
-async fn handle(handler: Arc<dyn Handler>, cause: Cause, hands: Hands) -> Handled {
+async fn handle(handler: Arc<dyn Handler>, cause: Cause, tools: RuleTools) -> Handled {
     let began = Instant::now();
-    let (rule, limit) = (hands.rule.clone(), hands.timeout);
+    let (rule, limit) = (tools.rule.clone(), tools.timeout);
     let work = caught_async(async {
-        if !handler.matches(&cause, &hands)? {
+        if !handler.matches(&cause, &tools)? {
             return Ok(false);
         }
-        handler.handle(&cause, &hands).await.map(|()| true)
+        handler.handle(&cause, &tools).await.map(|()| true)
     });
     let result = timeout(limit, work).await;
     let result = result.map(|caught| caught.unwrap_or_else(|panicked| Err(panicked.into())));

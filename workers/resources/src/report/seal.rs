@@ -37,7 +37,7 @@ impl fmt::Debug for Salt {
 
 /// What a change comes of and what it leads to, whatever is shown of it.
 #[derive(Clone, Copy)]
-pub struct Grounds<'a> {
+pub struct Basis<'a> {
     /// The config with the values of all its expressions.
     pub(crate) config: &'a Config,
     /// The state after the change, as far as it is known.
@@ -46,7 +46,7 @@ pub struct Grounds<'a> {
     pub(crate) programs: &'a Value,
 }
 
-impl Grounds<'_> {
+impl Basis<'_> {
     /// Returns what tells them from others.
     pub(crate) fn seal(&self, salt: &Salt) -> Seal {
         let config = salt.digest(&Value::Object(self.config.clone()));
@@ -82,9 +82,9 @@ impl Seal {
     }
 }
 
-impl fmt::Debug for Grounds<'_> {
+impl fmt::Debug for Basis<'_> {
     // A config may hold secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Grounds")
+        f.write_str("Basis")
     }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use crate::base::error::BoxError;
 
 use crate::rules::cause::{Cause, Trigger};
-use crate::rules::tools::Hands;
+use crate::rules::tools::RuleTools;
 
 use crate::rules::parameters::RuleParameters;
 
@@ -56,8 +56,8 @@ pub trait Handler: fmt::Debug + Send + Sync + std::any::Any {
     /// # Errors
     ///
     /// When the handler cannot decide. This counts as a failed attempt.
-    fn matches(&self, cause: &Cause, hands: &Hands) -> Result<bool, BoxError> {
-        let _ = (cause, hands);
+    fn matches(&self, cause: &Cause, tools: &RuleTools) -> Result<bool, BoxError> {
+        let _ = (cause, tools);
         Ok(true)
     }
 
@@ -71,7 +71,7 @@ pub trait Handler: fmt::Debug + Send + Sync + std::any::Any {
     /// # Cancel safety
     ///
     /// The future is dropped when it takes longer than [`RuleParameters::timeout`], and when the agent ends.
-    async fn handle(&self, cause: &Cause, hands: &Hands) -> Result<(), BoxError>;
+    async fn handle(&self, cause: &Cause, tools: &RuleTools) -> Result<(), BoxError>;
 
     /// Returns whether another handler does the same. `false` is always safe.
     fn is_equal(&self, other: &dyn Handler) -> bool {

@@ -17,7 +17,7 @@ const KEPT: usize = 2 * 1024;
 
 /// What a rule can use to do its work: facts, notifications and commands.
 #[derive(Debug, Clone)]
-pub struct Hands {
+pub struct RuleTools {
     pub(crate) rule: String,
     pub(crate) world: Arc<dyn World>,
     pub(crate) facts: Arc<dyn WorldSnapshot>,
@@ -29,7 +29,7 @@ pub struct Hands {
     pub(crate) stop: Stop,
 }
 
-impl Hands {
+impl RuleTools {
     /// Returns the fact at a path, as this host saw it when the rule found its cause. Returns none if there was no fact.
     ///
     /// # Errors

@@ -136,14 +136,14 @@ impl fmt::Display for Whys {
 }
 
 /// What a resource is declared by.
-pub(crate) struct Basis {
+pub(crate) struct VisitBasis {
     pub(crate) declaration: Declaration,
     pub(crate) states: BTreeMap<String, State>,
     /// The files that the resource reads, as they were.
     pub(crate) sources: Vec<FileStamp>,
 }
 
-impl PartialEq for Basis {
+impl PartialEq for VisitBasis {
     fn eq(&self, other: &Self) -> bool {
         self.declaration.is_clone_of(&other.declaration)
             && self.states == other.states

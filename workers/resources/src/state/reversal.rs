@@ -16,7 +16,7 @@ use crate::base::error::BoxError;
 use crate::base::shape::Shape;
 use crate::base::text::chain;
 use crate::declare::declaration::Config;
-use crate::declare::kept_thing::Thing;
+use crate::declare::kept_thing::KeptThing;
 use crate::state::{Document, DocumentError, Key, Position, Record, Records, Topic};
 
 /// How a resource is put back as it was.
@@ -47,23 +47,27 @@ impl fmt::Debug for Reversal {
 
 impl Reversal {
     /// Returns whether it is on record how a thing is put back.
-    pub(crate) fn is_on_record(records: &Records, thing: &Thing) -> bool {
+    pub(crate) fn is_on_record(records: &Records, thing: &KeptThing) -> bool {
         Self::position(records, thing).is_some()
     }
 
     /// Returns up to where records have to be on disk for that of a thing to be, if it is on record.
-    pub(crate) fn position(records: &Records, thing: &Thing) -> Option<Position> {
+    pub(crate) fn position(records: &Records, thing: &KeptThing) -> Option<Position> {
         records.position_of(&key(thing))
     }
 
     /// Puts on record how a thing is put back.
-    pub(crate) fn push(&self, records: &Records, thing: &Thing) -> Result<Position, DocumentError> {
+    pub(crate) fn push(
+        &self,
+        records: &Records,
+        thing: &KeptThing,
+    ) -> Result<Position, DocumentError> {
         let document = Document::of(self)?;
         Ok(records.push([Record::Stored { key: key(thing), document }]))
     }
 
     /// Forgets how things are put back, as they are back or are to stay.
-    pub(crate) async fn forget(records: &Records, things: &[Thing]) {
+    pub(crate) async fn forget(records: &Records, things: &[KeptThing]) {
         if things.is_empty() {
             return;
         }
@@ -78,11 +82,11 @@ impl Reversal {
     /// names. What cannot be read is said in the log.
     pub(crate) async fn all(
         records: &Records,
-        is_read: impl Fn(&Thing) -> bool,
-    ) -> Vec<(Thing, Self)> {
-        let things: Vec<Thing> = records.look(|loaded| {
+        is_read: impl Fn(&KeptThing) -> bool,
+    ) -> Vec<(KeptThing, Self)> {
+        let things: Vec<KeptThing> = records.look(|loaded| {
             let keys = loaded.documents.iter().filter(|key| key.topic == Topic::Reversal);
-            keys.map(|key| Thing::named(&key.name)).filter(is_read).collect()
+            keys.map(|key| KeptThing::named(&key.name)).filter(is_read).collect()
         });
         let mut all = Vec::new();
         for thing in things {
@@ -101,11 +105,11 @@ impl Reversal {
     }
 }
 
-async fn read(records: &Records, thing: &Thing) -> Result<Option<Reversal>, BoxError> {
+async fn read(records: &Records, thing: &KeptThing) -> Result<Option<Reversal>, BoxError> {
     let document = records.document(&key(thing)).await?;
     Ok(document.map(|document| document.read()).transpose()?)
 }
 
-fn key(thing: &Thing) -> Key {
+fn key(thing: &KeptThing) -> Key {
     Key::new(Topic::Reversal, thing.name())
 }

@@ -13,7 +13,7 @@ use crate::base::text::cut;
 use crate::declare::claim::{Claim, Role};
 use crate::declare::declaration::Config;
 use crate::declare::known::{Claimed, KnownConfig};
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::part::Part;
 use crate::testing::conformance::{Trial, listed};
 
@@ -76,7 +76,12 @@ fn judges(trial: &mut Trial<'_>, config: &Config, changed: &String) {
 }
 
 /// What is said while these attributes are unknown, the whole config confirms.
-fn is_confirmed(trial: &mut Trial<'_>, config: &Config, hidden: &BTreeSet<String>, whole: &Judged) {
+fn is_confirmed(
+    trial: &mut Trial<'_>,
+    config: &Config,
+    hidden: &BTreeSet<String>,
+    whole: &ConfigReport,
+) {
     let mut half = config.clone();
     for name in hidden {
         half.insert(name.clone(), Value::Null);
@@ -93,7 +98,7 @@ fn is_confirmed(trial: &mut Trial<'_>, config: &Config, hidden: &BTreeSet<String
         trial.require(what.is_none(), || {
             format!("without {}, {}", without(), what.unwrap_or_default())
         });
-        let names = |judged: &Judged| listed(judged.parts.iter().map(Part::name));
+        let names = |judged: &ConfigReport| listed(judged.parts.iter().map(Part::name));
         let (half, whole) = (names(&judged), names(whole));
         trial.require(half == whole, || {
             format!("without {} its parts are \"{half}\", with it \"{whole}\"", without())
@@ -152,7 +157,7 @@ where
     trial.require(is_same, || format!("{what} does not survive JSON: {read:?}"));
 }
 
-fn judge(trial: &mut Trial<'_>, config: &Config, unknown: &BTreeSet<String>) -> Judged {
+fn judge(trial: &mut Trial<'_>, config: &Config, unknown: &BTreeSet<String>) -> ConfigReport {
     let judged = caught(|| trial.kind.judge(&KnownConfig { config, unknown }));
     trial.take("judging it", judged.map_err(|err| err.to_string())).unwrap_or_default()
 }

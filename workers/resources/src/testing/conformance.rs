@@ -57,7 +57,7 @@ pub(super) const NAME: &str = "sample";
 ///
 /// ```
 /// # use crankcase_resources::{
-/// #     AbsPath, Actions, BoxError, Check, Claim, Claimed, Context, Half, PATH, Params, Resource,
+/// #     AbsPath, Actions, BoxError, Check, Claim, Claimed, Context, Partial, PATH, Params, Resource,
 /// #     Stale, Unfinished,
 /// # };
 /// # /// keeps a lamp on
@@ -81,7 +81,7 @@ pub(super) const NAME: &str = "sample";
 /// #     const NAME: &'static str = "lamp";
 /// #     type State = LampState;
 /// #     type Action = Do;
-/// #     fn claims(half: &LampHalf) -> Claimed {
+/// #     fn claims(half: &LampPartial) -> Claimed {
 /// #         let path = half.path.as_given().map(|path| path.as_ref().display().to_string());
 /// #         let mut claimed = Claimed::of(path.map(|path| Claim::keeps(PATH, path)).into_iter().collect());
 /// #         claimed.is_open = half.path.is_unknown();

@@ -38,8 +38,8 @@ impl Resource for Giver {
     type State = GiverState;
     type Action = Do;
 
-    fn claims(half: &GiverHalf) -> Claimed {
-        let path = half.path.as_given().map(|path| path.as_ref().to_string_lossy().into_owned());
+    fn claims(partial: &GiverPartial) -> Claimed {
+        let path = partial.path.as_given().map(|path| path.as_ref().to_string_lossy().into_owned());
         Claimed::of(path.into_iter().map(|path| Claim::keeps(PATH, path)).collect())
     }
 

@@ -7,16 +7,16 @@ use async_trait::async_trait;
 
 use crate::declare::action::Action;
 use crate::report::planned::{Change, Plan, PlannedResource, Verdict};
-use crate::report::seal::{Grounds, Salt};
+use crate::report::seal::{Basis, Salt};
 
 /// What an apply is about to do to a resource.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Wish<'a> {
+pub enum Proposal<'a> {
     /// To change it: all that its check has found.
-    Change(&'a Change, Grounds<'a>),
+    Change(&'a Change, Basis<'a>),
     /// To answer a notification.
-    Refresh(&'a Action, Grounds<'a>),
+    Refresh(&'a Action, Basis<'a>),
     /// To do one of the actions that were approved by one of the above.
     Act(&'a Action),
 }
@@ -38,7 +38,7 @@ pub enum Wish<'a> {
 #[async_trait]
 pub trait Approval: fmt::Debug + Send + Sync {
     /// Returns why this may not be done to a resource, as a text; nothing if it may.
-    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String>;
+    async fn refuses(&self, resource: &str, proposal: Proposal<'_>) -> Option<String>;
 }
 
 /// Approves what a plan shows, and nothing else. If the plan was [sealed](crate::PlanOptions::salt), the
@@ -67,26 +67,26 @@ impl AsPlanned {
 
 #[async_trait]
 impl Approval for AsPlanned {
-    async fn refuses(&self, resource: &str, wish: Wish<'_>) -> Option<String> {
+    async fn refuses(&self, resource: &str, proposal: Proposal<'_>) -> Option<String> {
         let planned = self.resources.get(resource);
         let verdict = planned.map(|planned| &planned.verdict);
-        let seals = |grounds: Grounds<'_>| {
+        let seals = |basis: Basis<'_>| {
             let planned = planned.and_then(|planned| planned.seal.clone());
-            Some((planned?, grounds.seal(self.salt.as_ref()?)))
+            Some((planned?, basis.seal(self.salt.as_ref()?)))
         };
-        let is_shown = match (wish, verdict) {
-            (Wish::Act(_), _) => true,
+        let is_shown = match (proposal, verdict) {
+            (Proposal::Act(_), _) => true,
             (_, Some(Verdict::MayChange { .. })) => self.takes_unseen,
-            (Wish::Change(change, grounds), Some(Verdict::Changes(shown))) => {
+            (Proposal::Change(change, basis), Some(Verdict::Changes(shown))) => {
                 shown == change
-                    && seals(grounds).is_none_or(|(planned, now)| planned.is_of_change(&now))
+                    && seals(basis).is_none_or(|(planned, now)| planned.is_of_change(&now))
             }
-            (Wish::Refresh(action, grounds), _) => {
+            (Proposal::Refresh(action, basis), _) => {
                 let refresh = planned.and_then(|planned| planned.refresh.as_ref());
                 refresh.is_some_and(|refresh| refresh.action == *action)
-                    && seals(grounds).is_none_or(|(planned, now)| planned.is_of_refresh(&now))
+                    && seals(basis).is_none_or(|(planned, now)| planned.is_of_refresh(&now))
             }
-            (Wish::Change(..), _) => false,
+            (Proposal::Change(..), _) => false,
         };
         let why = match verdict {
             _ if is_shown => return None,

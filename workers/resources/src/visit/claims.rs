@@ -18,16 +18,16 @@ use crate::declare::declaration::{Declaration, Place};
 pub struct Claims(Arc<Mutex<Kept>>);
 
 /// The space and the name of a thing.
-type Thing = (Cow<'static, str>, String);
+type ClaimKey = (Cow<'static, str>, String);
 
 #[derive(Debug, Default)]
 struct Kept {
     /// What was known from the start.
-    declared: HashMap<Thing, Vec<Keeper>>,
+    declared: HashMap<ClaimKey, Vec<Keeper>>,
     /// What became known.
-    found: HashMap<Thing, Vec<Keeper>>,
+    found: HashMap<ClaimKey, Vec<Keeper>>,
     /// The things that became known, by resource.
-    found_by: HashMap<String, Vec<Thing>>,
+    found_by: HashMap<String, Vec<ClaimKey>>,
 }
 
 #[derive(Debug)]
@@ -115,7 +115,7 @@ fn one() -> Vec<Keeper> {
     Vec::with_capacity(1)
 }
 
-fn thing(claim: &Claim) -> Thing {
+fn thing(claim: &Claim) -> ClaimKey {
     (claim.space.clone(), claim.name.clone())
 }
 

@@ -7,8 +7,8 @@ use crate::declare::declaration::{Declaration, DependencyState};
 use crate::report::account::Outcome;
 use crate::report::found::{Amiss, Found, listed};
 use crate::report::planned::Change;
-use crate::report::seal::Grounds;
-use crate::visit::approval::Wish;
+use crate::report::seal::Basis;
+use crate::visit::approval::Proposal;
 use crate::visit::halting::Halting;
 use crate::visit::inputs::{Inputs, not_known};
 use crate::visit::notifying::Promise;
@@ -166,8 +166,8 @@ impl Convergence<'_> {
         visit.change.actions = vec![action.clone()];
         let programs = self.halting.programs(self.opened).await;
         let config = self.opened.config();
-        let grounds = Grounds { config: &config, after: None, programs: &programs };
-        self.halting.approve(self.opened.name(), Wish::Refresh(&action, grounds)).await?;
+        let basis = Basis { config: &config, after: None, programs: &programs };
+        self.halting.approve(self.opened.name(), Proposal::Refresh(&action, basis)).await?;
         self.promise.refreshes();
         self.act(visit).await?;
         self.verify(visit).await.map(Some)

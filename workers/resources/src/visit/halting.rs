@@ -11,10 +11,10 @@ use crate::base::text::{chain, cut_after};
 use crate::declare::action::Unfinished;
 use crate::report::account::{Done, Halt, Outcome};
 use crate::report::planned::Change;
-use crate::report::seal::Grounds;
+use crate::report::seal::Basis;
 use crate::schedule::Answer;
 use crate::visit::Visit;
-use crate::visit::approval::{Approval, Wish};
+use crate::visit::approval::{Approval, Proposal};
 use crate::visit::notifying::Promise;
 use crate::visit::opened::{Acted, NotBegun, Opened};
 
@@ -58,17 +58,21 @@ impl Halting {
     ) -> Result<(), Outcome> {
         let programs = self.programs(opened).await;
         let config = opened.config();
-        let grounds = Grounds { config: &config, after, programs: &programs };
-        self.approve(opened.name(), Wish::Change(change, grounds)).await
+        let basis = Basis { config: &config, after, programs: &programs };
+        self.approve(opened.name(), Proposal::Change(change, basis)).await
     }
 
     /// Refuses what is not approved.
-    pub(crate) async fn approve(&self, resource: &str, wish: Wish<'_>) -> Result<(), Outcome> {
+    pub(crate) async fn approve(
+        &self,
+        resource: &str,
+        proposal: Proposal<'_>,
+    ) -> Result<(), Outcome> {
         if let Some(outcome) = self.refuse().filter(|_| !self.approval.is_empty()) {
             return Err(outcome);
         }
         for approval in &self.approval {
-            if let Some(because) = approval.refuses(resource, wish).await {
+            if let Some(because) = approval.refuses(resource, proposal).await {
                 return Err(Outcome::Refused { because });
             }
         }
@@ -128,7 +132,7 @@ impl Halting {
             if let Some(outcome) = self.refuse_by(opened).await {
                 return Err(outcome);
             }
-            self.approve(opened.name(), Wish::Act(action)).await?;
+            self.approve(opened.name(), Proposal::Act(action)).await?;
             on_record(opened, promise).await.map_err(Outcome::failed)?;
             self.act(opened, visit).await?;
         }

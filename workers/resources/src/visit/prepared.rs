@@ -17,7 +17,7 @@ use crate::declare::declaration::{
     Config, Declaration, Inputs, Place, RenderError, Rendered, RenderedText, Scope,
 };
 use crate::declare::earlier_config::EarlierConfig;
-use crate::declare::kept_thing::Thing;
+use crate::declare::kept_thing::KeptThing;
 use crate::declare::known::{Claimed, KnownConfig};
 use crate::kind::context::{Context, Used};
 use crate::kind::contract::{Kind, Unit};
@@ -185,8 +185,8 @@ impl Prepared {
     }
 
     /// Returns what the resource keeps.
-    pub(crate) fn thing(&self) -> Thing {
-        Thing::of((self.kind.name(), self.context.name()), &self.claimed().claims)
+    pub(crate) fn thing(&self) -> KeptThing {
+        KeptThing::of((self.kind.name(), self.context.name()), &self.claimed().claims)
     }
 
     /// Returns what the resource keeps, makes, needs and reads.

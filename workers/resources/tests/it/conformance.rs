@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use crankcase_resources::dynamic::{
-    ActionType, Amiss, Config, Found, Judged, Kind, KnownConfig, Parameter, Table, Unit,
+    ActionType, Amiss, Config, ConfigReport, Found, Kind, KnownConfig, Parameter, Table, Unit,
 };
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
@@ -140,7 +140,7 @@ impl Kind for Lamp {
         ["switch_on", "flash"].map(|name| ActionType::new(name, "does it")).to_vec()
     }
 
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
         let is_half = !known.unknown.is_empty();
         let mut errors = self.errors(known.config);
         errors.retain(|error| known.is_known(&error.attribute) || self.has("a half is wrong"));
@@ -154,7 +154,7 @@ impl Kind for Lamp {
         let more = more.map(|path| Claim::keeps(PATH, format!("{path}/more")));
         let mut claimed = Claimed::of(claimed.into_iter().chain(more).collect());
         claimed.is_open = !known.is_known("path") && !self.has("a half claims too little");
-        Judged { errors, claimed, ..Judged::default() }
+        ConfigReport { errors, claimed, ..ConfigReport::default() }
     }
 
     fn can_reverse(&self) -> bool {

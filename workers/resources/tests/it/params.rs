@@ -65,14 +65,14 @@ impl Resource for Lamp {
     type State = Common;
     type Action = Infallible;
 
-    fn rules(half: &mut LampHalf, errors: &mut Vec<AttributeError>) {
+    fn rules(partial: &mut LampPartial, errors: &mut Vec<AttributeError>) {
         if let (Some(Some(Colour::Red)), Some(power)) =
-            (half.colour.as_given(), half.power.as_given())
+            (partial.colour.as_given(), partial.power.as_given())
             && *power > 100
         {
             errors.push(AttributeError::new("power", "a red one burns through".to_owned()));
         }
-        if let Some(Some(secret)) = half.secret.as_given()
+        if let Some(Some(secret)) = partial.secret.as_given()
             && secret.reveal().contains("ruled-out")
         {
             errors.push(AttributeError::new("secret", "is ruled out".to_owned()));
@@ -96,9 +96,9 @@ fn judge(config: &Config, unknown: &BTreeSet<String>) -> Vec<AttributeError> {
 /// Reads a config, or returns all that is wrong with it.
 fn read(config: &Config) -> Result<Lamp, Vec<AttributeError>> {
     let unknown = BTreeSet::new();
-    let half =
+    let partial =
         Lamp::read(&mut Reader::new(Lamp::table(), &KnownConfig { config, unknown: &unknown }));
-    match Lamp::whole(half) {
+    match Lamp::whole(partial) {
         Some(lamp) if kind::<Lamp>().make(config).is_ok() => Ok(lamp),
         _ => Err(kind::<Lamp>().make(config).err().unwrap_or_default()),
     }
@@ -158,10 +158,10 @@ fn what_is_not_known_is_not_judged_and_the_rest_is() {
     let unknown = BTreeSet::from(["path".to_owned(), "colour".to_owned()]);
 
     let known = KnownConfig { config: &given, unknown: &unknown };
-    let half = Lamp::read(&mut Reader::new(Lamp::table(), &known));
+    let partial = Lamp::read(&mut Reader::new(Lamp::table(), &known));
     let errors = judge(&given, &unknown);
 
-    assert!(half.path.is_unknown() && half.colour.is_unknown());
+    assert!(partial.path.is_unknown() && partial.colour.is_unknown());
     let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(errors, [r#"power: "bright" is not a whole number from 0 to 65535"#]);
 }
@@ -344,10 +344,10 @@ proptest! {
     ) {
         let unknown: BTreeSet<String> =
             whole.keys().enumerate().filter(|(at, _)| hidden.contains(at)).map(|(_, it)| it.clone()).collect();
-        let mut half = whole.clone();
-        unknown.iter().for_each(|name| { half.insert(name.clone(), Value::Null); });
+        let mut partial = whole.clone();
+        unknown.iter().for_each(|name| { partial.insert(name.clone(), Value::Null); });
 
-        let said = judge(&half, &unknown);
+        let said = judge(&partial, &unknown);
 
         let confirmed = read(&whole).err().unwrap_or_default();
         for error in said {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Config, Found, Judged, Kind, KnownConfig, Part, Unit};
+use crankcase_resources::dynamic::{Config, ConfigReport, Found, Kind, KnownConfig, Part, Unit};
 use crankcase_resources::front::{Declared, Inputs, Rendered};
 use crankcase_resources::{
     ApplyOptions, AttributeError, BoxError, Claim, Claimed, Context, Kinds, Literal, OnChange, PATH,
@@ -27,13 +27,13 @@ impl Kind for Made {
         "is made of others"
     }
 
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
         let is_wrong = known.config.contains_key("wrong");
         let wrong = || AttributeError::new("wrong", "it is wrong".to_owned());
         let claims = known.text("path").map(|path| Claim::keeps(PATH, path));
         let claimed = Claimed::of(claims.into_iter().collect());
         let errors = is_wrong.then(wrong).into_iter().collect();
-        Judged { errors, claimed, parts: (self.1)(known), ..Judged::default() }
+        ConfigReport { errors, claimed, parts: (self.1)(known), ..ConfigReport::default() }
     }
 
     fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {

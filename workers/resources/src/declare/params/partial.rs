@@ -11,7 +11,7 @@ use crate::declare::params::table::Table;
 
 /// A value as far as it is known.
 #[derive(Clone, PartialEq)]
-pub enum Half<T> {
+pub enum Partial<T> {
     /// It is known, and right.
     Given(T),
     /// It becomes known later.
@@ -21,7 +21,7 @@ pub enum Half<T> {
 }
 
 /// Shows whether it is known, and no value.
-impl<T> fmt::Debug for Half<T> {
+impl<T> fmt::Debug for Partial<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Given(_) => "Given",
@@ -31,7 +31,7 @@ impl<T> fmt::Debug for Half<T> {
     }
 }
 
-impl<T> Half<T> {
+impl<T> Partial<T> {
     /// Returns the value, if it is known.
     pub fn given(self) -> Option<T> {
         match self {
@@ -41,20 +41,20 @@ impl<T> Half<T> {
     }
 
     /// Returns a view of it.
-    pub fn as_ref(&self) -> Half<&T> {
+    pub fn as_ref(&self) -> Partial<&T> {
         match self {
-            Self::Given(value) => Half::Given(value),
-            Self::Unknown => Half::Unknown,
-            Self::Wrong => Half::Wrong,
+            Self::Given(value) => Partial::Given(value),
+            Self::Unknown => Partial::Unknown,
+            Self::Wrong => Partial::Wrong,
         }
     }
 
     /// Returns what the value is mapped to, if it is known.
-    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Half<U> {
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Partial<U> {
         match self {
-            Self::Given(value) => Half::Given(map(value)),
-            Self::Unknown => Half::Unknown,
-            Self::Wrong => Half::Wrong,
+            Self::Given(value) => Partial::Given(map(value)),
+            Self::Unknown => Partial::Unknown,
+            Self::Wrong => Partial::Wrong,
         }
     }
 
@@ -89,18 +89,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads one parameter.
-    pub fn field<T: Field>(&mut self, name: &str) -> Half<T> {
+    pub fn field<T: Field>(&mut self, name: &str) -> Partial<T> {
         if !self.known.is_known(name) {
-            return Half::Unknown;
+            return Partial::Unknown;
         }
         let parameter = self.table.get(name);
         let default = parameter.and_then(|parameter| parameter.default.as_ref());
         let given = self.known.config.get(name).filter(|value| !value.is_null());
         let Some(value) = given.or(default) else {
-            return T::absent().map_or_else(|| self.wrong(name, "is missing"), Half::Given);
+            return T::absent().map_or_else(|| self.wrong(name, "is missing"), Partial::Given);
         };
         match T::take(value) {
-            Ok(value) => Half::Given(value),
+            Ok(value) => Partial::Given(value),
             Err(mut wrong) => {
                 let also = std::mem::take(&mut wrong.also);
                 wrong.value = wrong.value.or_else(|| Some(shown_value(value)));
@@ -109,14 +109,14 @@ impl<'a> Reader<'a> {
                 }
                 let errors = [wrong].into_iter().chain(also);
                 self.errors.extend(errors.map(|wrong| AttributeError::of(name, wrong)));
-                Half::Wrong
+                Partial::Wrong
             }
         }
     }
 
-    fn wrong<T>(&mut self, name: &str, message: &str) -> Half<T> {
+    fn wrong<T>(&mut self, name: &str, message: &str) -> Partial<T> {
         self.errors.push(AttributeError::new(name, message.to_owned()));
-        Half::Wrong
+        Partial::Wrong
     }
 
     /// Returns all that is wrong.
@@ -151,9 +151,9 @@ impl fmt::Debug for Writer {
 
 impl Writer {
     /// Writes one parameter, if it is known.
-    pub fn field<T: Field>(&mut self, name: &str, value: &Half<T>) {
+    pub fn field<T: Field>(&mut self, name: &str, value: &Partial<T>) {
         let is_declared = |table: &Table| table.get(name).is_some_and(|it| it.is_declared);
-        if let Half::Given(value) = value
+        if let Partial::Given(value) = value
             && self.declared.is_none_or(is_declared)
         {
             self.values.insert(name.to_owned(), value.give());

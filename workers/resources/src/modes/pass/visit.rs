@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::declare::declaration::{Declaration, DependencyState};
 use crate::kind::foresight::Foresight;
 use crate::report::account::Outcome;
-use crate::report::seal::{Grounds, Seal};
+use crate::report::seal::{Basis, Seal};
 use crate::schedule::asking::Turn;
 use crate::state::reversal::Reversal;
 use crate::visit::converge::Convergence;
@@ -139,8 +139,8 @@ impl PassVisit {
         let programs = opened.programs().await;
         let after = visit.after.as_deref();
         let config = opened.config();
-        let grounds = Grounds { config: &config, after, programs: &programs };
-        Some(Seal { follows_changes: foresight.changing().is_some(), ..grounds.seal(salt) })
+        let basis = Basis { config: &config, after, programs: &programs };
+        Some(Seal { follows_changes: foresight.changing().is_some(), ..basis.seal(salt) })
     }
 
     /// Notes what was answered and put back, and tells the observer how the visit has ended.

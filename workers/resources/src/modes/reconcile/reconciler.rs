@@ -17,7 +17,7 @@ use crate::modes::reconcile::held::Held;
 use crate::modes::reconcile::{Links, Reconcile};
 use crate::report::observer::{AskedBy, Happened, What};
 use crate::schedule::board::{BegunVisit, Closing, Followed, Stands};
-use crate::schedule::cause::{Basis, Why, Whys};
+use crate::schedule::cause::{VisitBasis, Why, Whys};
 use crate::schedule::pace::Pace;
 use crate::schedule::seat::Seat;
 use crate::schedule::setbacks::Setbacks;
@@ -72,7 +72,7 @@ pub(crate) struct Reconciler<F> {
     /// The declaration by which it was visited last.
     visited_by: Option<Declaration>,
     /// What the resource was last made as declared by: what differs after that is drift.
-    made_by: Option<Basis>,
+    made_by: Option<VisitBasis>,
     held: Option<Held>,
     state: Option<watch::Sender<State>>,
     offer: Option<F>,

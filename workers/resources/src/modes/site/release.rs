@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::text::chain;
 use crate::declare::declaration::Declaration;
-use crate::declare::kept_thing::Thing;
+use crate::declare::kept_thing::KeptThing;
 use crate::modes::site::Site;
 use crate::report::observer::{Happened, What};
 use crate::report::released::Released;
@@ -83,7 +83,7 @@ impl Site {
             if self.is_cut() || unsure.has(&name) {
                 keeps.entry(name).or_insert(keep);
             } else if !things.contains(&*keep.thing) && !others.contains(&*name) {
-                if Reversal::is_on_record(records, &Thing::named(&keep.thing)) {
+                if Reversal::is_on_record(records, &KeptThing::named(&keep.thing)) {
                     keeps.entry(name).or_insert(keep);
                 } else {
                     released.push(Released { name: name.to_string(), kind: keep.kind });

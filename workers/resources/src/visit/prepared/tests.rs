@@ -15,7 +15,7 @@ use crate::declare::declaration::{Config, Declaration};
 use crate::declare::earlier_config::EarlierConfig;
 use crate::declare::known::{Claimed, KnownConfig};
 use crate::declare::literal::Literal;
-use crate::kind::config_report::Judged;
+use crate::kind::config_report::ConfigReport;
 use crate::kind::context::Context;
 use crate::kind::contract::{Kind, Unit};
 use crate::kind::kinds::Kinds;
@@ -40,10 +40,10 @@ impl Kind for Page {
         Ok(Arc::new(Self))
     }
 
-    fn judge(&self, known: &KnownConfig<'_>) -> Judged {
+    fn judge(&self, known: &KnownConfig<'_>) -> ConfigReport {
         let claims = known.text("path").map(|path| Claim::keeps(PATH, path));
         let claimed = Claimed::of(claims.into_iter().collect());
-        Judged { claimed, ..Judged::default() }
+        ConfigReport { claimed, ..ConfigReport::default() }
     }
 }
 

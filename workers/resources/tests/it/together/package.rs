@@ -130,10 +130,10 @@ impl Resource for Package {
     type State = PackageState;
     type Action = Do;
 
-    fn claims(half: &PackageHalf) -> Claimed {
-        let path = half.path.as_given().map(|path| path.as_ref().display().to_string());
+    fn claims(partial: &PackagePartial) -> Claimed {
+        let path = partial.path.as_given().map(|path| path.as_ref().display().to_string());
         let mut claimed = Claimed::of(path.into_iter().map(|it| Claim::keeps(PATH, it)).collect());
-        (claimed.is_open, claimed.may_make_any) = (half.path.is_unknown(), true);
+        (claimed.is_open, claimed.may_make_any) = (partial.path.is_unknown(), true);
         claimed
     }
 

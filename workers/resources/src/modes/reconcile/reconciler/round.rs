@@ -17,7 +17,7 @@ use crate::report::found::listed;
 use crate::report::observer::{Happened, What};
 use crate::report::said;
 use crate::schedule::Ticket;
-use crate::schedule::cause::{Basis, Why, Whys, noted, others};
+use crate::schedule::cause::{VisitBasis, Why, Whys, noted, others};
 use crate::schedule::seat::Seat;
 use crate::schedule::state::State;
 use crate::state::facilities::Facilities;
@@ -75,7 +75,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         armed.map_err(Outcome::failed)?;
         let sources = held.sources().await;
         let (states, declared) = (self.known.clone(), declaration.clone());
-        let basis = Basis { declaration: declared, states, sources };
+        let basis = VisitBasis { declaration: declared, states, sources };
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
         let name = self.name.clone();
