@@ -105,7 +105,12 @@ fn write_link(f: &mut fmt::Formatter<'_>, step: &WhyStep, next: &WhyStep) -> fmt
         }
         _ => f.write_str("waits for ")?,
     }
-    f.write_str(&next.path)
+    f.write_str(&next.path)?;
+    match &step.error {
+        // Its own words say what it waits for there.
+        Some(reason) if !step.waits_for.is_empty() => write!(f, " ({reason})"),
+        _ => Ok(()),
+    }
 }
 
 /// Writes that a worker is starting, for how long it has been, and for how long it may.

@@ -355,7 +355,9 @@ impl Slot {
             self.forget_health();
             return was_degraded.then_some(EventKind::Health { degraded: None });
         };
+        let waits_for = degraded.waits_for.as_ref().map(|awaited| &*awaited.name);
         let is_same = self.degraded() == Some(&*degraded.reason)
+            && self.waits_for() == waits_for
             && self.is_held_back() == degraded.is_held_back();
         let extras = self.extras_mut();
         if degraded.attempts > 0 {

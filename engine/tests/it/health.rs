@@ -122,16 +122,35 @@ async fn what_a_worker_waits_for_is_in_its_report_its_chain_and_the_graph() -> T
     let b = vec!["b".to_owned()];
 
     health.waits_for("b", "waits for b");
-    let waits = "/a waits for /b, which is degraded: no disk";
+    let waits = "/a waits for /b (waits for b), which is degraded: no disk";
     assert_eq!(said().await, Ok((WorkerState::Running, b.clone(), waits.to_owned())));
     health.held_back("b", "held back by b");
-    let held = "/a is held back by /b, which is degraded: no disk";
+    let held = "/a is held back by /b (held back by b), which is degraded: no disk";
     assert_eq!(said().await, Ok((WorkerState::HeldBack, b, held.to_owned())));
     health.good();
     let good = "/a is running".to_owned();
     assert_eq!(said().await, Ok((WorkerState::Running, Vec::new(), good)));
 
     Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_of_whom_a_worker_waits_for_is_an_event_also_with_the_same_reason() -> TestResult {
+    let engine = test_engine().build()?;
+    let health = install_speaking(&engine).await?;
+    let mut events = EventRecorder::new(&engine);
+    for other in ["b", "b", "c"] {
+        health.waits_for(other, "the seat is taken");
+        engine.settled().await?;
+    }
+
+    clean_kill(engine).await?;
+    events.finish().await?;
+
+    let lines = events.lines();
+    let told = lines.iter().filter(|line| line.contains("the seat is taken")).count();
+    assert_eq!(told, 2, "{lines:?}");
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]
