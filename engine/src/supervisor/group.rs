@@ -186,34 +186,7 @@ impl EventLoop {
     ) {
         let is_installed = self.registry.machine.view(node).is_installed;
         match action {
-            Action::Install { manifold, .. } => {
-                self.mark_obsolete(node);
-                let settings = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
-                self.registry.has_parts |=
-                    settings.is_some_and(|settings| settings.part_of.is_some());
-                // Without one of its own it has the engine's, and takes 400 bytes less.
-                let engine = &self.shared.environment.policy;
-                let policy = settings.map(|settings| settings.policy(engine));
-                let policy = policy.filter(|own| *own != **engine).map(Arc::new);
-                self.registry.remove_selections(node);
-                // The names of its inputs may be forgotten from here on.
-                self.registry.keep_first_start(node);
-                let slot = &mut self.registry.slots[node];
-                slot.last_start.cause = Cause::Call;
-                if !is_installed {
-                    slot.installed = NonZeroU64::new(self.pace.now);
-                    slot.forget_starts();
-                }
-                slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
-                slot.is_source = manifold.as_ref().is_some_and(Manifold::is_source);
-                let old = mem::replace(&mut slot.manifold, manifold.take());
-                slot.carry_present(old.as_ref());
-                self.discard_manifold(old);
-                self.registry.machine.install(node, edges, policy);
-                self.registry.add_selections(node);
-                let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
-                self.note(node, origin, || kind);
-            }
+            Action::Install { manifold, .. } => self.install(node, edges, manifold.take(), origin),
             // A worker may have uninstalled itself since the group was checked.
             _ if !is_installed => {}
             Action::Uninstall { .. } => {
@@ -242,6 +215,44 @@ impl EventLoop {
                 self.registry.machine.unpark(node);
             }
         }
+    }
+
+    /// Puts a manifold in the place of the one before, if there is one.
+    fn install(
+        &mut self,
+        node: NodeId,
+        edges: &[Edge],
+        manifold: Option<Manifold>,
+        origin: Option<&Arc<Origin>>,
+    ) {
+        let is_installed = self.registry.machine.view(node).is_installed;
+        self.mark_obsolete(node);
+        let settings = manifold.as_ref().and_then(|manifold| manifold.settings.as_ref());
+        self.registry.has_parts |= settings.is_some_and(|settings| settings.part_of.is_some());
+        // Without one of its own it has the engine's, and takes 400 bytes less.
+        let engine = &self.shared.environment.policy;
+        let policy = settings.map(|settings| settings.policy(engine));
+        let policy = policy.filter(|own| *own != **engine).map(Arc::new);
+        self.registry.remove_selections(node);
+        // The names of its inputs may be forgotten from here on.
+        self.registry.keep_first_start(node);
+        let slot = &mut self.registry.slots[node];
+        slot.last_start.cause = Cause::Call;
+        // Whoever asked for the next start asked for one of the manifold before.
+        slot.set_asked_by(None);
+        if !is_installed {
+            slot.installed = NonZeroU64::new(self.pace.now);
+            slot.forget_starts();
+        }
+        slot.is_carrier = manifold.as_ref().is_some_and(Manifold::is_carrier);
+        slot.is_source = manifold.as_ref().is_some_and(Manifold::is_source);
+        let old = mem::replace(&mut slot.manifold, manifold);
+        slot.carry_present(old.as_ref());
+        self.discard_manifold(old);
+        self.registry.machine.install(node, edges, policy);
+        self.registry.add_selections(node);
+        let kind = if is_installed { EventKind::Replaced } else { EventKind::Installed };
+        self.note(node, origin, || kind);
     }
 
     /// Marks a live worker as one of a manifold that is no longer installed, and forgets the last

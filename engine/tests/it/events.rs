@@ -82,6 +82,30 @@ async fn a_start_learns_who_asked_for_it_and_the_next_one_does_not() -> TestResu
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_asked_for_a_start_of_a_manifold_that_was_replaced_is_forgotten() -> TestResult {
+    let (engine, asked) = (test_engine().build()?, Arc::new(Mutex::new(Vec::new())));
+    let curious = || {
+        let noting = Arc::clone(&asked);
+        Manifold::builder().inputs(B).offers::<(u32,)>().run(move |_: u32, up| {
+            noting.lock().push(up.context().asked_by().map(Origin::to_string));
+            async move {
+                up.ready((1,)).wait().await;
+                Ok(())
+            }
+        })
+    };
+    engine.install(A, curious()).await?;
+    engine.asked_by("ops", "new certificate").bounce(A).await?;
+
+    engine.replace(A, curious()).await?;
+    engine.provide(B, 1).await?;
+    engine.running(A).await?;
+
+    assert_eq!(*asked.lock(), [None]);
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_worker_notes_stands_among_the_events_with_who_and_why() -> TestResult {
     let engine = test_engine().build()?;
     let mut events = EventRecorder::new(&engine);
