@@ -38,10 +38,10 @@ mod events;
 mod kernel;
 mod looks;
 mod mounts;
+mod notifier;
 mod shared;
 mod subscription;
 mod table;
-mod told;
 mod trail;
 
 /// How a [`Watcher`] behaves.

@@ -6,8 +6,8 @@ use crankcase_engine::Live;
 
 use super::error::{WatchError, WatchProblem};
 use super::looks::WatchStatus;
+use super::notifier::Changes;
 use super::shared::Shared;
-use super::told::Told;
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
 #[derive(Debug, Clone)]
@@ -35,11 +35,11 @@ impl Watches {
         }
         let path: Arc<Path> = path.into();
         let mut table = self.shared.table.lock();
-        let (id, told) = table.add(&path).ok_or(WatchError::Ended)?;
-        if told.problem().is_some() {
+        let (id, changes) = table.add(&path).ok_or(WatchError::Ended)?;
+        if changes.problem().is_some() {
             self.shared.woken.notify_one();
         }
-        Ok(Subscription { id, path, told, shared: Arc::clone(&self.shared) })
+        Ok(Subscription { id, path, changes, shared: Arc::clone(&self.shared) })
     }
 
     /// Returns what is watched now.
@@ -99,7 +99,7 @@ impl From<Live<Watches>> for WatchesInput {
 pub struct Subscription {
     id: u64,
     path: Arc<Path>,
-    told: Told,
+    changes: Changes,
     shared: Arc<Shared>,
 }
 
@@ -121,7 +121,7 @@ impl Subscription {
     ///
     /// Cancel safe.
     pub async fn changed(&mut self) -> Result<(), WatchError> {
-        self.told.changed().await.map_err(|_ended| WatchError::Ended)
+        self.changes.changed().await.map_err(|_ended| WatchError::Ended)
     }
 
     /// Returns why the kernel does not watch the whole path; `None` if it does.
@@ -130,7 +130,7 @@ impl Subscription {
     /// [`look_every`](crate::WatcherConfig::look_every), when the watch is tried again; so it does
     /// when the problem is gone.
     pub fn problem(&self) -> Option<Arc<WatchProblem>> {
-        self.told.problem()
+        self.changes.problem()
     }
 }
 

@@ -14,7 +14,7 @@ use super::error::{WatchLimits, WatchProblem};
 use super::events::FileEvent;
 use super::kernel::Kernel;
 use super::looks::WatchStatus;
-use super::told::{Teller, Told};
+use super::notifier::{Changes, Notifier};
 use super::trail::{Place, Trail, follow};
 use crate::condition::chain;
 
@@ -29,7 +29,7 @@ struct Subscriber {
     /// In order. Their names are those in the table of folders: most paths share most of them.
     places: Box<[Place]>,
     end: Option<(u64, u64)>,
-    told: Teller,
+    notifier: Notifier,
 }
 
 /// The subscriptions and the kernel watches that they share.
@@ -64,7 +64,7 @@ impl Table {
     /// Returns how many subscribers have a problem, and that of the first of them.
     pub(super) fn problems(&self) -> Option<(usize, Arc<WatchProblem>)> {
         let first = self.subscribers.get(self.troubled.first()?)?;
-        let problem = first.told.problem()?;
+        let problem = first.notifier.problem()?;
         Some((self.troubled.len(), problem))
     }
 
@@ -78,15 +78,15 @@ impl Table {
     }
 
     /// Adds a subscriber on `path`, or returns `None` if the worker has ended.
-    pub(super) fn add(&mut self, path: &Arc<Path>) -> Option<(u64, Told)> {
+    pub(super) fn add(&mut self, path: &Arc<Path>) -> Option<(u64, Changes)> {
         if self.is_ended {
             return None;
         }
         let id = self.next_id;
         self.next_id += 1;
-        let told = Teller::default();
-        let (receiver, path) = (told.receiver(), Arc::clone(path));
-        let subscriber = Subscriber { path, places: Box::default(), end: None, told };
+        let notifier = Notifier::default();
+        let (receiver, path) = (notifier.receiver(), Arc::clone(path));
+        let subscriber = Subscriber { path, places: Box::default(), end: None, notifier };
         self.subscribers.insert(id, subscriber);
         self.follow_and_tell(id);
         receiver.forget();
@@ -188,7 +188,7 @@ impl Table {
 
     fn tell(&self, id: u64) {
         if let Some(subscriber) = self.subscribers.get(&id) {
-            subscriber.told.tell();
+            subscriber.notifier.notify();
         }
     }
 
@@ -211,8 +211,8 @@ impl Table {
         let problem = problem.map(Arc::new);
         let is_else = !places.iter().eq(&*subscriber.places)
             || subscriber.end != end
-            || subscriber.told.has_problem() != problem.is_some();
-        subscriber.told.set_problem(problem);
+            || subscriber.notifier.has_problem() != problem.is_some();
+        subscriber.notifier.set_problem(problem);
         subscriber.end = end;
         let before = std::mem::take(&mut subscriber.places);
         for place in places.iter().filter(|place| !before.contains(place)) {

@@ -1,4 +1,4 @@
-//! How a subscription learns that its path may have changed.
+//! The way in which a subscription learns that its path may have changed.
 //!
 //! It is a channel for one receiver. tokio's `watch` is for many, and takes 350 bytes: three times
 //! as much, for each path that is watched.
@@ -20,27 +20,27 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     problem: Option<Arc<WatchProblem>>,
-    /// Whether the receiver was told and has not returned since.
-    is_told: bool,
+    /// Whether a change has come since the receiver last returned one.
+    has_news: bool,
     is_ended: bool,
 }
 
-/// Tells a subscription. It has ended when this is dropped.
+/// Notifies a subscription, which ends when this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Teller(Arc<Shared>);
+pub(super) struct Notifier(Arc<Shared>);
 
-/// What a subscription was told.
+/// The changes that a subscription is notified of.
 #[derive(Debug)]
-pub(super) struct Told(Arc<Shared>);
+pub(super) struct Changes(Arc<Shared>);
 
-/// The teller is gone: nothing more will be told.
+/// The notifier is gone: no change will follow.
 #[derive(Debug)]
 pub(super) struct Ended;
 
-impl Teller {
+impl Notifier {
     /// Returns the only receiver.
-    pub(super) fn receiver(&self) -> Told {
-        Told(Arc::clone(&self.0))
+    pub(super) fn receiver(&self) -> Changes {
+        Changes(Arc::clone(&self.0))
     }
 
     /// Returns whether the path has a problem.
@@ -53,42 +53,42 @@ impl Teller {
         self.0.state.lock().problem.clone()
     }
 
-    /// Sets the problem, and tells nobody of it.
+    /// Sets the problem, and notifies nobody of it.
     pub(super) fn set_problem(&self, problem: Option<Arc<WatchProblem>>) {
         let _before = std::mem::replace(&mut self.0.state.lock().problem, problem);
     }
 
     /// Says that the path may have changed.
-    pub(super) fn tell(&self) {
-        self.0.state.lock().is_told = true;
+    pub(super) fn notify(&self) {
+        self.0.state.lock().has_news = true;
         self.0.changed.notify_one();
     }
 }
 
-impl Drop for Teller {
+impl Drop for Notifier {
     fn drop(&mut self) {
         self.0.state.lock().is_ended = true;
         self.0.changed.notify_one();
     }
 }
 
-impl Told {
+impl Changes {
     /// Returns why the kernel does not watch the whole path; `None` if it does.
     pub(super) fn problem(&self) -> Option<Arc<WatchProblem>> {
         self.0.state.lock().problem.clone()
     }
 
-    /// Forgets what was told.
+    /// Forgets the changes until now.
     pub(super) fn forget(&self) {
-        self.0.state.lock().is_told = false;
+        self.0.state.lock().has_news = false;
     }
 
-    /// Waits until something was told since the last return. Cancel safe.
+    /// Waits for a change since the last return. Cancel safe.
     pub(super) async fn changed(&mut self) -> Result<(), Ended> {
         loop {
             {
                 let mut state = self.0.state.lock();
-                if std::mem::take(&mut state.is_told) {
+                if std::mem::take(&mut state.has_news) {
                     return Ok(());
                 }
                 if state.is_ended {
@@ -105,45 +105,45 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
-    use super::Teller;
+    use super::Notifier;
 
     #[tokio::test]
-    async fn what_is_told_several_times_is_one_change_and_is_told_before_the_end() {
-        let teller = Teller::default();
-        let mut told = teller.receiver();
+    async fn what_has_news_several_times_is_one_change_and_has_news_before_the_end() {
+        let notifier = Notifier::default();
+        let mut changes = notifier.receiver();
 
-        teller.tell();
-        teller.tell();
-        assert!(told.changed().await.is_ok());
+        notifier.notify();
+        notifier.notify();
+        assert!(changes.changed().await.is_ok());
         let mut context = Context::from_waker(Waker::noop());
-        assert!(pin!(told.changed()).poll(&mut context).is_pending());
-        teller.tell();
-        drop(teller);
+        assert!(pin!(changes.changed()).poll(&mut context).is_pending());
+        notifier.notify();
+        drop(notifier);
 
-        assert!(told.changed().await.is_ok());
-        assert!(told.changed().await.is_err());
+        assert!(changes.changed().await.is_ok());
+        assert!(changes.changed().await.is_err());
     }
 
     #[tokio::test]
-    async fn who_waits_is_told() {
-        let teller = Teller::default();
-        let mut told = teller.receiver();
+    async fn who_waits_has_news() {
+        let notifier = Notifier::default();
+        let mut changes = notifier.receiver();
 
-        let waited = async { told.changed().await };
-        let telling = async { teller.tell() };
+        let waited = async { changes.changed().await };
+        let notifying = async { notifier.notify() };
 
-        assert!(tokio::join!(waited, telling).0.is_ok());
+        assert!(tokio::join!(waited, notifying).0.is_ok());
     }
 
     #[test]
-    fn what_was_told_can_be_forgotten() {
-        let teller = Teller::default();
-        let mut told = teller.receiver();
+    fn changes_can_be_forgotten() {
+        let notifier = Notifier::default();
+        let mut changes = notifier.receiver();
 
-        teller.tell();
-        told.forget();
+        notifier.notify();
+        changes.forget();
 
         let mut context = Context::from_waker(Waker::noop());
-        assert!(matches!(pin!(told.changed()).poll(&mut context), Poll::Pending));
+        assert!(matches!(pin!(changes.changed()).poll(&mut context), Poll::Pending));
     }
 }
