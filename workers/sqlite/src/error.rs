@@ -38,8 +38,23 @@ pub enum SqliteError {
         /// The file.
         path: PathBuf,
     },
-    /// A later version of the program has made the file, or an earlier one whose file was opened to
-    /// be read: a writer brings it up to date.
+    /// An earlier version of the program has made the file, and it was opened to be read.
+    #[error(
+        "the file {} has version {version} of the {content}; it is brought to version {newest} \
+         when it is written next",
+        path.display()
+    )]
+    Older {
+        /// What the file holds.
+        content: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The version of its tables.
+        version: i64,
+        /// The newest version.
+        newest: i64,
+    },
+    /// A later version of the program has made the file.
     #[error(
         "the file {} has version {version} of the {content}; this program reads up to {newest}",
         path.display()

@@ -228,7 +228,10 @@ impl SqliteFile {
         match self.version(&connection)? {
             0 => Ok(None),
             version if version == self.format.newest() => Ok(Some(connection)),
-            version => Err(self.other_version(version)),
+            version => {
+                let (content, newest) = (self.format.content, self.format.newest());
+                Err(SqliteError::Older { content, path: self.path.clone(), version, newest })
+            }
         }
     }
 
