@@ -13,20 +13,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
-use crankcase_workers::{FileError, Folder};
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use crankcase_workers::{EntryKind, FileError, Folder};
+use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::{SqliteError, is_unwritable};
 use crate::format::Format;
 
 /// How long a connection waits for the lock of another one.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it waits before it tries again, where SQLite does not wait itself.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The endings of the names of the files that SQLite keeps beside the file.
 const BESIDE: &[&str] = &["-wal", "-shm", "-journal"];
@@ -106,12 +108,21 @@ impl SqliteFile {
         update: impl FnOnce(&Update<'_>) -> Result<(), E>,
     ) -> Result<Connection, E> {
         let place = self.place()?;
-        // SQLite gives its other files the mode of this one.
-        place.make_private()?;
+        // SQLite gives its other files the mode of this one. A file with content may be another
+        // program's, and is left as it is until its version was read.
+        if self.is_new(&place)? {
+            place.make_private()?;
+        }
         let connection = place.connect_to_write()?;
         let version = self.version(&connection)?;
-        let set = connection.execute_batch("PRAGMA journal_mode = WAL");
-        set.map_err(|source| self.wrong(source))?;
+        // With a log and its index SQLite opens a file on a read-only disk too, to read it.
+        let is_readonly = connection.is_readonly(MAIN_DB).map_err(|source| self.wrong(source))?;
+        if is_readonly {
+            let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_READONLY);
+            return Err(self.wrong(rusqlite::Error::SqliteFailure(error, None)).into());
+        }
+        place.make_private()?;
+        self.set_log(&connection)?;
         if version < self.format.newest() {
             self.update(&connection, update)?;
         }
@@ -147,8 +158,10 @@ impl SqliteFile {
     pub fn read(&self) -> Result<Option<Connection>, SqliteError> {
         let place = self.place()?;
         // SQLite does not make the index of the log when it only reads. A full disk has room for an
-        // empty file. No connection is open yet (invariant 5).
-        drop(place.folder.append(place.beside("-shm")));
+        // empty file. No connection has one that is missing open (invariant 5).
+        if matches!(place.size("-shm"), Ok(None)) {
+            drop(place.folder.append(place.beside("-shm")));
+        }
         let read = |options: &str| {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             let connection = place.connect(flags, |path| uri(path, options).into())?;
@@ -194,6 +207,7 @@ impl SqliteFile {
         let name = with_ending(name, ending);
         let copy = Self::new(&folder.path().join(&name), self.format);
         let unmade = |error| copy.unmade(error);
+        let entries = folder.entries().map_err(unmade)?;
         folder.forget(&name).map_err(unmade)?;
         let place = Place { file: &copy, folder, name: &name };
         // SQLite keeps the mode of an empty file that it writes into.
@@ -205,6 +219,7 @@ impl SqliteFile {
         let (written, _) = place.folder.open_file(&name).map_err(unmade)?;
         let synced = written.sync_all().map_err(FileError::io("sync", &copy.path));
         synced.map_err(unmade)?;
+        entries.sync().map_err(unmade)?;
         Ok(copy)
     }
 
@@ -221,6 +236,27 @@ impl SqliteFile {
 
     fn place(&self) -> Result<Place<'_>, SqliteError> {
         Place::of(self).map_err(|error| self.unmade(error))
+    }
+
+    /// Returns whether the file is missing or empty.
+    fn is_new(&self, place: &Place<'_>) -> Result<bool, SqliteError> {
+        Ok(place.size("").map_err(|error| self.unmade(error))? <= Some(0))
+    }
+
+    /// Lets the connection write to a log. SQLite does not wait for another connection that sets
+    /// the same for a new file: it returns at once that the file is locked.
+    #[expect(clippy::disallowed_methods, reason = "all that opens the file blocks")]
+    fn set_log(&self, connection: &Connection) -> Result<(), SqliteError> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let set = connection.execute_batch("PRAGMA journal_mode = WAL");
+            let code = set.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
+            if code != Some(ErrorCode::DatabaseBusy) || waited >= PATIENCE {
+                return set.map_err(|source| self.wrong(source));
+            }
+            thread::sleep(PAUSE);
+            waited += PAUSE;
+        }
     }
 
     /// Returns the connection; none if there are no tables.
@@ -330,21 +366,32 @@ impl<'a> Place<'a> {
         Ok(self.folder.look_for_file(self.beside(ending))?.map(|found| found.size))
     }
 
-    /// Makes the file if it does not exist, and lets only its owner read it. A file that is so is
-    /// not opened, because another connection of the process may be open (invariant 5).
+    /// Makes the file if it does not exist, and lets only its owner read it and those beside it. What
+    /// exists is not opened, because another connection of the process may be open (invariant 5).
     fn make_private(&self) -> Result<(), SqliteError> {
         let make = || {
             // The error of a look says what is in the place of the file.
-            let found = self.folder.look_for_own_file(self.name)?;
-            if found.is_some_and(|found| found.mode == MODE) {
-                return Ok(());
+            if self.folder.look_for_own_file(self.name)?.is_none() {
+                drop(self.folder.append(self.name)?);
             }
-            let file = self.folder.append(self.name)?;
-            // The umask may have removed some of the mode.
-            let set = file.set_permissions(Permissions::from_mode(MODE));
-            set.map_err(FileError::io("set the mode of", &self.file.path))
+            // The umask may have removed some of the mode of a new file.
+            self.set_mode(self.name)?;
+            // SQLite may have made them before, with the mode that the file had.
+            for ending in BESIDE {
+                match self.set_mode(&self.beside(ending)) {
+                    Err(error) if !error.is_missing() => return Err(error),
+                    _ => {}
+                }
+            }
+            Ok(())
         };
         make().map_err(|error| self.file.unmade(error))
+    }
+
+    fn set_mode(&self, name: &OsStr) -> Result<(), FileError> {
+        let held = self.folder.hold(name)?;
+        let found = held.look()?.require(EntryKind::File, &self.folder.path().join(name))?;
+        if found.mode == MODE { Ok(()) } else { held.set_mode(MODE) }
     }
 
     fn connect_to_write(&self) -> Result<Connection, SqliteError> {

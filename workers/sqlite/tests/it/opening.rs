@@ -2,8 +2,9 @@
 
 use std::error::Error;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::thread;
 
 use crankcase_sqlite::{SqliteError, is_unwritable};
 use crankcase_workers::Folder;
@@ -30,15 +31,17 @@ fn only_its_owner_reads_a_file_that_was_written() -> TestResult {
     let folder = tempfile::tempdir()?;
     let file = notes(folder.path());
     fs::write(file.path(), "")?;
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644))?;
+    for text in ["one", "two"] {
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644))?;
 
-    let writer = write(&file)?;
+        let writer = write(&file)?;
 
-    add(&writer, "one")?;
-    assert_eq!(fs::read_dir(folder.path())?.count(), 3);
-    for entry in fs::read_dir(folder.path())? {
-        let entry = entry?;
-        assert_eq!(entry.metadata()?.permissions().mode() & 0o7777, 0o600, "{entry:?}");
+        add(&writer, text)?;
+        assert_eq!(fs::read_dir(folder.path())?.count(), 3);
+        for entry in fs::read_dir(folder.path())? {
+            let entry = entry?;
+            assert_eq!(entry.metadata()?.permissions().mode() & 0o7777, 0o600, "{entry:?}");
+        }
     }
     Ok(())
 }
@@ -143,5 +146,62 @@ fn a_file_is_found_in_a_folder_that_is_held_when_another_one_gets_its_path() -> 
     assert_eq!(fs::read_dir(&path)?.count(), 0);
     drop(held);
     assert_eq!(looked(&notes(&moved))?, ["one"]);
+    Ok(())
+}
+
+#[test]
+fn of_many_that_make_a_file_at_a_time_each_writes_to_the_same() -> TestResult {
+    for _ in 0..20 {
+        let folder = tempfile::tempdir()?;
+        let file = notes(folder.path());
+        let writes = |number: usize| {
+            let writer = write(&file).map_err(|error| format!("{error:?}"))?;
+            add(&writer, &number.to_string()).map_err(|error| error.to_string())
+        };
+
+        thread::scope(|scope| -> TestResult {
+            let writers: Vec<_> =
+                (0..4).map(|number| scope.spawn(move || writes(number))).collect();
+            for writer in writers {
+                writer.join().map_err(|_| "a writer has panicked")??;
+            }
+            Ok(())
+        })?;
+
+        assert_eq!(looked(&file)?.len(), 4);
+    }
+    Ok(())
+}
+
+/// Returns the inodes of the files that this process has locked, by POSIX locks.
+fn locked() -> TestResult<Vec<u64>> {
+    let own = std::process::id().to_string();
+    let locks = fs::read_to_string("/proc/locks")?;
+    let of_this = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let of_this = of_this.filter(|parts| parts.get(1) == Some(&"POSIX") && parts[4] == own);
+    let inode = |parts: Vec<&str>| parts[5].rsplit(':').next().unwrap_or_default().parse();
+    Ok(of_this.map(inode).collect::<Result<_, _>>()?)
+}
+
+#[test]
+fn a_connection_keeps_its_locks_when_the_file_is_opened_again_in_each_way() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let file = notes(folder.path());
+    let writer = write(&file)?;
+    add(&writer, "one")?;
+    let beside = ["", "-shm"].map(|ending| folder.path().join(format!("notes.db{ending}")));
+    let inodes = beside.map(|path| fs::metadata(path).map(|found| found.ino()));
+    let inodes = inodes.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let is_locked = || locked().map(|locked| inodes.iter().all(|inode| locked.contains(inode)));
+    assert!(is_locked()?, "the test looks for the wrong locks");
+
+    // With another mode, which a writer sets right.
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644))?;
+    for opened in [file.read()?, file.look()?, Some(write(&file)?)] {
+        drop(opened);
+        assert!(is_locked()?);
+    }
+
+    assert_eq!(fs::metadata(file.path())?.permissions().mode() & 0o7777, 0o600);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Files of other versions and of other programs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crankcase_sqlite::{SqliteError, SqliteFile};
@@ -40,6 +41,7 @@ fn what_cannot_be_understood_is_named_and_left_as_it_is() -> TestResult {
     ];
     for (content, expected) in cases {
         fs::write(file.path(), &content)?;
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640))?;
 
         for opened in [write(&file).map(Some), file.look(), file.read()] {
             let error = opened.map_err(|error| error.to_string()).err();
@@ -47,6 +49,8 @@ fn what_cannot_be_understood_is_named_and_left_as_it_is() -> TestResult {
         }
 
         assert_eq!(fs::read(file.path())?, content, "{expected}");
+        let mode = fs::metadata(file.path())?.permissions().mode() & 0o7777;
+        assert_eq!(mode, 0o640, "{expected}");
     }
     Ok(())
 }
@@ -74,8 +78,10 @@ fn an_older_file_is_updated_by_a_writer_and_by_no_reader() -> TestResult {
     let file = later(old.path());
 
     for read in [file.look(), file.read()] {
-        let is_older = matches!(read, Err(SqliteError::Version { version: 1, newest: 2, .. }));
-        assert!(is_older, "{read:?}");
+        let error = read.err().ok_or("it was read")?;
+        assert!(matches!(error, SqliteError::Older { version: 1, newest: 2, .. }), "{error:?}");
+        let expected = "has version 1 of the notes; it is brought to version 2 when it is written";
+        assert!(error.to_string().contains(expected), "{error}");
     }
     assert_eq!(looked(&old)?, ["one"]);
     let mut before = Vec::new();

@@ -51,16 +51,42 @@ fn an_agent_that_starts_on_a_full_disk_reads_and_writes_later() -> TestResult {
 
 #[test]
 fn an_agent_that_starts_on_a_read_only_disk_reads_and_writes_later() -> TestResult {
-    let mount = small()?;
-    mount.remount("ro")?;
+    for is_killed in [false, true] {
+        let mount = small()?;
+        if is_killed {
+            leave_log(&mount)?;
+        }
+        mount.remount("ro")?;
 
-    let store = SqliteStore::open(mount.path())?;
-    assert_eq!(Content::of(&store)?.kept["page"], "first");
-    assert!(store.write(&[kept("page", "second")]).is_err());
-    assert_eq!(Content::of(&store)?.kept["page"], "first");
-    mount.remount("rw")?;
-    store.write(&[kept("page", "second")])?;
+        let store = SqliteStore::open(mount.path())?;
+        assert_eq!(Content::of(&store)?.kept["page"], "first");
+        assert!(store.write(&[kept("page", "second")]).is_err());
+        assert_eq!(Content::of(&store)?.kept["page"], "first");
+        mount.remount("rw")?;
+        store.write(&[kept("page", "second")])?;
 
-    assert_eq!(Content::of(&store)?.kept["page"], "second");
+        assert_eq!(Content::of(&store)?.kept["page"], "second");
+    }
+    Ok(())
+}
+
+/// Leaves what a killed agent leaves beside the file: a log and its index.
+fn leave_log(mount: &Mount) -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let open = SqliteStore::open(mount.path())?;
+    open.write(&[kept("page", "first")])?;
+    for entry in fs::read_dir(mount.path())? {
+        let entry = entry?;
+        fs::copy(entry.path(), folder.path().join(entry.file_name()))?;
+    }
+    drop(open);
+    let mut endings = Vec::new();
+    for entry in fs::read_dir(folder.path())? {
+        let entry = entry?;
+        endings.push(entry.file_name().to_string_lossy().into_owned());
+        fs::copy(entry.path(), mount.path().join(entry.file_name()))?;
+    }
+    let has = |ending| endings.iter().any(|name| name.ends_with(ending));
+    assert!(has("-wal") && has("-shm"), "{endings:?}");
     Ok(())
 }
