@@ -60,9 +60,7 @@ impl Store {
         let file = SqliteFile::new(path, FORMAT);
         match file.look() {
             // After an update of the program a history is read before anybody writes it again.
-            Err(HistoryError::Version { version, newest, .. }) if version < newest => {
-                Self::make(path).map(Some)
-            }
+            Err(HistoryError::Older { .. }) => Self::make(path).map(Some),
             looked => Ok(looked?.map(|connection| Self { connection, file })),
         }
     }

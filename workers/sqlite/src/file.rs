@@ -389,8 +389,8 @@ impl<'a> Place<'a> {
     }
 
     fn set_mode(&self, name: &OsStr) -> Result<(), FileError> {
-        let held = self.folder.hold(name)?;
-        let found = held.look()?.require(EntryKind::File, &self.folder.path().join(name))?;
+        let (held, path) = (self.folder.hold(name)?, self.folder.path().join(name));
+        let found = held.look()?.require(EntryKind::File, &path)?.require_one_link(&path)?;
         if found.mode == MODE { Ok(()) } else { held.set_mode(MODE) }
     }
 

@@ -63,8 +63,13 @@ impl Found {
         Err(FileError::WrongKind { path: path.to_owned(), found: self.kind, wanted })
     }
 
-    /// Refuses a file that has other names, which a write in place would change too; `path` names it in the error.
-    pub(super) fn require_one_link(self, path: &Path) -> Result<Self, FileError> {
+    /// Refuses a file that has other names, which a write in place would change too; `path` names it
+    /// in the error.
+    ///
+    /// # Errors
+    ///
+    /// [`FileError::HardLinks`].
+    pub fn require_one_link(self, path: &Path) -> Result<Self, FileError> {
         // One that was removed meanwhile has none.
         if self.links <= 1 {
             return Ok(self);
