@@ -20,7 +20,7 @@ pub struct Config {
     /// The state folder, with the programs that run, which the next agent ends if this one is killed.
     /// It is used by one agent at a time. `None` keeps nothing.
     pub state: Option<PathBuf>,
-    /// What is on record of the resources in the state folder.
+    /// The records of the resources, from the store of the state folder.
     pub records: Records,
     /// The wait after a failure, of a resource or its worker.
     pub backoff: Backoff,

@@ -25,7 +25,7 @@ pub struct RulesConfig {
     pub events: Happenings,
     /// The state folder.
     pub state: PathBuf,
-    /// What is on record in the state folder.
+    /// The records of the state folder.
     pub records: Records,
 }
 

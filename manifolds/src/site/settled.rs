@@ -141,7 +141,7 @@ struct LastEvents {
 }
 
 impl LastEvents {
-    /// Notes what has happened, and all that is told by now.
+    /// Notes an event, and all later ones that have come by now.
     fn note(&mut self, mut notice: Option<Notice>, events: &mut Events, site: &Site) {
         while let Some(happened) = notice {
             self.any = Instant::now();

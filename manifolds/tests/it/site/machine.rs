@@ -49,7 +49,7 @@ pub(crate) struct Machine {
     folder: tempfile::TempDir,
     kinds: Kinds,
     engine: Engine,
-    /// What is on record in the state folder.
+    /// The records of the state folder.
     records: Records,
     /// How the site is kept, once it is.
     kept: Mutex<Option<site::Config>>,

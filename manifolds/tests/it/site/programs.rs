@@ -1,4 +1,4 @@
-//! What is told of the starts and ends of programs, and what keeps them running.
+//! The events of programs: their starts and ends, and how they are kept running.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
