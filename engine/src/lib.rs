@@ -68,6 +68,7 @@ pub use engine::output::OutputRequest;
 pub use machine::bare::drive_bare_machine;
 pub use manifolds::Manifold;
 pub use manifolds::closure::Changing;
+pub use manifolds::publisher::{Publisher, Unacknowledged};
 pub use nested::Nested;
 pub use seen::event::{Event, EventKind, Origin};
 pub use seen::graph::{Graph, GraphEdge, GraphNode};

@@ -5,6 +5,7 @@ pub(crate) mod builder;
 pub(crate) mod closure;
 pub(crate) mod input;
 pub(crate) mod provided;
+pub(crate) mod publisher;
 pub(crate) mod staged;
 
 use std::fmt;

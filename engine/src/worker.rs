@@ -1,5 +1,6 @@
 //! The `Worker` trait, and the modules that run one worker and give it access to its engine.
 
+pub(crate) mod acknowledgement;
 pub(crate) mod awaits;
 pub(crate) mod context;
 pub(crate) mod finish;

@@ -21,6 +21,7 @@ use super::{Body, Definition, Manifold};
 use crate::seen::report::{self, Detail, ReportFn};
 use crate::vocabulary::exit::{Exit, Outcome};
 use crate::vocabulary::value::{Kind, Value};
+use crate::worker::acknowledgement::Acknowledgements;
 use crate::worker::context::{Context, Health};
 use crate::worker::host::Identity;
 use crate::worker::launch::{Blueprint, InputValues, Launch};
@@ -105,12 +106,32 @@ impl<T: Clone + Send + Sync + 'static> Offer for Passed<T> {
 ///
 /// The output's type is `T`. Each new value that differs from the one before is an input change for
 /// users that require it.
-pub struct Changing<T>(watch::Receiver<T>);
+pub struct Changing<T> {
+    values: watch::Receiver<T>,
+    /// For the values of a publisher.
+    acknowledgements: Option<Arc<Acknowledgements>>,
+}
 
 impl<T> Changing<T> {
-    /// Offers the values of a `watch` channel.
+    /// Offers the values of a `watch` channel. A [`Publisher`](crate::Publisher) also learns when
+    /// the followers read a value.
     pub fn new(receiver: watch::Receiver<T>) -> Self {
-        Self(receiver)
+        Self { values: receiver, acknowledgements: None }
+    }
+
+    /// Offers the values of a publisher.
+    pub(super) fn acknowledged(
+        values: watch::Receiver<T>,
+        acknowledgements: Arc<Acknowledgements>,
+    ) -> Self {
+        Self { values, acknowledgements: Some(acknowledgements) }
+    }
+}
+
+impl<T: Clone + PartialEq + Send + Sync + 'static> Changing<T> {
+    /// Passes later values to the engine, as the output at a place. Returns the current value.
+    pub(super) fn follow(self, identity: &Identity, index: usize, changes: &mut Changes) -> Value {
+        changes.follow(identity, index, self.values, self.acknowledgements)
     }
 }
 
@@ -129,7 +150,7 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Offer for Changing<T> {
     }
 
     fn hand_over(self, handed: &mut Handed<'_>) {
-        let value = handed.changes.follow(handed.identity, handed.values.len(), self.0);
+        let value = self.follow(handed.identity, handed.values.len(), &mut handed.changes);
         handed.values.push(value);
     }
 }

@@ -9,7 +9,9 @@ use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+use super::closure::Changing;
 use super::input::{Given, Inputs};
+use super::publisher::Publisher;
 use super::{Body, Definition, Kinds, Manifold};
 use crate::seen::report::{self, Detail, ReportFn};
 use crate::vocabulary::exit::Exit;
@@ -92,7 +94,24 @@ where
     {
         let index = self.staged.outputs.len();
         let followed = move |worker: &W, identity: &Identity, changes: &mut Changes| {
-            changes.follow(identity, index, output(worker))
+            Changing::new(output(worker)).follow(identity, index, changes)
+        };
+        self.offer::<T>(Box::new(followed))
+    }
+
+    /// Offers the values that the worker publishes while it runs, like
+    /// [`changing`](Self::changing). The worker learns when the followers read a value; see
+    /// [`Publisher`].
+    pub fn publishing<T>(
+        self,
+        publisher: impl Fn(&W) -> &Publisher<T> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+    {
+        let index = self.staged.outputs.len();
+        let followed = move |worker: &W, identity: &Identity, changes: &mut Changes| {
+            publisher(worker).changing().follow(identity, index, changes)
         };
         self.offer::<T>(Box::new(followed))
     }

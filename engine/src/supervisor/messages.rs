@@ -14,6 +14,7 @@ use crate::seen::log::EventRef;
 use crate::seen::report::ReportFn;
 use crate::vocabulary::hash::Set;
 use crate::vocabulary::value::{Kind, Outputs, Value};
+use crate::worker::acknowledgement::Acknowledgement;
 use crate::worker::finish::Finish;
 use crate::worker::latest::{Latest, Published};
 use crate::worker::message::{Message, Note};
@@ -35,8 +36,9 @@ impl EventLoop {
                 }
                 self.on_ended(node, generation, finish, dropping);
             }
-            Message::Changed { node, generation, index, latest } => {
+            Message::Changed { node, generation, index, latest, acknowledgements } => {
                 self.on_changed(node, generation, index, latest);
+                self.acknowledge(node, generation, acknowledgements);
             }
             Message::Health { node, generation } => self.on_health(node, generation),
             Message::Reports { node, generation, reporter } => {
@@ -284,6 +286,20 @@ impl EventLoop {
         let parts = self.parts_of(node, kind);
         let has_changed = |port| port == whole || parts.contains(&port) && !is_same(port);
         self.registry.machine.changed(node, generation, has_changed);
+    }
+
+    /// Acknowledges the values of a worker, which the followers read by now. If the worker's
+    /// manifold was replaced or removed, they read the value before until the worker stops.
+    fn acknowledge(
+        &mut self,
+        node: NodeId,
+        generation: Generation,
+        acknowledgements: Vec<Acknowledgement>,
+    ) {
+        let worker = self.registry.worker(node, generation);
+        if worker.is_some_and(|worker| worker.is_up() && !worker.is_obsolete) {
+            acknowledgements.into_iter().for_each(Acknowledgement::acknowledge);
+        }
     }
 
     /// Returns the selected parts of an output.

@@ -59,7 +59,7 @@ impl Latest {
 }
 
 /// The publisher's side of [`Latest`].
-pub(super) struct Publisher {
+pub(super) struct LatestSender {
     pub(super) latest: Arc<Latest>,
     /// The last value that was published.
     pub(super) last: Value,
@@ -67,7 +67,7 @@ pub(super) struct Publisher {
     pub(super) drops_on: Option<Handle>,
 }
 
-impl Publisher {
+impl LatestSender {
     /// Stores a value, with the parts in which it does not differ from the last one. Returns
     /// whether no earlier value was waiting to be taken.
     pub(super) fn put(&mut self, value: Value, mut same: Vec<Port>) -> bool {
@@ -99,7 +99,7 @@ impl Publisher {
     }
 }
 
-impl Drop for Publisher {
+impl Drop for LatestSender {
     fn drop(&mut self) {
         let mut state = self.latest.state.lock();
         state.is_closed = true;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::acknowledgement::Acknowledgement;
 use super::finish::Finish;
 use super::latest::Latest;
 use crate::machine::{Generation, NodeId};
@@ -43,6 +44,8 @@ pub(crate) enum Message {
         generation: Generation,
         index: usize,
         latest: Arc<Latest>,
+        /// Of the values up to the one that waits there, or up to the last one that was taken.
+        acknowledgements: Vec<Acknowledgement>,
     },
     Health {
         node: NodeId,

@@ -11,8 +11,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError};
 
+use super::acknowledgement::{Acknowledgement, Acknowledgements};
 use super::host::Identity;
-use super::latest::Publisher;
+use super::latest::LatestSender;
 use super::message::Message;
 use super::stop::Stop;
 use super::stop::cell::Linger;
@@ -41,13 +42,19 @@ impl Changes {
         identity: &Identity,
         index: usize,
         mut receiver: watch::Receiver<T>,
+        acknowledgements: Option<Arc<Acknowledgements>>,
     ) -> Value
     where
         T: Clone + PartialEq + Send + Sync + 'static,
     {
         let value: Value = Arc::new(receiver.borrow_and_update().clone());
+        if acknowledgements.is_some() {
+            // Some may wait for this value already. They are taken with a second look at it, after
+            // the worker is up.
+            receiver.mark_changed();
+        }
         let output = Output::new(identity, index, Kind::of::<T>(), &value);
-        self.streams.push(Box::pin(forward(output, receiver)));
+        self.streams.push(Box::pin(forward(output, receiver, acknowledgements)));
         value
     }
 
@@ -60,8 +67,7 @@ impl Changes {
         passing: Passing,
     ) {
         let mut output = Output::new(identity, index, kind, first);
-        output.publisher.drops_on =
-            (!kind.is_plain()).then(|| identity.environment().workers.clone());
+        output.sender.drops_on = (!kind.is_plain()).then(|| identity.environment().workers.clone());
         self.streams.push(Box::pin(pass_on(output, passing)));
     }
 
@@ -107,38 +113,54 @@ struct Output {
     identity: Identity,
     index: usize,
     kind: &'static Kind,
-    publisher: Publisher,
+    sender: LatestSender,
 }
 
 impl Output {
     fn new(identity: &Identity, index: usize, kind: &'static Kind, first: &Value) -> Self {
-        let publisher =
-            Publisher { latest: Arc::default(), last: Arc::clone(first), drops_on: None };
-        Self { identity: identity.clone(), index, kind, publisher }
+        let sender =
+            LatestSender { latest: Arc::default(), last: Arc::clone(first), drops_on: None };
+        Self { identity: identity.clone(), index, kind, sender }
     }
 
-    fn publish(&mut self, value: Value, same: Vec<Port>) {
-        if self.publisher.put(value, same) {
-            self.identity.host.send(Message::Changed {
-                node: self.identity.node,
-                generation: self.identity.generation,
-                index: self.index,
-                latest: Arc::clone(&self.publisher.latest),
-            });
+    fn publish(&mut self, value: Value, same: Vec<Port>, acknowledgements: Vec<Acknowledgement>) {
+        if self.sender.put(value, same) || !acknowledgements.is_empty() {
+            self.send(acknowledgements);
         }
+    }
+
+    /// Has the engine acknowledge the last value, which may still be on its way to it.
+    fn acknowledge_last(&self, acknowledgements: Vec<Acknowledgement>) {
+        if !acknowledgements.is_empty() {
+            self.send(acknowledgements);
+        }
+    }
+
+    fn send(&self, acknowledgements: Vec<Acknowledgement>) {
+        self.identity.host.send(Message::Changed {
+            node: self.identity.node,
+            generation: self.identity.generation,
+            index: self.index,
+            latest: Arc::clone(&self.sender.latest),
+            acknowledgements,
+        });
     }
 
     /// Keeps the publisher after the last value: the engine may not have taken that value yet.
     async fn rest(&self) {
         loop {
-            self.publisher.drop_used().await;
+            self.sender.drop_used().await;
         }
     }
 }
 
 /// Publishes the values of a `watch` channel.
 #[expect(clippy::manual_async_fn, reason = "an `async fn` holds its arguments twice")]
-fn forward<T>(mut output: Output, mut values: watch::Receiver<T>) -> impl Future<Output = ()> + Send
+fn forward<T>(
+    mut output: Output,
+    mut values: watch::Receiver<T>,
+    acknowledgements: Option<Arc<Acknowledgements>>,
+) -> impl Future<Output = ()> + Send
 where
     T: Clone + PartialEq + Send + Sync + 'static,
 {
@@ -146,18 +168,24 @@ where
         loop {
             tokio::select! {
                 biased;
-                () = output.publisher.drop_used() => continue,
+                () = output.sender.drop_used() => continue,
                 changed = values.changed() => if changed.is_err() { break },
             }
-            let value = values.borrow_and_update().clone();
-            let last = &output.publisher.last;
+            let (value, taken) = {
+                let value = values.borrow_and_update();
+                // While the value is locked, so that it is not older than theirs.
+                let taken = acknowledgements.as_deref().map(Acknowledgements::take);
+                (value.clone(), taken.unwrap_or_default())
+            };
+            let last = &output.sender.last;
             if value == *downcast::<T>(last) {
+                output.acknowledge_last(taken);
                 continue;
             }
             let value: Value = Arc::new(value);
             let selections = &output.identity.environment().selections;
             let same = selections.same_parts((output.identity.node, output.kind), last, &value);
-            output.publish(value, same);
+            output.publish(value, same, taken);
         }
         output.rest().await;
     }
@@ -184,12 +212,12 @@ impl Passing {
     /// Returns a new value for an output, and the selected parts in which it does not differ from
     /// the last one. Returns `None` if the workers' runtime is going.
     async fn read(&self, output: &Output, value: Value) -> Option<(Value, Vec<Port>)> {
-        let Output { identity, kind, publisher, .. } = output;
+        let Output { identity, kind, sender, .. } = output;
         let environment = identity.environment();
         if self.selection.is_none() && environment.selections.of(identity.node).is_none() {
             return Some((value, Vec::new()));
         }
-        let (identity, kind, last) = (identity.clone(), *kind, Arc::clone(&publisher.last));
+        let (identity, kind, last) = (identity.clone(), *kind, Arc::clone(&sender.last));
         let selection = self.selection.clone();
         let reading = async move {
             let value = selection.map_or_else(|| Arc::clone(&value), |part| part.part_of(&value));
@@ -218,13 +246,13 @@ async fn pass_on(mut output: Output, mut passing: Passing) {
     loop {
         tokio::select! {
             biased;
-            () = output.publisher.drop_used() => continue,
+            () = output.sender.drop_used() => continue,
             changed = passing.receiver.changed() => if changed.is_err() { break },
         }
         // If there is no value any more, the worker ends by itself.
         let Some(value) = passing.receiver.get() else { continue };
         let Some((value, same)) = passing.read(&output, value).await else { break };
-        output.publish(value, same);
+        output.publish(value, same, Vec::new());
     }
     output.rest().await;
 }

@@ -32,6 +32,7 @@ mod outside;
 mod panics;
 mod polls;
 mod previews;
+mod publishing;
 mod refusals;
 mod reporter_callers;
 mod reporters;
