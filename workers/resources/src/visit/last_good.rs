@@ -15,6 +15,7 @@ use crate::base::error::BoxError;
 use crate::base::text::chain;
 use crate::declare::declaration::{Config, Declaration};
 use crate::declare::earlier_config::EarlierConfig;
+use crate::declare::params::Table;
 use crate::kind::secrets::redact_value;
 use crate::state::{Document, DocumentError, Key, Loaded, Record, Records, Topic};
 use crate::visit::opened::Opened;
@@ -22,21 +23,31 @@ use crate::visit::opened::Opened;
 /// Puts on record that a resource is good with the config that it has, unless that is on record,
 /// has secrets, or nothing outlives the process.
 pub(crate) fn note(opened: &Opened) {
-    let facilities = opened.prepared().context.facilities();
+    let (kind, context) = (&opened.prepared().kind, &opened.prepared().context);
+    let facilities = context.facilities();
     if facilities.are_lasting() {
-        let about = (opened.name(), opened.prepared().kind.name());
-        let open = |config: &EarlierConfig| !has_secrets(config, facilities.secrets());
+        let about = (opened.name(), kind.name());
+        let known = (kind.table(), facilities.secrets());
+        let open = |config: &EarlierConfig| !has_secrets(config, known);
         let config = || Some(opened.config_and_hidden()).filter(open);
         note_as(facilities.records(), about, config, opened.last_good());
     }
 }
 
-/// Returns whether a config has secrets, or what follows from them.
-fn has_secrets(EarlierConfig { config, hidden }: &EarlierConfig, secrets: &Secrets) -> bool {
+/// Returns whether a config has secrets, or what follows from them. The table is that of its kind:
+/// what is sensitive there is secret, also if it is too short to be found in texts.
+fn has_secrets(
+    EarlierConfig { config, hidden }: &EarlierConfig,
+    (table, secrets): (&Table, &Secrets),
+) -> bool {
+    let mut sensitive = table.parameters.iter().filter(|parameter| parameter.is_sensitive);
+    if !hidden.is_empty() || sensitive.any(|parameter| config.contains_key(&parameter.name)) {
+        return true;
+    }
     let config = Value::Object(config.clone());
     let mut shown = config.clone();
     redact_value(&mut shown, secrets);
-    !hidden.is_empty() || shown != config
+    shown != config
 }
 
 /// Puts on record that a resource is good with a config, or that none is to be on record. Which of
