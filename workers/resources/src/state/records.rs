@@ -131,7 +131,6 @@ impl Records {
         let mut changes = self.shared.progress.subscribe();
         let failures = changes.borrow_and_update().failures;
         loop {
-            self.shared.start();
             {
                 let progress = changes.borrow_and_update();
                 if progress.written >= position {
@@ -142,6 +141,8 @@ impl Records {
                     return Err(failed.error.clone());
                 }
             }
+            // Not before: a flush whose write has failed leaves the next try to others.
+            self.shared.start();
             // It cannot fail, because the sender is in these records.
             drop(changes.changed().await);
         }

@@ -193,6 +193,23 @@ async fn a_write_that_panics_is_an_error_and_not_the_end() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_flush_whose_write_has_failed_begins_no_other_write() -> TestResult {
+    let (store, mut gate) = Gated::new();
+    store.panics.store(true, Ordering::Relaxed);
+    let records = Records::open(store)?;
+    let position = records.push([pending(0)]);
+    let mut flush = pin!(records.flush(position));
+    gate.begun.recv().await.ok_or("no write")?;
+    assert!(is_pending(flush.as_mut()).await);
+
+    gate.permissions.send(())?;
+    assert!(flush.await.is_err());
+
+    assert!(!records.shared.queue.lock().is_writing);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_full_disk_stops_no_reads() -> TestResult {
     let store = Arc::new(Flaky::default());
     let records = Records::open(store.clone())?;
