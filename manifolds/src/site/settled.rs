@@ -1,5 +1,6 @@
 //! Waits until a site is as good as it gets.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,9 +92,13 @@ async fn settled(
 ) -> Result<(), Exit> {
     let mut events = resources.events();
     let mut last = LastEvents { any: Instant::now(), of_program: Instant::now() };
+    let mut programs = Programs::of(sites.get());
     loop {
         // Followed first, then looked at: what happens after the look is told.
         let (rest, site) = (activity.rest(), sites.get());
+        if !Arc::ptr_eq(&programs.site, &site) {
+            programs = Programs::of(Arc::clone(&site));
+        }
         let is_quiet = match rest {
             Rest::AtRest => true,
             // The engine may not start them at all: they may be parked.
@@ -109,12 +114,12 @@ async fn settled(
             // A visit is over before the engine tells of it, and the engine has told before it answers.
             let notice = events.try_next();
             let has_happened = notice.is_some();
-            last.note(notice, &mut events, &site);
+            last.note(notice, &mut events, &programs);
             // One that was at work meanwhile may be otherwise than in the graph.
             if has_happened || activity.has_changed() {
                 continue;
             }
-            let has_programs = programs(&site).next().is_some();
+            let has_programs = !programs.workers.is_empty();
             let settled_at = if has_programs { last.of_program + STAYS_UP } else { last.any };
             match is_settled {
                 true if Instant::now() >= settled_at => return Ok(()),
@@ -130,7 +135,7 @@ async fn settled(
             () = sleep_until(next_look.unwrap_or(last.any)), if next_look.is_some() => continue,
         };
         last.any = Instant::now();
-        last.note(notice, &mut events, &site);
+        last.note(notice, &mut events, &programs);
     }
 }
 
@@ -142,10 +147,10 @@ struct LastEvents {
 
 impl LastEvents {
     /// Notes an event, and all later ones that have come by now.
-    fn note(&mut self, mut notice: Option<Notice>, events: &mut Events, site: &Site) {
+    fn note(&mut self, mut notice: Option<Notice>, events: &mut Events, programs: &Programs) {
         while let Some(happened) = notice {
             self.any = Instant::now();
-            if is_of_program(&happened, site) {
+            if programs.are_concerned(&happened) {
                 self.of_program = self.any;
             }
             notice = events.try_next();
@@ -153,22 +158,29 @@ impl LastEvents {
     }
 }
 
-/// Returns the names of the resources whose programs are kept running.
-fn programs(site: &Site) -> impl Iterator<Item = &str> {
-    let declared = site.declarations().iter();
-    let is_program = |kind: &str| site.kinds().get(kind).is_ok_and(|kind| kind.is_supervised());
-    let programs = declared.filter(move |declared| !declared.noop && is_program(&declared.kind));
-    programs.map(|declared| &*declared.name)
+/// The programs of a site that are kept running. They are found once: a site of many resources has
+/// many events.
+struct Programs {
+    site: Arc<Site>,
+    /// The names of the workers of their resources.
+    workers: HashSet<String>,
 }
 
-/// Whether something has happened to a program, or may have.
-fn is_of_program(notice: &Notice, site: &Site) -> bool {
-    match notice {
-        Notice::Event(event) => {
-            let worker = event.worker();
-            programs(site).any(|name| Some(&*worker_name(name)) == worker)
+impl Programs {
+    fn of(site: Arc<Site>) -> Self {
+        let is_program = |kind: &str| site.kinds().get(kind).is_ok_and(|kind| kind.is_supervised());
+        let declared = site.declarations().iter();
+        let programs = declared.filter(|declared| !declared.noop && is_program(&declared.kind));
+        let workers = programs.map(|declared| worker_name(&declared.name)).collect();
+        Self { site, workers }
+    }
+
+    /// Whether something has happened to one of them, or may have.
+    fn are_concerned(&self, notice: &Notice) -> bool {
+        match notice {
+            Notice::Event(event) => event.worker().is_some_and(|name| self.workers.contains(name)),
+            Notice::Missed(_) => true,
         }
-        Notice::Missed(_) => true,
     }
 }
 
