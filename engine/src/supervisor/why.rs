@@ -77,8 +77,9 @@ impl Registry {
         }
     }
 
-    /// Returns what a worker waits for: an input that is not up, an output that it has asked for, a
-    /// user that has not stopped, or another worker of which it says so.
+    /// Returns the next worker on the way to the root cause. A worker waits for an input that is not
+    /// up, for an output that it has asked for, for a user to stop, or for the worker that its health
+    /// names.
     fn next_cause(&self, node: NodeId) -> Option<NodeId> {
         match self.state(node) {
             WorkerState::Waiting => self.awaited_by(node).into_iter().next(),

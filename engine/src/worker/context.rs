@@ -62,8 +62,9 @@ impl Context {
         *starts
     }
 
-    /// Returns who has asked for this start by a bounce or an unpark, and why. `None` if nobody has
-    /// since the start before, or if that call did not [name its caller](crate::Engine::asked_by).
+    /// Returns the caller of the last bounce or unpark of the worker, and its reason. `None` if there
+    /// was no such call since the previous start, or if the call did not
+    /// [name its caller](crate::Engine::asked_by).
     pub fn asked_by(&self) -> Option<&Origin> {
         self.identity().asked_by.as_deref()
     }

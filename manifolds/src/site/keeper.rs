@@ -55,8 +55,8 @@ impl Worker for Keeper {
             refused = follow(engine, self.site, self.wiring) => Err(refused),
             () = summaries => Ok(()),
         };
-        // What nobody has waited for is on disk before the process ends. If that fails, the next
-        // agent only knows less of what was right.
+        // Nobody has waited for some records. They are written before the process ends. If that
+        // fails, the next agent knows fewer of the configs that were good last.
         drop(records.flush(records.push([])).await);
         outcome
     }

@@ -1,4 +1,4 @@
-//! Which events the log keeps, and whom it wakes.
+//! The events that the log keeps, and the readers that it wakes.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! Who is woken by a stop or a lost input, and when a worker counts as gone.
+//! The tasks that a stop or a lost input wakes, and the moment when a worker counts as gone.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -312,7 +312,7 @@ struct Lines {
     /// The resources of each action that was done for several at once.
     groups: Mutex<Vec<BTreeSet<String>>>,
     changed: watch::Sender<u64>,
-    /// Whether the next action for several goes on until it is told to stop.
+    /// Whether the next action for several resources runs until it is told to stop.
     is_endless: AtomicBool,
     /// The resource that does such an action, once it has begun.
     leader: watch::Sender<Option<String>>,

@@ -474,7 +474,8 @@ impl Render for Template {
 /// The values that the expressions of a rendered config saw.
 struct Seen {
     names: Names,
-    /// The names with states of which a plan knows a part. Boxed, as a run never has any.
+    /// The same names, in a plan that knows only a part of some states. Boxed, because a run never
+    /// has them.
     in_part: Option<Box<(Names, Missed)>>,
     waits: Waits,
 }

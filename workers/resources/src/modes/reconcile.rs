@@ -99,7 +99,7 @@ pub struct Links {
     pub health: Health,
     /// What is told how the resource was changed, and why.
     pub journal: Journal,
-    /// Who has asked for the start of the worker, if somebody has.
+    /// The caller that has bounced or unparked the worker before this start, and its reason.
     pub asked_by: Option<Origin>,
 }
 

@@ -243,8 +243,8 @@ impl Site {
         let account = apply::apply_in_order(order, declarations, kinds, (&options, stop)).await;
         let released = leaving.release(&options.facilities).await;
         let records = options.facilities.records();
-        // What nobody has waited for is on disk before the process ends. If that fails, the next run
-        // only knows less of what was right.
+        // Nobody has waited for some records. They are written before the process ends. If that
+        // fails, the next run knows fewer of the configs that were good last.
         drop(records.flush(records.push([])).await);
         Account { released, ..account }
     }

@@ -87,7 +87,8 @@ pub struct Happened {
     /// The resources and rules that have notified it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notified_by: Vec<String>,
-    /// Who has asked for the start of its worker, if that was the reason for the look.
+    /// The caller that has bounced or unparked the worker of the resource, if that was the reason for
+    /// the look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<AskedBy>,
     /// The pid of the program that was started, or has ended.
@@ -102,13 +103,13 @@ pub struct Happened {
     pub took_ms: u64,
 }
 
-/// Who has asked for something, and why.
+/// The caller of a bounce or an unpark, and its reason.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AskedBy {
-    /// Who has asked, such as a user.
+    /// The name of the caller, such as that of a user.
     pub who: String,
-    /// The reason that was given.
+    /// The reason that the caller has given.
     pub why: String,
 }
 

@@ -40,7 +40,7 @@ pub(crate) enum Why {
     Repaired(Arc<str>),
     /// This resource, which needs it, could not be looked at.
     LookFailed(Arc<str>),
-    /// This user or program has asked for the start of the worker that keeps it.
+    /// This caller has bounced or unparked the worker that keeps it.
     Asked(AskedBy),
     /// A worker has started to keep it.
     Started,
@@ -107,7 +107,7 @@ impl Whys {
         }
     }
 
-    /// Returns who has asked for a start of the worker.
+    /// Returns the caller that has bounced or unparked the worker, if that is one of the reasons.
     pub(crate) fn asked_by(&self) -> Option<&AskedBy> {
         self.0.iter().find_map(|why| match why {
             Why::Asked(asked_by) => Some(asked_by),
