@@ -1,4 +1,5 @@
-//! Opens the facts and the records of a state folder, and changes facts: through the agent if one runs, and otherwise in this process.
+//! Opens the facts and the records of a state folder, and changes facts: through the agent if one
+//! runs, and otherwise in this process.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rules: what is done when a fact, a state or a resource has changed.
+//! A rule, and the contract of its handler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,11 +6,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::base::error::BoxError;
-
 use crate::rules::cause::{Cause, Trigger};
-use crate::rules::tools::RuleTools;
-
 use crate::rules::parameters::RuleParameters;
+use crate::rules::tools::RuleTools;
 
 /// A rule: what it waits for, and what it does then.
 #[derive(Debug, Clone)]
