@@ -19,6 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use crankcase_workers::{EntryKind, FileError, Folder};
+use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, MAIN_DB, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::{SqliteError, is_unwritable};
@@ -213,7 +214,11 @@ impl SqliteFile {
         // SQLite keeps the mode of an empty file that it writes into.
         place.make_private()?;
         let connection = self.connect()?;
-        let write = |path: &Path| connection.execute("VACUUM INTO ?1", [path.to_string_lossy()]);
+        let write = |path: &Path| {
+            // The system takes any bytes for a path, and so does SQLite for a text.
+            let path = ToSqlOutput::Borrowed(ValueRef::Text(path.as_os_str().as_bytes()));
+            connection.execute("VACUUM INTO ?1", [path])
+        };
         let written = place.folder.open_by_path(&name, BESIDE, write).map_err(unmade)?;
         written.map_err(|source| self.wrong(source))?;
         let (written, _) = place.folder.open_file(&name).map_err(unmade)?;

@@ -1,6 +1,8 @@
 //! Files of other versions and of other programs.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -128,5 +130,19 @@ fn a_copy_has_what_is_on_disk_and_takes_the_place_of_an_older_one() -> TestResul
         assert_eq!(copy.path(), folder.path().join("notes.db.before"));
         assert_eq!(looked(&copy)?, looked(&file)?);
     }
+    Ok(())
+}
+
+#[test]
+fn a_copy_is_made_in_a_folder_whose_name_is_no_text() -> TestResult {
+    let outer = tempfile::tempdir()?;
+    let folder = outer.path().join(OsStr::from_bytes(b"\xff"));
+    fs::create_dir(&folder)?;
+    let file = notes(&folder);
+    add(&write(&file)?, "one")?;
+
+    let copy = file.copy(".before")?;
+
+    assert_eq!(looked(&copy)?, ["one"]);
     Ok(())
 }
