@@ -130,8 +130,9 @@ impl SqliteFile {
         Ok(connection)
     }
 
-    /// Opens the file to look at it while others may write it. Makes and updates nothing. Returns
-    /// none if it does not exist or has no tables.
+    /// Opens the file to look at it while others may write it. Changes no content; SQLite may make or
+    /// remove the files that it keeps beside the file. Returns none if the file does not exist or has
+    /// no tables.
     ///
     /// A file that cannot be written is opened as by [`read`](Self::read). A connection to one that
     /// can be written may write.

@@ -156,9 +156,9 @@ impl Store for SqliteStore {
     }
 }
 
-/// Returns a store with the records of a state folder as they are now, for a plan: nothing in the
-/// folder is changed. If an earlier version of the program has left its records there, the store
-/// has them. Blocks for the disk.
+/// Returns a store with the records of a state folder as they are now, for a plan. No record is
+/// changed, and files of an earlier version are left where they are: the store has their records.
+/// Blocks for the disk.
 ///
 /// # Errors
 ///
