@@ -20,8 +20,9 @@
 //! - *Before* a resource is what it needs, and what notifies it, at any distance.
 //! - A notification is *pending* from the permission to act until it is acknowledged. It is *sent*
 //!   when a visit ends in which an action has begun, also if the action has failed or the worker
-//!   has disappeared. It is *delivered* to the next visit of its target when its source is good. It
-//!   is *acknowledged* by a good visit to which it was delivered.
+//!   has disappeared. That of a rule is pending and sent at once. It is *delivered* to the next
+//!   visit of its target when its source is good. It is *acknowledged* by a good visit to which it
+//!   was delivered.
 //!
 //! # Invariants
 //!
@@ -37,7 +38,8 @@
 //! - **I5**: a resource whose visit is requested is visited, or waits for a visit that has to come
 //!   first; unless it has no worker. Without further events everything comes to rest.
 //! - **I6**: the record of a pending notification is among the commands before the permission to
-//!   act. It is struck off only when the notification is acknowledged, or when nothing was begun.
+//!   act, or among those of the step in which a rule sends it. It is struck off only when the
+//!   notification is acknowledged, or when nothing was begun.
 //! - **I7**: a notification is delivered as soon as its source is good, and not before. It is
 //!   acknowledged only by a good visit that began after it was sent.
 //! - **I8**: in one pass a resource has at most one visit, and none if something that it needs is

@@ -26,7 +26,6 @@ use crate::schedule::asking::{Question, Scheduling};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Ticket};
 use crate::state::facilities::Facilities;
-use crate::state::{Notification, Record};
 
 pub(crate) use self::kept::Kept;
 pub use self::rest::Rest;
@@ -103,15 +102,14 @@ impl Board {
         });
     }
 
-    /// Notifies a resource as another resource that has changed would. The notification is on
-    /// record before this returns. Returns whether there is such a resource.
+    /// Notifies a resource as another resource that has changed would. The notification is on disk
+    /// when this returns. Returns whether there is such a resource.
     pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
-        let Some(records) = self.look(|kept| kept.records_of(resource)) else {
+        let Some((records, position)) = self.step(|kept| kept.notify(resource, by)) else {
             return Ok(false);
         };
-        let pending = Record::Pending(Notification::new(resource, by));
-        records.flush(records.push([pending])).await?;
-        Ok(self.step(|kept| kept.notify(resource, by)))
+        records.flush(position).await?;
+        Ok(true)
     }
 
     /// Returns whether the resources are at rest.

@@ -144,9 +144,10 @@ impl Machine {
         self.refresh(id);
     }
 
-    /// Sends a notification of a rule, which is on record already. If there is no such target, it
-    /// waits for a site that has one.
+    /// Sends a notification of a rule. If there is no such target, it waits for a site that has one.
+    /// It is put on record even if it is pending: the rule waits until the record is on disk (I6).
     pub(crate) fn notify(&mut self, target: Id, source: Id) {
+        self.write(Record::Pending { target, source });
         self.send(target, source);
     }
 

@@ -148,18 +148,14 @@ impl Kept {
         }
     }
 
-    /// Returns the records, if there is such a resource.
-    pub(super) fn records_of(&self, resource: &str) -> Option<Records> {
-        self.entries.resource(resource).and(self.records.clone())
-    }
-
-    /// Notifies one resource, for a reason that is no resource. Returns whether there is one: if
-    /// not, the notification, which is on record, waits for a site that has one.
-    pub(super) fn notify(&mut self, target: &str, source: &str) -> bool {
-        let is_there = self.entries.resource(target).is_some();
-        let (target, source) = (self.entries.number(target), self.entries.number(source));
+    /// Notifies one resource, for a reason that is no resource. Returns the records, and up to where
+    /// they are to be on disk then; none if there is no such resource.
+    pub(super) fn notify(&mut self, target: &str, source: &str) -> Option<(Records, Position)> {
+        let target = self.entries.resource(target)?;
+        let source = self.entries.number(source);
         self.machine.notify(target, source);
-        is_there
+        self.take_commands();
+        Some((self.records.clone()?, self.last_record))
     }
 
     /// Returns whether nothing is to be done before the next event.

@@ -1,9 +1,10 @@
 //! Workers at the board of a small site, without engine and kinds.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -21,7 +22,9 @@ use crate::schedule::board::{BegunVisit, Board, Closing, Rest, Stands};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
 use crate::state::facilities::Facilities;
-use crate::state::{MemoryStore, Notification, Record, Records, Store};
+use crate::state::{
+    Document, Key, Loaded, MemoryStore, Notification, Record, Records, Store, StoreError,
+};
 
 type TestResult<T = ()> = Result<T, BoxError>;
 
@@ -356,6 +359,54 @@ async fn whom_an_action_notifies_is_in_the_store_until_it_is_answered() -> TestR
 
     assert_eq!(allowed, [Notification::new("target", "source")].into());
     assert!(store.load()?.pending.is_empty());
+    Ok(())
+}
+
+/// A store that writes nothing while its gate is closed: until the other end is dropped.
+#[derive(Debug)]
+struct Gated {
+    inner: MemoryStore,
+    gate: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Store for Gated {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        self.inner.load()
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        self.inner.document(key)
+    }
+
+    fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+        let _ = self.gate.lock().recv();
+        self.inner.write(records)
+    }
+}
+
+#[tokio::test]
+async fn what_a_rule_sends_during_a_visit_that_answers_it_stays_in_the_store() -> TestResult {
+    let pending = Notification::new("target", "rule");
+    let (inner, (open, gate)) = (MemoryStore::default(), mpsc::channel::<()>());
+    inner.write(&[Record::Pending(pending.clone())])?;
+    let store = Arc::new(Gated { inner, gate: gate.into() });
+    let (folder, records) = (tempfile::tempdir()?, Records::open(store.clone())?);
+    let (facilities, board) = (Facilities::open(folder.path(), records.clone()), Board::default());
+    connect(&board, &[resource("target")], (&facilities, &[]))?;
+    let target = Seat::new(board.clone(), "target");
+    let visit = target.visit().await;
+
+    let (is_there, followed) = tokio::join!(board.notify("target", "rule"), async {
+        let followed = target.report(closing(visit.ticket, Outcome::Good));
+        drop(open);
+        followed
+    });
+    records.flush(followed.records).await?;
+
+    assert_eq!(visit.notices, [notice("rule", &[], &[])]);
+    assert!(is_there?);
+    assert_eq!(store.load()?.pending, [pending].into());
+    assert_eq!(target.visit().await.notices, [notice("rule", &[], &[])]);
     Ok(())
 }
 

@@ -220,14 +220,14 @@ impl World {
     /// A rule notifies a resource, which may come with another site.
     pub(super) fn rule_notifies(&mut self) {
         let target = Id(self.random.below(COUNT));
-        self.take_commands();
-        self.flush();
-        self.disk.insert((target, RULE));
         self.model.now += 1;
         self.debts.insert((target, RULE), self.model.now);
         self.model.send(target, RULE);
         self.machine.notify(target, RULE);
         self.end_event();
+        // The rule goes on when it is on disk.
+        self.take_commands();
+        self.flush();
     }
 
     pub(super) fn swap(&mut self) {

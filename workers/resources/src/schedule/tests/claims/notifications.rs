@@ -110,6 +110,24 @@ fn a_notification_of_a_rule_waits_for_a_site_that_has_its_target() {
 }
 
 #[test]
+fn a_notification_of_a_rule_is_on_record_in_its_step_although_an_earlier_one_is_pending() {
+    let mut machine = kept(chain(1));
+    let (target, source) = (Id(0), Id(100));
+    machine.notify(target, source);
+    let [visit] = begin(&mut machine, &[]);
+
+    machine.notify(target, source);
+    machine.report(visit, GOOD);
+    let after = commands(&mut machine);
+
+    let is_record = |command: &&Command| matches!(command, Command::Write(_));
+    let records: Vec<_> = after.iter().filter(is_record).collect();
+    let record = Command::Write(Record::Pending { target, source });
+    assert_eq!(records, [&record], "I6: it is on record");
+    assert_eq!(machine.pending().count(), 1, "I7: it was sent later");
+}
+
+#[test]
 fn a_notification_that_is_forgotten_is_not_sent_by_a_visit_under_way() {
     let mut machine = kept(graph(2, &[], &[(0, 1)]));
     let [source] = begin(&mut machine, &[0]);
