@@ -34,6 +34,7 @@ pub(crate) use self::visit::{BegunVisit, Closing, Followed, Place, Stands};
 mod entries;
 mod kept;
 mod rest;
+mod unanswered;
 mod visit;
 
 /// What the resources of one site tell each other: their states, what notifies them, and who is

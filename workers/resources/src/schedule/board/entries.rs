@@ -36,6 +36,8 @@ pub(super) struct Entry {
     pub(super) wake: Arc<Notify>,
     /// The visit that its worker has not taken yet.
     pub(super) visit: Option<BegunVisit>,
+    /// The sources of the notifications that were delivered to its last visit.
+    pub(super) delivered: Vec<Id>,
     pub(super) state: Option<State>,
     /// Why it was held back when it last wanted to act, until a visit of it counts: this resource
     /// had failed. Unlike its standing it stays while that one is tried again.
@@ -54,6 +56,7 @@ impl Entry {
             missing: 0,
             wake: Arc::default(),
             visit: None,
+            delivered: Vec::new(),
             state: None,
             held_back_by: None,
             count: Count::default(),

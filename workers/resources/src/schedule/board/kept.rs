@@ -4,13 +4,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::declare::declaration::Declaration;
 use crate::declare::order::Order;
-use crate::kind::context::Notice;
 use crate::kind::kinds::Kinds;
 use crate::report::released::Released;
 use crate::report::tally::Tally;
 use crate::schedule::asking::Questions;
 use crate::schedule::board::entries::Entries;
 use crate::schedule::board::rest::Rest;
+use crate::schedule::board::unanswered::Unanswered;
 use crate::schedule::declared::graph;
 use crate::schedule::{Graph, Id, Machine, Policy};
 use crate::state::facilities::Facilities;
@@ -27,7 +27,7 @@ pub(crate) struct Kept {
     questions: Questions,
     /// What notifications say that are not answered, by target and source. Of those that an earlier
     /// agent has left nothing is known.
-    notices: HashMap<(Id, Id), Notice>,
+    notices: HashMap<(Id, Id), Unanswered>,
     /// The records of the site, once there is one.
     records: Option<Records>,
     /// The position of the last record of the schedule.

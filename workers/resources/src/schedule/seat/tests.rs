@@ -167,6 +167,33 @@ async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestR
 }
 
 #[tokio::test]
+async fn what_was_answered_is_not_told_again_with_what_its_source_does_meanwhile() -> TestResult {
+    let board = board(&[telling("source", &["target"]), resource("target")])?;
+    let [source, target] = seats(&board, ["source", "target"]).await;
+    let said = |attribute| notice("source", &[attribute], &[]);
+
+    source.act(said("mode")).await.expect("it may act");
+    let first = target.visit().await;
+    source.request(Reason::Change);
+    let begun = source.visit().await;
+    source.turn(begun.ticket).ask_alone().await.expect("it may act");
+    // It is answered while the source acts, which reports after that.
+    target.report(closing(first.ticket, Outcome::Good));
+    let (ticket, notice) = (begun.ticket, said("content"));
+    source.report(Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) });
+    let second = target.visit().await;
+    // The source acts and reports before it is answered.
+    source.act(said("owner")).await.expect("it may act");
+    target.report(closing(second.ticket, Outcome::Good));
+    let third = target.visit().await;
+
+    assert_eq!(first.notices, [said("mode")]);
+    assert_eq!(second.notices, [said("content")]);
+    assert_eq!(third.notices, [said("owner")]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
     let board = board(&[resource("root"), after("page", &["root"])])?;
     let [root, page] = seats(&board, ["root", "page"]).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Kept;
 use crate::kind::context::Notice;
+use crate::schedule::board::unanswered::Unanswered;
 use crate::schedule::board::visit::BegunVisit;
 use crate::schedule::cause::Why;
 use crate::schedule::{self, Because, Command, Id};
@@ -15,12 +16,13 @@ impl Kept {
         while let Some(command) = self.machine.next() {
             match command {
                 Command::Visit { ticket, delivered, because } => {
-                    let notices = delivered.into_iter().map(|by| self.notice(ticket.id, by));
+                    let notices = delivered.iter().map(|by| self.notice(ticket.id, *by));
                     let mut notices = notices.collect::<Vec<_>>();
                     notices.sort_by(|one, other| one.by.cmp(&other.by));
                     let because = because.map(|because| self.why(because));
                     let entry = self.entries.get_mut(ticket.id);
                     entry.visit = Some(BegunVisit { ticket, notices, because });
+                    entry.delivered = delivered;
                     entry.wake.notify_one();
                 }
                 Command::Answer { tickets, answer } => {
@@ -33,8 +35,8 @@ impl Kept {
         }
     }
 
-    fn notice(&self, target: Id, source: Id) -> Notice {
-        let said = self.notices.get(&(target, source)).cloned();
+    fn notice(&mut self, target: Id, source: Id) -> Notice {
+        let said = self.notices.get_mut(&(target, source)).and_then(Unanswered::deliver);
         said.unwrap_or_else(|| {
             Notice::new(&self.entries.get(source).name, Vec::new(), Arc::default())
         })

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::Kept;
 use crate::report::observer::{Happened, LastEvent};
 use crate::schedule::asking::Question;
+use crate::schedule::board::unanswered::Unanswered;
 use crate::schedule::board::visit::{BegunVisit, Closing, Followed, Place, Stands};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
@@ -105,14 +106,16 @@ impl Kept {
         let (id, before) = (ticket.id, self.last_record);
         if has_acted {
             for target in self.machine.graph().notifies(id).to_vec() {
-                let said = self.notices.entry((target, id));
-                said.and_modify(|said| said.add(&notice)).or_insert_with(|| notice.clone());
+                self.notices.entry((target, id)).or_default().add(&notice);
             }
         }
         let has_new_state = state.is_some() && self.entries.get(id).state != state;
         let ending = Ending { outcome, has_acted, has_new_state, is_holding };
         let reported = self.machine.report(ticket, ending);
         let is_counted = reported == Reported::Counted;
+        if is_counted && outcome == Outcome::Good {
+            self.answer_delivered(id);
+        }
         if has_new_state && is_counted && outcome.is_good() {
             self.publish(id, state);
         }
@@ -138,6 +141,14 @@ impl Kept {
         let is_new = self.last_record > before;
         let records = if is_new { self.last_record } else { Position::default() };
         Followed { stands, records }
+    }
+
+    /// Forgets what the last visit of a resource was told. If a source acts meanwhile, its
+    /// notification is still pending, but says only what comes after that.
+    fn answer_delivered(&mut self, id: Id) {
+        for source in std::mem::take(&mut self.entries.get_mut(id).delivered) {
+            self.notices.get_mut(&(id, source)).into_iter().for_each(Unanswered::answer);
+        }
     }
 
     /// Takes over a resource's state, before anybody is visited because of it.
