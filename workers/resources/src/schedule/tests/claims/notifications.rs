@@ -95,6 +95,24 @@ fn a_notification_of_a_source_that_is_gone_waits_for_nobody() {
 }
 
 #[test]
+fn a_notification_of_a_source_that_leaves_during_its_action_waits_for_nobody() {
+    let mut machine = kept(graph(2, &[], &[(0, 1)]));
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    let mut site = GraphBuilder::default();
+    site.resource(Id(1), None);
+
+    machine.swap(site.build().expect("one resource has no cycle"), &[], &[]);
+    let visited = settle(&mut machine, |_| Does::End(GOOD));
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+
+    assert_eq!(visited, [1], "I7: it is delivered, as nothing is wrong with its source");
+    assert_eq!(machine.pending().next(), None, "I7: it is acknowledged");
+    assert_eq!(commands(&mut machine), [], "I4: its source has left");
+}
+
+#[test]
 fn a_notification_of_a_rule_waits_for_a_site_that_has_its_target() {
     let mut machine = kept(chain(1));
 
