@@ -1,5 +1,6 @@
 //! What resources are given beside their configs.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
 pub(crate) use self::programs::{FileStamp, Programs};
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
+use crate::base::blocking::blocking;
 use crate::base::naming::worker_name;
 use crate::report::observer::Observer;
 use crate::state::Records;
@@ -107,6 +109,18 @@ impl Facilities {
         self.observer.as_deref()
     }
 
+    /// Has the observer, if there is one, see something for which it may block for the disk.
+    pub(crate) async fn observe(&self, see: impl FnOnce(&dyn Observer) + Send + 'static) {
+        if let Some(observer) = self.observer.clone() {
+            let see = move || {
+                see(&*observer);
+                Ok::<_, Infallible>(())
+            };
+            // It fails only if the runtime ends.
+            drop(blocking(see).await);
+        }
+    }
+
     pub(crate) fn secrets(&self) -> &Secrets {
         &self.secrets
     }
@@ -165,5 +179,38 @@ impl Facilities {
             Err(err) if err.is_missing() => Ok(()),
             all => all?.remove_all(worker_name(resource)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread::{self, ThreadId};
+
+    use parking_lot::Mutex;
+
+    use super::Facilities;
+    use crate::report::observer::Observer;
+
+    /// Notes on which threads it sees failures.
+    #[derive(Debug, Default)]
+    struct Threads(Mutex<Vec<ThreadId>>);
+
+    impl Observer for Threads {
+        fn failed_again(&self, _: &str) {
+            self.0.lock().push(thread::current().id());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_observer_that_may_block_is_called_off_the_runtime() {
+        let threads = Arc::new(Threads::default());
+        let facilities = Facilities::default().observed_by(threads.clone());
+
+        facilities.observe(|observer| observer.failed_again("page")).await;
+
+        let seen = threads.0.lock();
+        assert_eq!(seen.len(), 1);
+        assert_ne!(seen[0], thread::current().id());
     }
 }

@@ -201,7 +201,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.whys = whys;
         }
         let is_changed = visit.end.is_good() && !visit.done.is_empty();
-        let delay = self.judge(visit, &stands)?;
+        let delay = self.judge(visit, &stands).await?;
         if is_seen && !is_changed {
             let has_failed = self.setbacks.failures() > failures;
             self.pace.spend(if has_failed { self.took.max(FAILED_LOOK) } else { self.took });
@@ -269,7 +269,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Says how the resource is after a visit. Returns how long to wait at most for the next.
-    fn judge(&mut self, visit: Visit, stands: &Stands) -> Result<Duration, Exit> {
+    async fn judge(&mut self, visit: Visit, stands: &Stands) -> Result<Duration, Exit> {
         match stands {
             Stands::Counted => {}
             Stands::HeldBack(by) => {
@@ -301,7 +301,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     (Step::Watch, Some(held)) => held.armed.failures,
                     _ => 1,
                 });
-                Some(self.note_failure(&reason, &visit))
+                Some(self.note_failure(&reason, &visit).await)
             }
         };
         let delay = self.delay();
@@ -315,14 +315,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(delay)
     }
 
-    fn note_failure(&mut self, reason: &str, visit: &Visit) -> String {
+    async fn note_failure(&mut self, reason: &str, visit: &Visit) -> String {
         let reason = self.redact(reason);
         // Those who watch are told once of what is the same at each try.
         if self.last_failure.as_ref() != Some(&reason) {
             self.tell_error(&reason, Some(visit));
             self.last_failure = Some(reason.clone());
         } else if visit.end.failed_action().is_some() {
-            self.setting.facilities.observer().iter().for_each(|it| it.failed_again(&self.name));
+            let name = self.name.clone();
+            self.setting.facilities.observe(move |it| it.failed_again(&name)).await;
         }
         // Whoever follows the health logs it when it changes.
         tracing::debug!(resource = self.name, reason, "resource is not as declared");
