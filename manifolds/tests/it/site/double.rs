@@ -42,6 +42,10 @@ impl Kind for Double {
         true
     }
 
+    fn can_reverse(&self) -> bool {
+        true
+    }
+
     fn judge(&self, _: &KnownConfig<'_>) -> ConfigReport {
         ConfigReport { claimed: Claimed::default(), ..ConfigReport::default() }
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind};
-use crankcase_resources::dynamic::{Amiss, Found, GroupMember, Unit};
+use crankcase_resources::dynamic::{Amiss, Config, Found, GroupMember, Unit};
 use crankcase_resources::front::DependencyState;
-use crankcase_resources::run::{Board, RuleEvents};
+use crankcase_resources::run::Board;
 use crankcase_resources::{Action, BoxError, Context, Happened, Observer, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -304,6 +304,16 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     machine.stop().await
 }
 
+/// The resources that are seen to begin.
+#[derive(Debug, Default)]
+struct Beginnings(Mutex<BTreeSet<String>>);
+
+impl Observer for Beginnings {
+    fn begins(&self, event: &Happened) {
+        self.0.lock().insert(event.resource.clone());
+    }
+}
+
 /// Lines of one file: each follows the version of what it depends on, and all are written by one
 /// action.
 #[derive(Debug, Default)]
@@ -316,13 +326,23 @@ struct Lines {
     is_endless: AtomicBool,
     /// The resource that does such an action, once it has begun.
     leader: watch::Sender<Option<String>>,
+    /// Who is seen to begin, and was not acted on since.
+    beginnings: Arc<Beginnings>,
+    /// Those that were acted on, and not seen to begin.
+    unseen: Mutex<BTreeSet<String>>,
 }
 
 impl Lines {
     fn write<'a>(&self, contexts: impl Iterator<Item = &'a Context>) {
         let written = contexts.map(|context| (context.name().to_owned(), seen(context)));
         let written = written.collect::<Vec<_>>();
-        self.groups.lock().push(written.iter().map(|(name, _)| name.clone()).collect());
+        let names: BTreeSet<_> = written.iter().map(|(name, _)| name.clone()).collect();
+        {
+            let begun = &mut *self.beginnings.0.lock();
+            let unseen = names.iter().filter(|name| !begun.remove(*name));
+            self.unseen.lock().extend(unseen.cloned());
+        }
+        self.groups.lock().push(names);
         self.written.lock().extend(written);
         let least = self.written.lock().values().copied().min().unwrap_or_default();
         self.changed.send_replace(least);
@@ -383,6 +403,32 @@ async fn resources_that_ask_in_one_step_are_acted_on_together() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn each_of_a_group_is_seen_to_begin_before_it_is_acted_on() -> TestResult {
+    let (source, lines) = (Arc::new(Versioned::default()), Arc::new(Lines::default()));
+    let kinds = with_kinds([
+        ("source", Arc::clone(&source) as Arc<dyn Unit>),
+        ("line", Arc::clone(&lines) as Arc<dyn Unit>),
+    ]);
+    let site = "resources:\n  source: {type: source}\n  one: {type: line, dependencies: [source]}\n  \
+                two: {type: line, dependencies: [source]}\n";
+    let observer = Arc::clone(&lines.beginnings) as Arc<dyn Observer>;
+    let machine = Machine::observed(tempfile::tempdir()?, site, (quick(), kinds), observer).await?;
+    machine.running("one").await?;
+    machine.running("two").await?;
+    lines.groups.lock().clear();
+
+    *source.version.lock() = 1;
+    source.signals.signal("source")?;
+    within(lines.changed.subscribe().wait_for(|version| *version == 1)).await?;
+    machine.settled().await?;
+
+    let both = BTreeSet::from(["one", "two"].map(str::to_owned));
+    assert_eq!(*lines.groups.lock(), [both]);
+    assert_eq!(*lines.unseen.lock(), BTreeSet::new());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_resource_acts_alone_when_the_one_that_acts_for_it_is_bounced() -> TestResult {
     let (source, lines) = (Arc::new(Versioned::default()), Arc::new(Lines::default()));
     let kinds = with_kinds([
@@ -416,6 +462,9 @@ struct Switch {
     is_off: Mutex<bool>,
     looks: watch::Sender<usize>,
     actions: Mutex<usize>,
+    reversals: Mutex<usize>,
+    /// With it, somebody switches it on and has it visited anew when it is about to ask.
+    board: Mutex<Option<Board>>,
     signals: Signals,
 }
 
@@ -424,6 +473,19 @@ impl Unit for Switch {
     async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         self.looks.send_modify(|looks| *looks += 1);
         Ok(if *self.is_off.lock() { wants("switch_on") } else { Found::Valid(json!({})) })
+    }
+
+    fn group(&self) -> Option<String> {
+        if let Some(board) = &*self.board.lock() {
+            *self.is_off.lock() = false;
+            board.renew(["switch"], || {});
+        }
+        None
+    }
+
+    async fn reversal(&self, _: &Context) -> Result<Option<Config>, BoxError> {
+        *self.reversals.lock() += 1;
+        Ok(None)
     }
 
     async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
@@ -436,45 +498,22 @@ impl Unit for Switch {
     }
 }
 
-/// Switches it on, and has it visited anew, when it is about to act.
-#[derive(Debug)]
-struct Meddler {
-    rules: RuleEvents,
-    switch: Arc<Switch>,
-    board: Mutex<Option<Board>>,
-}
-
-impl Observer for Meddler {
-    fn begins(&self, event: &Happened) {
-        self.rules.begins(event);
-        *self.switch.is_off.lock() = false;
-        self.board.lock().iter().for_each(|board| board.renew(["switch"], || {}));
-    }
-
-    fn failed_again(&self, resource: &str) {
-        self.rules.failed_again(resource);
-    }
-}
-
 #[tokio::test(start_paused = true)]
-async fn an_action_that_is_not_begun_after_all_leaves_no_event_for_the_rules() -> TestResult {
-    let (folder, switch) = (tempfile::tempdir()?, Arc::new(Switch::default()));
-    let (rules, _events) = RuleEvents::new(None, folder.path().join("rules"));
-    let board = Mutex::default();
-    let meddler = Arc::new(Meddler { rules, switch: Arc::clone(&switch), board });
+async fn a_resource_that_may_not_act_after_all_leaves_no_trace() -> TestResult {
+    let (switch, beginnings) = (Arc::new(Switch::default()), Arc::new(Beginnings::default()));
     let kinds = with_kinds([("switch", Arc::clone(&switch) as Arc<dyn Unit>)]);
-    let site = "resources:\n  switch: {type: switch}\n";
-    let (setting, observer) = ((quick(), kinds), Arc::clone(&meddler) as Arc<dyn Observer>);
+    let site = "resources:\n  switch: {type: switch, meta: {reverse: true}}\n";
+    let (setting, observer) = ((quick(), kinds), Arc::clone(&beginnings) as Arc<dyn Observer>);
     let machine = Machine::observed(tempfile::tempdir()?, site, setting, observer).await?;
     machine.running("switch").await?;
-    *meddler.board.lock() = Some(machine.board().await?);
+    *switch.board.lock() = Some(machine.board().await?);
 
     *switch.is_off.lock() = true;
     switch.signals.signal("switch")?;
     within(switch.looks.subscribe().wait_for(|looks| *looks == 3)).await?;
     machine.settled().await?;
 
-    let left = std::fs::read_to_string(folder.path().join("rules/events.jsonl"))?;
-    assert_eq!((left.trim(), *switch.actions.lock()), ("", 0));
+    assert_eq!(*beginnings.0.lock(), BTreeSet::new());
+    assert_eq!((*switch.reversals.lock(), *switch.actions.lock()), (0, 0));
     Ok(())
 }

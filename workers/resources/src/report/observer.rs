@@ -35,14 +35,16 @@ pub trait Observer: fmt::Debug + Send + Sync {
         let _ = (resource, line);
     }
 
-    /// Sees, under run, that a resource is about to do its first action after a look. `event` is the event that follows
-    /// the actions, as far as it is known.
+    /// Sees, under run, that a resource is about to do its first action after a look, which the
+    /// schedule has allowed. `event` is the event that follows the actions, as far as it is known.
+    /// The call may block for the disk.
     fn begins(&self, event: &Happened) {
         let _ = event;
     }
 
-    /// Sees, under run, that an action of a resource has failed again, for the same reason as the last time, or was not
-    /// begun after all. There is no event for it.
+    /// Sees, under run, that an action of a resource has failed again, for the same reason as the
+    /// last time, or was not begun after all. There is no event for it. The call may block for the
+    /// disk.
     fn failed_again(&self, resource: &str) {
         let _ = resource;
     }

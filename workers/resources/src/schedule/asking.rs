@@ -35,26 +35,27 @@ pub(crate) struct Questions {
     keys: HashMap<String, u64>,
 }
 
-/// A visit that waits for its answer, and how it is told what to do.
-#[derive(Debug)]
-pub(crate) struct Question {
-    /// The action, if another visit may do it.
-    member: Option<GroupMember>,
-    told: oneshot::Sender<Part>,
-}
+/// Tells a visit that waits for its answer what to do.
+pub(crate) type Question = oneshot::Sender<Part>;
 
-/// A visit for which another one acts.
+/// A visit for which another one acts, when all is recorded that has to be before.
 #[derive(Debug)]
 pub(crate) struct Follower {
     pub(crate) member: GroupMember,
-    pub(crate) told: oneshot::Sender<Part>,
+    /// Up to where records have to be on disk before the action.
+    pub(crate) records: Position,
+    /// Tells the visit how the action has ended.
+    pub(crate) told: Question,
 }
 
 /// The part of a visit in an action.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// It acts for itself and for these, as soon as the records up to there are on disk.
-    Lead { followers: Vec<Follower>, records: Position },
+    /// It acts for itself and for those of these that join, as soon as the records up to there are
+    /// on disk.
+    Lead { followers: Vec<Question>, records: Position },
+    /// Another visit acts for it if it joins.
+    Join(oneshot::Sender<Follower>),
     /// It was acted for.
     Done,
     /// The visit that was to act for it has not begun to. It asks for itself.
@@ -81,7 +82,7 @@ impl Questions {
         question: Question,
     ) {
         if machine.judge(ticket).is_none() {
-            drop(question.told.send(Part::NotAllowed(Answer::Halted)));
+            drop(question.send(Part::NotAllowed(Answer::Halted)));
             return;
         }
         if self.open.is_empty() {
@@ -99,23 +100,34 @@ impl Questions {
     pub(crate) fn answer(&mut self, tickets: &[Ticket], answer: Answer, records: Position) {
         let mut questions = tickets.iter().filter_map(|ticket| self.open.remove(ticket));
         // If a visit was dropped, it needs no answer. If it was to act, the channels of the others
-        // close with its own, which tells them.
+        // close with its own, and they ask for themselves.
         if answer != Answer::Act {
-            questions.for_each(|it| drop(it.told.send(Part::NotAllowed(answer))));
+            questions.for_each(|it| drop(it.send(Part::NotAllowed(answer))));
         } else if let Some(leader) = questions.next() {
-            let followers = questions.filter_map(|Question { member, told }| {
-                member.map(|member| Follower { member, told })
-            });
-            let followers = followers.collect();
-            drop(leader.told.send(Part::Lead { followers, records }));
+            let followers = questions.collect();
+            drop(leader.send(Part::Lead { followers, records }));
         }
     }
 
     /// Tells those whose visits were given up.
     pub(crate) fn refuse_lost(&mut self, machine: &Machine) {
         let lost = self.open.extract_if(|ticket, _| machine.judge(*ticket).is_none());
-        lost.for_each(|(_, it)| drop(it.told.send(Part::NotAllowed(Answer::Halted))));
+        lost.for_each(|(_, it)| drop(it.send(Part::NotAllowed(Answer::Halted))));
     }
+}
+
+/// Has visits join the one that acts for them. Those that were dropped, or cannot join, are left
+/// out.
+pub(crate) async fn joined(questions: Vec<Question>) -> Vec<Follower> {
+    let mut followers = Vec::with_capacity(questions.len());
+    // They have no slots, so one after another works while the one with a slot waits.
+    for question in questions {
+        let (join, follower) = oneshot::channel();
+        // If it was dropped, its end of the new channel was too.
+        drop(question.send(Part::Join(join)));
+        followers.extend(follower.await);
+    }
+    followers
 }
 
 /// What a visit has to ask the schedule with.
@@ -148,7 +160,7 @@ impl Turn {
 
     /// Asks for an action that no other visit may do.
     pub(crate) async fn ask_alone(&self) -> Result<(), Answer> {
-        match self.answer(None, None).await? {
+        match self.answer(None).await? {
             Part::Lead { .. } => Ok(()),
             _ => Err(Answer::Halted),
         }
@@ -159,15 +171,32 @@ impl Turn {
     pub(crate) async fn ask(
         &mut self,
         key: impl FnOnce() -> Option<String>,
-        member: GroupMember,
     ) -> Result<Part, Answer> {
         let key = std::mem::take(&mut self.may_share).then(key).flatten();
-        let part = self.answer(key, Some(member)).await?;
-        if matches!(part, Part::Lead { .. }) {
-            return Ok(part);
+        match self.answer(key).await? {
+            Part::NotBegun => self.answer(None).await,
+            part => Ok(part),
         }
+    }
+
+    /// Joins the visit that acts for this one, as soon as the records up to there are on disk.
+    /// Returns what the visit has to do after that.
+    pub(crate) async fn follow(
+        &self,
+        leader: oneshot::Sender<Follower>,
+        (member, records): (GroupMember, Position),
+    ) -> Result<Part, Answer> {
+        let (told, part) = oneshot::channel();
+        let part = match leader.send(Follower { member, records, told }) {
+            Ok(()) => part.await.unwrap_or_else(|_| {
+                // Some of its work may still go on.
+                Part::Failed("the visit that acted for it was dropped".to_owned())
+            }),
+            // It was dropped before it has begun.
+            Err(_) => Part::NotBegun,
+        };
         // One that was acted for has no slot.
-        match (part, self.answer(None, None).await) {
+        match (part, self.answer(None).await) {
             (Part::NotBegun, answer) => answer,
             // Another site may have come since they acted together, with others that it notifies.
             (Part::Alone { why, .. }, Ok(Part::Lead { records, .. })) => {
@@ -184,14 +213,10 @@ impl Turn {
     }
 
     /// Asks, and waits for the answer.
-    async fn answer(
-        &self,
-        key: Option<String>,
-        member: Option<GroupMember>,
-    ) -> Result<Part, Answer> {
-        let (told, part) = oneshot::channel();
+    async fn answer(&self, key: Option<String>) -> Result<Part, Answer> {
+        let (question, part) = oneshot::channel();
         let is_shared = key.is_some();
-        self.schedule.ask(self.ticket, key, Question { member, told });
+        self.schedule.ask(self.ticket, key, question);
         if is_shared {
             // Those that are about to ask are in the group.
             yield_now().await;
@@ -200,8 +225,8 @@ impl Turn {
         match part.await {
             Ok(Part::NotAllowed(answer)) => Err(answer),
             Ok(part) => Ok(part),
-            // The leader was dropped while it acted. Some of its work may still go on.
-            Err(_) => Ok(Part::Failed("the visit that acted for it was dropped".to_owned())),
+            // The visit that was to act for it was dropped before it has begun.
+            Err(_) => Ok(Part::NotBegun),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Convergence<'a> {
     pub(crate) inputs: &'a Inputs,
     pub(crate) halting: &'a Halting,
     /// What is put on disk before anything is done.
-    pub(crate) promise: &'a Promise<'a>,
+    pub(crate) promise: &'a Promise,
 }
 
 impl Convergence<'_> {

@@ -121,38 +121,38 @@ impl Halting {
     }
 
     /// Does the wanted actions of a visit, one after another, until one does not finish. The promise
-    /// is made before the first.
+    /// is made before the first, as soon as it may begin.
     pub(crate) async fn run(
         &self,
         opened: &Opened,
         visit: &mut Visit,
-        promise: &Promise<'_>,
+        promise: &Promise,
     ) -> Result<(), Outcome> {
         while let Some(action) = visit.change.actions.first() {
             if let Some(outcome) = self.refuse_by(opened).await {
                 return Err(outcome);
             }
             self.approve(opened.name(), Proposal::Act(action)).await?;
-            on_record(opened, promise).await.map_err(Outcome::failed)?;
-            self.act(opened, visit).await?;
+            self.act(opened, visit, promise).await?;
         }
         Ok(())
     }
 
     /// Does the next action of a visit.
-    async fn act(&self, opened: &Opened, visit: &mut Visit) -> Result<(), Outcome> {
+    async fn act(
+        &self,
+        opened: &Opened,
+        visit: &mut Visit,
+        promise: &Promise,
+    ) -> Result<(), Outcome> {
         let wanted = &mut visit.change.actions;
-        let acted = opened.act(&wanted[0], &|| self.refuse().is_none()).await;
-        let Acted { ended, is_late, log } = acted.map_err(|not_begun| {
-            if visit.done.is_empty() {
-                opened.note_not_begun();
-            }
-            match not_begun {
-                NotBegun::NotAllowed(answer) => self.not_allowed(opened, answer),
-                NotBegun::NotOnRecord(error) => {
-                    Outcome::failed(format!("cannot put on record whom it notifies: {error}"))
-                }
-            }
+        let acted = opened.act(&wanted[0], promise, &|| self.refuse().is_none()).await;
+        if acted.is_err() && visit.done.is_empty() {
+            opened.note_not_begun(promise).await;
+        }
+        let Acted { ended, is_late, log } = acted.map_err(|not_begun| match not_begun {
+            NotBegun::NotAllowed(answer) => self.not_allowed(opened, answer),
+            NotBegun::NotOnRecord(error) => Outcome::failed(error),
         })?;
         let done = Done { action: wanted.remove(0), log };
         let error = match ended {
@@ -175,14 +175,6 @@ impl Halting {
         };
         Err(Outcome::Failed { at: Some(done), error: opened.redact(&error) })
     }
-}
-
-/// Puts on record what has to be there before the resource acts.
-async fn on_record(opened: &Opened, promise: &Promise<'_>) -> Result<(), String> {
-    let noted = opened.note_reversal(promise.targets()).await;
-    noted.map_err(|error| format!("cannot put on record how to put it back: {error}"))?;
-    let made = promise.make().await;
-    made.map_err(|err| format!("cannot put on record whom it notifies: {}", chain(&err)))
 }
 
 /// Says what an action wrote last, for the end of an error.

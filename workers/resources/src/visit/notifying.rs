@@ -6,47 +6,36 @@
 //! 2. A notification is on record until its target has answered it, or has left the site. Its
 //!    target need not be among the resources that are applied.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::base::text::chain;
-use crate::report::observer::{Happened, Observer, What};
-use crate::state::{Notification, Position, Record, Records, StoreError};
+use crate::report::observer::{Happened, What};
+use crate::state::{Notification, Position, Record, Records};
 
-/// That a resource notifies others if it acts.
+/// What is put on record before a resource acts for the first time in a visit.
 #[derive(Debug)]
-pub(crate) struct Promise<'a> {
-    source: &'a str,
+pub(crate) struct Promise {
+    /// The names of the others that the resource notifies if it acts.
     targets: Vec<Arc<str>>,
-    /// Where it is put on record; nowhere if the schedule does that.
-    records: Option<&'a Records>,
-    is_made: AtomicBool,
-    /// Who sees that the resource begins to act, and the event that comes of it.
-    seen_by: Option<(&'a dyn Observer, Mutex<Happened>)>,
+    /// The event that comes of the action, under run. There the schedule puts on record whom the
+    /// resource notifies.
+    event: Option<Mutex<Happened>>,
+    /// Up to where the records are, once the promise is made.
+    made: OnceLock<Position>,
 }
 
-impl<'a> Promise<'a> {
-    pub(crate) fn new(records: &'a Records, source: &'a str, targets: Vec<Arc<str>>) -> Self {
-        let records = Some(records).filter(|_| !targets.is_empty());
-        Self { source, targets, records, is_made: AtomicBool::new(false), seen_by: None }
-    }
-
-    /// Returns a promise that the schedule puts on record. An observer sees it being made, with the
-    /// event that comes of the action.
-    pub(crate) fn scheduled(
-        source: &'a str,
-        targets: Vec<Arc<str>>,
-        (observer, event): (Option<&'a dyn Observer>, Happened),
-    ) -> Self {
-        let seen_by = observer.map(|observer| (observer, event.into()));
-        Self { source, targets, records: None, is_made: AtomicBool::new(false), seen_by }
+impl Promise {
+    /// Returns a promise of a resource that notifies these others. Under run an event comes of its
+    /// action.
+    pub(crate) fn new(targets: Vec<Arc<str>>, event: Option<Happened>) -> Self {
+        Self { targets, event: event.map(Mutex::new), made: OnceLock::new() }
     }
 
     /// Says that the next action answers a notification. If it is the first one, that is the event.
     pub(crate) fn refreshes(&self) {
-        if let Some((_, event)) = &self.seen_by {
+        if let Some(event) = &self.event {
             event.lock().event = What::Refreshed;
         }
     }
@@ -56,20 +45,26 @@ impl<'a> Promise<'a> {
         &self.targets
     }
 
-    /// Puts it on disk, before the resource acts for the first time.
-    pub(crate) async fn make(&self) -> Result<(), StoreError> {
-        if !self.is_made.load(Ordering::Relaxed) {
-            if let Some(records) = self.records {
-                let targets = self.targets.iter().cloned();
-                let pending = targets.map(|target| Notification::new(target, self.source));
-                records.flush(records.push(pending.map(Record::Pending))).await?;
-            }
-            if let Some((observer, event)) = &self.seen_by {
-                observer.begins(&event.lock());
-            }
-            self.is_made.store(true, Ordering::Relaxed);
-        }
-        Ok(())
+    /// Returns the event that comes of the action, if somebody may see it.
+    pub(crate) fn event(&self) -> Option<Happened> {
+        self.event.as_ref().map(|event| event.lock().clone())
+    }
+
+    /// Returns the records of whom the resource notifies, unless the schedule has them.
+    pub(crate) fn notifications(&self, source: &str) -> Vec<Record> {
+        let targets = self.targets.iter().filter(|_| self.event.is_none());
+        let pending = targets.map(|target| Notification::new(Arc::clone(target), source));
+        pending.map(Record::Pending).collect()
+    }
+
+    /// Returns up to where records have to be on disk before the resource acts, if it is made.
+    pub(crate) fn made(&self) -> Option<Position> {
+        self.made.get().copied()
+    }
+
+    /// Notes that it is made, by records up to there.
+    pub(crate) fn make(&self, records: Position) {
+        let _ = self.made.set(records);
     }
 }
 

@@ -4,12 +4,12 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crankcase_workers::{ProcessConfig, Secrets};
 use parking_lot::Mutex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::base::blocking::blocking;
 use crate::base::caught::{PanickedError, caught, caught_async};
@@ -28,13 +28,13 @@ use crate::report::found::{Found, otherwise};
 use crate::schedule::Answer;
 use crate::schedule::asking::Turn;
 use crate::state::Key;
-use crate::state::reversal::Reversal;
 use crate::visit::prepared::Prepared;
 
 use self::disguise::Disguise;
 
 mod acting;
 mod disguise;
+mod recording;
 
 /// A resource between its open and its close; its panics are caught.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Acted {
 pub(crate) enum NotBegun {
     /// The schedule does not allow it.
     NotAllowed(Answer),
-    /// It cannot be put on record whom the resource notifies.
+    /// What has to be on record before the action cannot be put there, as this says.
     NotOnRecord(String),
 }
 
@@ -193,34 +193,6 @@ impl Opened {
     pub(crate) async fn check(&self) -> Result<Found, String> {
         let found = self.timed(|unit, context| unit.check(context)).await?;
         Ok(self.disguise.hide(found, &self.prepared))
-    }
-
-    /// Puts on record how the resource is put back as it is now, unless that is on record. It
-    /// notifies these others.
-    pub(crate) async fn note_reversal(&self, notified: &[Arc<str>]) -> Result<(), String> {
-        let Prepared { kind, context, .. } = &self.prepared;
-        if !context.is_reversed() || !context.facilities().are_lasting() {
-            return Ok(());
-        }
-        let (records, thing) = (context.facilities().records(), self.prepared.thing());
-        if let Some(position) = Reversal::position(records, &thing) {
-            return records.flush(position).await.map_err(|err| chain(&err));
-        }
-        let (config, call) = self.asked(|unit, context| unit.reversal(context)).await;
-        let config = config?;
-        if config.is_none() {
-            let why = call.lines().join("; ");
-            tracing::warn!(resource = context.name(), why, "it cannot be put back as it is now");
-        }
-        let (resource, kind) = (context.name().to_owned(), kind.name().to_owned());
-        let notified = notified.iter().map(ToString::to_string).collect();
-        let folder = context.folder().to_owned();
-        // What was there may have come of a secret too.
-        let hidden = config.iter().filter(|_| !context.hidden().is_empty());
-        let hidden = hidden.flat_map(Map::keys).cloned().collect();
-        let reversal = Reversal { resource, kind, folder, notified, hidden, config };
-        let position = reversal.push(records, &thing).map_err(|err| chain(&err))?;
-        records.flush(position).await.map_err(|err| chain(&err))
     }
 
     pub(crate) fn refresh(&self, done: &[Action]) -> Result<Option<Action>, String> {

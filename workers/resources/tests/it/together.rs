@@ -16,7 +16,8 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use self::package::{World, kinds};
-use crate::support::{TestResult, apply_with, declare, failure, uses};
+use crate::notify::notifying;
+use crate::support::{StateFolder, TestResult, apply_with, declare, failure, uses};
 
 mod package;
 
@@ -161,6 +162,53 @@ async fn a_group_does_not_begin_after_a_failure_that_ends_all() -> TestResult {
         let wanted = Outcome::Halted { at: None, by: Halt::FailFast };
         assert_eq!((&accounted.outcome, accounted.remaining.len()), (&wanted, 1), "{account}");
     }
+    Ok(())
+}
+
+/// Returns `a`, `b` and a package with a fault, which notify one that is there.
+fn notifying_packages(world: &World, fault: &str) -> Result<Vec<Declaration>, Box<dyn Error>> {
+    fs::write(world.path("there"), "")?;
+    let mut sources = world.packages(["a", "b"]);
+    sources.push(world.package("c", Some("apt"), fault));
+    let mut declarations: Vec<_> =
+        sources.into_iter().map(|source| notifying(source, "there")).collect();
+    declarations.push(world.package("there", None, "nothing"));
+    Ok(declarations)
+}
+
+#[tokio::test]
+async fn a_group_that_does_not_begin_leaves_no_notification() -> TestResult {
+    let (world, state) = (World::new()?, StateFolder::new()?);
+    let declarations = notifying_packages(&world, "hidden")?;
+    let facilities = state.open()?;
+    let options = ApplyOptions { fail_fast: true, facilities, ..ApplyOptions::default() };
+
+    let account = apply_with(&declarations, &kinds(), &options).await?;
+
+    assert_eq!((account.changes(), account.failures()), (0, 1), "{account}");
+    assert!(state.loaded()?.pending.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn whom_all_of_a_group_notify_is_on_disk_before_they_are_acted_on() -> TestResult {
+    let (world, state) = (World::new()?, StateFolder::new()?);
+    let declarations = notifying_packages(&world, "slow")?;
+    let (kinds, facilities) = (kinds(), state.open()?);
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+    let (stopper, stop) = Stop::pair();
+
+    let (account, loaded) = tokio::join!(apply(&declarations, &kinds, &options, stop), async {
+        world.watched().slow.notified().await;
+        let loaded = state.loaded();
+        stopper.stop();
+        loaded
+    });
+
+    let pending = loaded?.pending;
+    let sources: Vec<_> = pending.iter().map(|it| &*it.source).collect();
+    assert_eq!(sources, ["a", "b", "c"]);
+    assert_eq!(account?.changes(), 0);
     Ok(())
 }
 

@@ -49,8 +49,7 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
         let ended = if let Some(because) = held {
             Err(Outcome::Skipped { because })
         } else {
-            let records = pass.setting.facilities.records();
-            let promise = Promise::new(records, &declaration.name, pass.targets(*node));
+            let promise = Promise::new(pass.targets(*node), None);
             let work = stop(pass, (&opened, look), &mut prior, &promise);
             progress.at_work_on(&declaration.name, work).await
         };
@@ -72,7 +71,7 @@ async fn stop(
     pass: &Pass<'_>,
     (opened, look): (&Opened, &Visit),
     prior: &mut Visit,
-    promise: &Promise<'_>,
+    promise: &Promise,
 ) -> Result<(), Outcome> {
     pass.halting.approve_change(opened, &look.change, look.after.as_deref()).await?;
     prior.is_approved = true;

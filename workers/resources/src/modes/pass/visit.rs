@@ -97,9 +97,7 @@ impl PassVisit {
 
     /// Goes on to the end, or to what stops it, and closes the resource.
     async fn advance(&mut self, opened: Opened, visit: &mut Visit) {
-        let facilities = self.setting.facilities.clone();
-        let targets = std::mem::take(&mut self.targets);
-        let promise = Promise::new(facilities.records(), &self.declaration.name, targets);
+        let promise = Promise::new(std::mem::take(&mut self.targets), None);
         let convergence = Convergence {
             opened: &opened,
             declaration: &self.declaration,

@@ -133,7 +133,7 @@ impl Held {
         &mut self,
         halting: &Halting,
         declaration: &Declaration,
-        promise: &Promise<'_>,
+        promise: &Promise,
         visit: &mut Visit,
     ) -> Option<String> {
         converge((&self.opened, declaration), halting, promise, visit).await;
@@ -227,7 +227,7 @@ impl Running {
 async fn converge(
     (opened, declaration): (&Opened, &Declaration),
     halting: &Halting,
-    promise: &Promise<'_>,
+    promise: &Promise,
     visit: &mut Visit,
 ) {
     let inputs = &Inputs::default();

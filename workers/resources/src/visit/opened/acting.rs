@@ -9,8 +9,9 @@ use crate::declare::action::{Action, Unfinished};
 use crate::kind::context::Context;
 use crate::kind::contract::GroupMember;
 use crate::schedule::Answer;
-use crate::schedule::asking::{Follower, INTERRUPTED, Part, Turn};
+use crate::schedule::asking::{Follower, INTERRUPTED, Part, Question, Turn, joined};
 use crate::state::Position;
+use crate::visit::notifying::Promise;
 use crate::visit::opened::{Acted, NotBegun, Opened};
 
 impl Opened {
@@ -32,12 +33,6 @@ impl Opened {
         refusal
     }
 
-    /// Tells the observer that no event comes of what it has seen beginning.
-    pub(crate) fn note_not_begun(&self) {
-        let observer = self.prepared.context.facilities().observer();
-        observer.iter().for_each(|it| it.failed_again(self.name()));
-    }
-
     /// Asks the schedule for something that is done to this resource alone.
     pub(crate) async fn ask(&self) -> Result<(), Answer> {
         let Some(turn) = self.turn.lock().take() else { return Ok(()) };
@@ -47,11 +42,13 @@ impl Opened {
     }
 
     /// Runs an action: together with those of others, if the resource is in a group. It is not
-    /// begun if the schedule, or `may_start` after the wait for others, keeps it from starting. An
-    /// action that has failed together with others and may not start alone is interrupted.
+    /// begun if the schedule, or `may_start` after the wait for others, keeps it from starting. The
+    /// promise is made between the permission and the action. An action that has failed together
+    /// with others and may not start alone is interrupted.
     pub(crate) async fn act(
         &self,
         action: &Action,
+        promise: &Promise,
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Acted, NotBegun> {
         let action = match self.disguise.take(action) {
@@ -59,17 +56,20 @@ impl Opened {
             Err(error) => return Ok(Acted::of(Err(Unfinished::Failed(error)), &self.untimed())),
         };
         let turn = self.turn.lock().take();
-        let Some(mut turn) = turn else { return Ok(self.act_alone(&action).await) };
-        let key = || self.told(|unit, _| unit.group()).ok().flatten();
+        let Some(mut turn) = turn else {
+            let records = self.record(promise).await?;
+            self.flush_promise(promise, records).await?;
+            return Ok(self.act_alone(&action).await);
+        };
         let call = self.untimed();
         let member =
             GroupMember::new(Arc::clone(&self.prepared.unit), action.clone(), call.clone());
-        let part = turn.ask(key, member.clone()).await;
+        let part = self.take_part(&mut turn, (member.clone(), promise), may_start).await;
         self.join(Some(turn));
         let nothing = Position::default();
-        let (why, records) = match part.map_err(NotBegun::NotAllowed)? {
+        let (why, records) = match part? {
             Part::Lead { followers, records } => {
-                match self.lead(member, (followers, records), may_start).await? {
+                match self.lead((member, promise), (followers, records), may_start).await? {
                     None => (None, nothing),
                     Some(Err(Unfinished::Failed(err))) => (Some(chain(&*err)), nothing),
                     Some(ended) => return Ok(Acted::of(ended, &call)),
@@ -88,8 +88,8 @@ impl Opened {
             Part::Alone { why, records } => (Some(why), records),
             Part::Failed(why) => (Some(why), nothing),
             Part::NotAllowed(answer) => return Err(NotBegun::NotAllowed(answer)),
-            // It has asked for itself already, and got another answer.
-            Part::NotBegun => return Err(NotBegun::NotAllowed(Answer::Halted)),
+            // It has asked for itself already, and got no answer.
+            Part::NotBegun | Part::Join(_) => return Err(NotBegun::NotAllowed(Answer::Halted)),
         };
         if !may_start() {
             let failed = why.map(|why| Acted::failed_together(&why, &call));
@@ -107,17 +107,38 @@ impl Opened {
         Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
-    /// Acts for the resource and for others, and tells them how it has ended. Does nothing if there
-    /// are no others.
+    /// Asks for an action. If another visit may act for this one, joins it when the promise is
+    /// made, and waits until the other one has acted.
+    async fn take_part(
+        &self,
+        turn: &mut Turn,
+        (member, promise): (GroupMember, &Promise),
+        may_start: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Part, NotBegun> {
+        let key = || self.told(|unit, _| unit.group()).ok().flatten();
+        let part = turn.ask(key).await.map_err(NotBegun::NotAllowed)?;
+        let Part::Join(leader) = part else { return Ok(part) };
+        allowed(may_start)?;
+        let records = self.record(promise).await?;
+        turn.follow(leader, (member, records)).await.map_err(NotBegun::NotAllowed)
+    }
+
+    /// Makes the promise, acts for the resource and for others that join, and tells them how it has
+    /// ended. Does not act if there are no others.
     async fn lead(
         &self,
-        own: GroupMember,
-        (followers, records): (Vec<Follower>, Position),
+        (own, promise): (GroupMember, &Promise),
+        (questions, records): (Vec<Question>, Position),
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Result<(), Unfinished>>, NotBegun> {
-        let flushed = self.flush(records).await.map_err(NotBegun::NotOnRecord);
-        let halted = || (!may_start()).then_some(NotBegun::NotAllowed(Answer::Halted));
-        if let Some(refused) = flushed.err().or_else(halted) {
+        // If it goes no further, the others are dropped from the group, and ask for themselves.
+        allowed(may_start)?;
+        let own_records = self.record(promise).await?;
+        let followers = joined(questions).await;
+        let positions = followers.iter().map(|follower| follower.records);
+        let records = positions.fold(records.max(own_records), Ord::max);
+        let flushed = self.flush_promise(promise, records).await;
+        if let Err(refused) = flushed.and_then(|()| allowed(may_start)) {
             for Follower { told, .. } in followers {
                 drop(told.send(Part::NotBegun));
             }
@@ -151,12 +172,6 @@ impl Opened {
         Ok(Some(ended))
     }
 
-    /// Waits until the records up to there are on disk.
-    async fn flush(&self, records: Position) -> Result<(), String> {
-        let flushed = self.prepared.context.facilities().records().flush(records).await;
-        flushed.map_err(|err| chain(&err))
-    }
-
     async fn act_alone(&self, action: &Action) -> Acted {
         let deadline = Deadline::new(self.timeout(), self.prepared.context.stop());
         let call = self.prepared.context.of_call(&deadline);
@@ -164,6 +179,11 @@ impl Opened {
             deadline.tell(caught_async(self.prepared.unit.act(action, &call))).await;
         Acted { ended, is_late, log: call.lines() }
     }
+}
+
+/// Returns that an action may not start, if it may not.
+fn allowed(may_start: &(dyn Fn() -> bool + Sync)) -> Result<(), NotBegun> {
+    if may_start() { Ok(()) } else { Err(NotBegun::NotAllowed(Answer::Halted)) }
 }
 
 impl Acted {

@@ -18,9 +18,7 @@ use crate::report::observer::{Happened, What};
 use crate::report::said;
 use crate::schedule::Ticket;
 use crate::schedule::cause::{VisitBasis, Why, Whys, noted, others};
-use crate::schedule::seat::Seat;
 use crate::schedule::state::State;
-use crate::state::facilities::Facilities;
 use crate::state::reversal::Reversal;
 use crate::visit::inputs::{Inputs, not_known};
 use crate::visit::last_good;
@@ -78,8 +76,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let basis = VisitBasis { declaration: declared, states, sources };
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
-        let name = self.name.clone();
-        let promise = promise(facilities, &self.seat, (&name, declaration, &self.why), is_drift);
+        let what = if is_drift { What::Repaired } else { What::Changed };
+        let who = (&*self.name, &*declaration.kind);
+        let event = Happened::new(what, who, (&self.why, Duration::ZERO));
+        let promise = Promise::new(self.seat.notified(), Some(event));
         if wrong.is_some() {
             // A resource that is wrong answers no notification.
             visit.notices.clear();
@@ -318,16 +318,4 @@ fn redeclared(attributes: Vec<String>, facts: &[String]) -> Vec<Why> {
     let is_known = !attributes.is_empty() || facts.is_empty();
     let declared = is_known.then_some(Why::Declared(attributes));
     declared.into_iter().chain(facts.iter().cloned().map(Why::UsedFact)).collect()
-}
-
-/// Returns what the resource promises before it acts, with the event that its observer sees then.
-fn promise<'a>(
-    facilities: &'a Facilities,
-    seat: &Seat,
-    (name, declaration, why): (&'a str, &Declaration, &str),
-    is_drift: bool,
-) -> Promise<'a> {
-    let what = if is_drift { What::Repaired } else { What::Changed };
-    let event = Happened::new(what, (name, &declaration.kind), (why, Duration::ZERO));
-    Promise::scheduled(name, seat.notified(), (facilities.observer(), event))
 }
