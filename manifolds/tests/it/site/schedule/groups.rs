@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::Backoff;
-use crankcase_resources::dynamic::{Found, GroupMember, Unit};
+use crankcase_resources::dynamic::{Config, Found, GroupMember, Unit};
 use crankcase_resources::{Action, BoxError, Context, Observer, Unfinished};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -33,6 +33,8 @@ struct Lines {
     beginnings: Arc<Beginnings>,
     /// Those that were acted on, and not seen to begin.
     unseen: Mutex<BTreeSet<String>>,
+    /// The resource that cannot say how it is put back.
+    secretive: Mutex<Option<String>>,
 }
 
 impl Lines {
@@ -61,6 +63,13 @@ impl Unit for Lines {
 
     fn group(&self) -> Option<String> {
         Some("the file".to_owned())
+    }
+
+    async fn reversal(&self, context: &Context) -> Result<Option<Config>, BoxError> {
+        match self.secretive.lock().as_deref() == Some(context.name()) {
+            true => Err("nobody can say how it is".into()),
+            false => Ok(None),
+        }
     }
 
     async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {
@@ -128,6 +137,38 @@ async fn each_of_a_group_is_seen_to_begin_before_it_is_acted_on() -> TestResult 
     let both = BTreeSet::from(["one", "two"].map(str::to_owned));
     assert_eq!(*lines.groups.lock(), [both]);
     assert_eq!(*lines.unseen.lock(), BTreeSet::new());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_of_a_group_that_cannot_be_put_on_record_leaves_the_other_alone() -> TestResult {
+    for (secretive, other) in [("one", "two"), ("two", "one")] {
+        let (source, lines) = (Arc::new(Versioned::default()), Arc::new(Lines::default()));
+        let kinds = with_kinds([
+            ("source", Arc::clone(&source) as Arc<dyn Unit>),
+            ("line", Arc::clone(&lines) as Arc<dyn Unit>),
+        ]);
+        let site = "resources:\n  source: {type: source}\n  \
+                    one: {type: line, dependencies: [source], meta: {reverse: true}}\n  \
+                    two: {type: line, dependencies: [source], meta: {reverse: true}}\n";
+        // Both are as declared at first.
+        lines.written.lock().extend(["one", "two"].map(|name| (name.to_owned(), 0)));
+        *lines.secretive.lock() = Some(secretive.to_owned());
+        let machine = Machine::begin(tempfile::tempdir()?, site, (quick(), kinds)).await?;
+        machine.running("one").await?;
+        machine.running("two").await?;
+
+        let mut changed = lines.changed.subscribe();
+        *source.version.lock() = 1;
+        source.signals.signal("source")?;
+        let reason = machine.degraded(secretive).await?;
+        within(changed.changed()).await?;
+
+        let why = "cannot put on record how to put it back: nobody can say how it is";
+        assert_eq!(reason, why);
+        assert_eq!(*lines.groups.lock(), [BTreeSet::from([other.to_owned()])]);
+        machine.stop().await?;
+    }
     Ok(())
 }
 
