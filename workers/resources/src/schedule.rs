@@ -43,7 +43,7 @@
 //! - **I7**: a notification is delivered as soon as its source is good, and not before. It is
 //!   acknowledged only by a good visit that began after it was sent.
 //! - **I8**: in one pass a resource has at most one visit, and none if something that it needs is
-//!   failing. No visit and no action begins after a halt.
+//!   failing.
 //! - **I9**: one action may be for a group: visits of one kind, depth and key that have asked, and
 //!   that may all act. No path joins two of them. In one pass a group waits until every resource of
 //!   its kind and depth has asked or ended. Otherwise nobody waits for another one to ask: a group
@@ -79,8 +79,6 @@ mod tests;
 pub(crate) use self::graph::CycleError;
 pub(crate) use self::graph::{Graph, GraphBuilder};
 pub(crate) use self::id::Id;
-#[cfg(test)]
-pub(crate) use self::interface::Halt;
 pub(crate) use self::interface::{
     Answer, Because, Command, Ending, Outcome, Policy, Reason, Record, Reported, Standing, Ticket,
 };

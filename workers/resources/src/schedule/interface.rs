@@ -23,19 +23,17 @@ pub(crate) struct Policy {
     pub(crate) slots: usize,
     /// Each resource is visited once, and is skipped if something that it needs is failing.
     pub(crate) is_one_pass: bool,
-    /// The first failure is a halt.
-    pub(crate) is_fail_fast: bool,
 }
 
 impl Policy {
     /// Returns the policy of one pass over all resources.
     pub(crate) fn pass(slots: usize) -> Self {
-        Self { slots, is_one_pass: true, is_fail_fast: false }
+        Self { slots, is_one_pass: true }
     }
 
     /// Returns the policy of a site that is kept as declared.
     pub(crate) fn keep() -> Self {
-        Self { slots: KEPT_SLOTS, is_one_pass: false, is_fail_fast: false }
+        Self { slots: KEPT_SLOTS, is_one_pass: false }
     }
 }
 
@@ -68,16 +66,6 @@ impl Because {
     }
 }
 
-/// Why nothing begins any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Halt {
-    /// The run was told to stop.
-    #[cfg_attr(not(test), expect(dead_code, reason = "each visit is told to stop itself yet"))]
-    Stop,
-    /// A visit has failed, and the policy is to stop then.
-    FailFast,
-}
-
 /// What the driver has to do, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
@@ -98,12 +86,10 @@ pub(crate) enum Command {
         /// The answer.
         answer: Answer,
     },
-    /// The pass does not visit a resource.
+    /// The pass does not visit a resource: something that it needs is failing.
     Skip {
         /// The resource.
         id: Id,
-        /// What holds it back; none after a halt.
-        held_back_by: Option<Id>,
     },
     /// Add this to the store.
     Write(Record),
@@ -120,7 +106,7 @@ pub(crate) enum Answer {
     /// Something that the resource needs is failing. End the visit; another one follows when that
     /// is repaired.
     HeldBack,
-    /// End the visit; no action begins any more.
+    /// End the visit: it was given up, or told to stop. The machine itself does not answer so.
     Halted,
 }
 
@@ -204,6 +190,6 @@ pub(crate) enum Standing {
     Failed,
     /// It wants to act, and this resource keeps it from that.
     HeldBack(Id),
-    /// It has no worker. In one pass: it was not visited because of a halt.
+    /// It has no worker.
     Absent,
 }

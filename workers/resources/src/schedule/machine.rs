@@ -13,7 +13,7 @@ use super::graph::Graph;
 use super::groups::{Group, Groups};
 use super::id::{Id, Table};
 use super::interface::{
-    Answer, Because, Command, Ending, Halt, Outcome, Policy, Reason, Record, Reported, Ticket,
+    Answer, Because, Command, Ending, Outcome, Policy, Reason, Record, Reported, Ticket,
 };
 use super::node::{Condition, Node};
 use super::notifications::Notifications;
@@ -40,7 +40,6 @@ pub(crate) struct Machine {
     at_work: usize,
     /// How many resources have failed.
     failed: usize,
-    halted: Option<Halt>,
 }
 
 impl Machine {
@@ -68,7 +67,6 @@ impl Machine {
             working: 0,
             at_work: 0,
             failed: 0,
-            halted: None,
         };
         machine.swap(graph, &[], &[]);
         if policy.is_one_pass {
@@ -199,7 +197,7 @@ impl Machine {
                 self.nodes[id].request = Some(Reason::Change);
             }
             (Outcome::NotAllowed, Some(Answer::HeldBack)) => self.hold_back(id),
-            (outcome, _) => self.set_failed(id, outcome),
+            _ => self.set_failed(id),
         }
         for target in visit.targets {
             if ending.has_acted { self.send(target, id) } else { self.withdraw(target, id) }
@@ -228,12 +226,6 @@ impl Machine {
     /// Requests a visit, as the resource is declared in another way.
     pub(crate) fn redeclare(&mut self, id: Id) {
         self.request_newer(id);
-    }
-
-    /// Notes that no visit and no action begins any more.
-    pub(crate) fn halt(&mut self, by: Halt) {
-        self.halted.get_or_insert(by);
-        self.groups.split();
     }
 
     /// Takes over the resources of another site. A resource that is `replaced` is another one, and

@@ -1,8 +1,6 @@
 //! What the machine answers to questions; none of them changes it.
 
 use super::super::graph::Graph;
-#[cfg(test)]
-use super::super::interface::Halt;
 use super::super::interface::Standing;
 use super::super::node::Condition;
 use super::{Id, Machine};
@@ -28,16 +26,9 @@ impl Machine {
     }
 
     /// Whether nothing is to be done before the next event. Asked after all commands were taken; in
-    /// one pass it is over then. After a halt nothing begins, whatever is requested.
+    /// one pass it is over then.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_idle = self.at_work == 0 && self.ready.is_empty();
-        self.visited == 0 && (is_idle || self.halted.is_some())
-    }
-
-    /// Returns why nothing begins any more.
-    #[cfg(test)]
-    pub(crate) fn halted(&self) -> Option<Halt> {
-        self.halted
+        self.visited == 0 && self.at_work == 0 && self.ready.is_empty()
     }
 
     /// Returns the resources, and which of them come before which.
@@ -65,7 +56,7 @@ impl Machine {
 
     /// Returns the first that holds a resource back: one that it needs, at any distance, and that
     /// is failing itself (I11).
-    pub(super) fn held_back_by(&self, id: Id) -> Option<Id> {
+    fn held_back_by(&self, id: Id) -> Option<Id> {
         let mut id = id;
         loop {
             let mut needs = self.graph.needs(id).iter().copied();

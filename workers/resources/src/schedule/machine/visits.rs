@@ -1,7 +1,7 @@
 //! How visits begin, get their answers and end.
 
 use super::super::groups::Group;
-use super::super::interface::{Answer, Because, Command, Halt, Outcome, Reason, Ticket};
+use super::super::interface::{Answer, Because, Command, Reason, Ticket};
 use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
@@ -9,10 +9,9 @@ impl Machine {
     /// Begins or skips the visit of the first resource that is ready. Returns whether it has.
     pub(super) fn start(&mut self) -> bool {
         let Some(id) = self.ready.first().map(|rank| self.graph.ids()[*rank]) else { return false };
-        let is_held_back = self.halted.is_some() || self.nodes[id].failing_needs > 0;
-        if self.policy.is_one_pass && is_held_back {
+        if self.policy.is_one_pass && self.nodes[id].failing_needs > 0 {
             self.skip(id);
-        } else if self.halted.is_some() || !self.has_slot() {
+        } else if !self.has_slot() {
             return false;
         } else {
             self.begin(id);
@@ -21,11 +20,10 @@ impl Machine {
     }
 
     fn skip(&mut self, id: Id) {
-        let held_back_by = self.held_back_by(id).filter(|_| self.halted.is_none());
         let node = &mut self.nodes[id];
         node.finish();
-        node.is_held_back = held_back_by.is_some();
-        self.commands.push_back(Command::Skip { id, held_back_by });
+        node.is_held_back = true;
+        self.commands.push_back(Command::Skip { id });
         self.refresh(id);
         self.leave_class(id);
     }
@@ -95,9 +93,7 @@ impl Machine {
     pub(crate) fn judge(&self, ticket: Ticket) -> Option<Answer> {
         let node = self.nodes.get(ticket.id)?;
         let visit = node.visit.as_ref().filter(|visit| visit.number == ticket.number)?;
-        Some(if self.halted.is_some() {
-            Answer::Halted
-        } else if node.unsettled_before > 0 || visit.is_outdated {
+        Some(if node.unsettled_before > 0 || visit.is_outdated {
             Answer::Again
         } else if node.failing_needs > 0 {
             Answer::HeldBack
@@ -153,14 +149,9 @@ impl Machine {
         self.set_condition(id, Condition::Good);
     }
 
-    /// Notes that the resource has failed, which may be a halt.
-    pub(super) fn set_failed(&mut self, id: Id, outcome: Outcome) {
+    pub(super) fn set_failed(&mut self, id: Id) {
         self.nodes[id].is_excused = false;
         self.set_condition(id, Condition::Failed);
-        let is_failure = matches!(outcome, Outcome::CannotLook | Outcome::Failed);
-        if self.policy.is_fail_fast && is_failure {
-            self.halt(Halt::FailFast);
-        }
     }
 
     fn set_condition(&mut self, id: Id, condition: Condition) {

@@ -7,8 +7,8 @@ mod reasons;
 use std::collections::BTreeMap;
 
 use crate::schedule::{
-    Answer, Command, CycleError, Ending, Graph, GraphBuilder, Halt, Id, Machine, Outcome, Policy,
-    Reason, Standing, Ticket,
+    Answer, Command, CycleError, Ending, Graph, GraphBuilder, Id, Machine, Outcome, Policy, Reason,
+    Standing, Ticket,
 };
 
 const GOOD: Ending = ending(Outcome::Good);
@@ -333,46 +333,6 @@ fn a_resource_that_holds_up_the_end_of_the_run_is_at_work_until_its_next_visit()
     assert_eq!(visited, [1], "I5: nobody waits for it");
     assert_eq!(machine.standing(Id(0)), Some(Standing::Good), "I11: it is good");
     assert!(machine.is_at_rest(), "I5: it is not at rest");
-}
-
-#[test]
-fn nothing_begins_after_a_halt() {
-    let mut machine = kept(graph(2, &[], &[]));
-    let [ticket] = begin(&mut machine, &[0]);
-
-    machine.ask(ticket, None);
-    machine.request(Id(1), Reason::Change);
-    machine.halt(Halt::Stop);
-
-    assert_eq!(commands(&mut machine), [answer(&[ticket], Answer::Halted)], "I8: what begins");
-}
-
-#[test]
-fn a_halted_schedule_is_at_rest_when_no_visit_is_under_way() {
-    let mut machine = kept(graph(2, &[], &[]));
-    let [ticket] = begin(&mut machine, &[0]);
-
-    machine.halt(Halt::Stop);
-    machine.request(Id(1), Reason::Change);
-    let during = (commands(&mut machine), machine.is_at_rest());
-    machine.report(ticket, GOOD);
-    let after = (commands(&mut machine), machine.is_at_rest());
-
-    assert_eq!((during, after), ((vec![], false), (vec![], true)), "I5: at rest");
-}
-
-#[test]
-fn the_first_failure_of_a_pass_that_fails_fast_is_a_halt() {
-    let policy = Policy { is_fail_fast: true, ..Policy::pass(1) };
-    let mut machine = Machine::new(policy, graph(2, &[], &[]), []);
-    let [ticket] = begin(&mut machine, &[]);
-
-    machine.report(ticket, FAILED);
-
-    let skip = Command::Skip { id: Id(1), held_back_by: None };
-    assert_eq!(commands(&mut machine), [skip], "I8: nothing begins any more");
-    assert_eq!(machine.halted(), Some(Halt::FailFast), "I8: it is a halt");
-    assert!(machine.is_at_rest(), "I8: it is over");
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Counts {
         self.delivered += other.delivered;
         self.crashes += other.crashes;
         self.swaps += other.swaps;
-        self.halts += other.halts;
+        self.stops += other.stops;
         self.excused += other.excused;
         self.kept_as_before += other.kept_as_before;
         self.rests += other.rests;
@@ -121,7 +121,7 @@ impl Counts {
             self.held_back,
             self.shared,
             self.crashes,
-            self.halts,
+            self.stops,
             self.excused,
             self.kept_as_before,
         ];

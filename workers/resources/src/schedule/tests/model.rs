@@ -18,7 +18,6 @@ pub(super) struct Model {
     pub(super) asked: Vec<Asked>,
     /// The groups that a question may join.
     pub(super) open: BTreeMap<Shared, Opened>,
-    pub(super) is_halted: bool,
     pub(super) now: u64,
     /// How many looks that failed were excused.
     pub(super) excused: u64,
@@ -120,9 +119,7 @@ impl Model {
 
     pub(super) fn expected_answer(&self, id: Id) -> Answer {
         let is_outdated = self.facts[&id].visit.as_ref().is_some_and(|visit| visit.is_outdated);
-        if self.is_halted {
-            Answer::Halted
-        } else if is_outdated || self.is_unsettled_before(id) {
+        if is_outdated || self.is_unsettled_before(id) {
             Answer::Again
         } else if self.needs_failing(id) {
             Answer::HeldBack
@@ -376,7 +373,7 @@ impl Model {
         due.retain(|id| {
             let fact = &self.facts[id];
             let is_due = fact.has_worker && fact.request.is_some() && fact.visit.is_none();
-            is_due && !self.is_halted && !self.is_unsettled_before(*id)
+            is_due && !self.is_unsettled_before(*id)
         });
         due
     }
@@ -384,8 +381,7 @@ impl Model {
     /// Whether nothing is to be done before the next event.
     pub(super) fn is_at_rest(&self) -> bool {
         let mut facts = self.facts.values();
-        let is_idle = |fact: &Fact| fact.visit.is_none() && (self.is_halted || !fact.is_at_work());
-        facts.all(is_idle) && self.forgotten().is_empty()
+        facts.all(|fact| fact.visit.is_none() && !fact.is_at_work()) && self.forgotten().is_empty()
     }
 
     /// The notifications, as target and source, that were sent and can be delivered, although no

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::random::{Random, number};
 use super::sites::Site;
 use crate::schedule::{
-    Answer, Command, Ending, Halt, Id, Machine, Outcome, Policy, Reason, Record, Standing, Ticket,
+    Answer, Command, Ending, Id, Machine, Outcome, Policy, Reason, Record, Standing, Ticket,
 };
 
 /// How many passes there are, unless `CRANKCASE_SCHEDULE_STEPS` asks for more: one for a hundred
@@ -17,7 +17,6 @@ const PASSES: u64 = 2_000;
 enum Fared {
     Visited(Outcome),
     HeldBack,
-    NotBegun,
 }
 
 /// What a visit of a resource does.
@@ -50,7 +49,6 @@ enum Step {
     Follow,
     /// Another one has acted for it, and it has a slot again.
     Verify,
-    Give,
 }
 
 #[derive(Debug, Default)]
@@ -58,7 +56,6 @@ struct Counts {
     steps: u64,
     shared: u64,
     skipped: u64,
-    halted: u64,
     dropped: u64,
     delivered: u64,
 }
@@ -77,7 +74,6 @@ struct Pass<'a> {
     /// The notifications that an earlier run has left, as target and source.
     left: BTreeSet<(Id, Id)>,
     disk: BTreeSet<(Id, Id)>,
-    is_halted: bool,
     counts: &'a mut Counts,
 }
 
@@ -86,8 +82,7 @@ impl<'a> Pass<'a> {
         let mut random = Random::new(seed);
         let count = 1 + random.below(8);
         let site = Site::random(&mut random, count);
-        let policy =
-            Policy { is_fail_fast: random.chance(20), ..Policy::pass(1 + random.below(4)) };
+        let policy = Policy::pass(1 + random.below(4));
         let mut habit = |_| Habit {
             fails: random.chance(15),
             actions: [0, 1, 1, 2][random.below(4)],
@@ -106,7 +101,6 @@ impl<'a> Pass<'a> {
             visits: BTreeMap::new(),
             ends: BTreeMap::new(),
             acted: BTreeSet::new(),
-            is_halted: false,
             random,
             site,
             policy,
@@ -133,9 +127,6 @@ impl<'a> Pass<'a> {
                 // Something changes meanwhile. That is no reason for a second visit.
                 let place = self.random.below(self.site.ids.len());
                 self.machine.request(self.site.ids[place], Reason::Change);
-            } else if !self.is_halted && self.random.chance(1) {
-                self.is_halted = true;
-                self.machine.halt(Halt::Stop);
             } else {
                 let ticket = tickets[self.random.below(tickets.len())];
                 self.go_on(ticket);
@@ -144,14 +135,12 @@ impl<'a> Pass<'a> {
         assert!(self.visits.is_empty(), "I9: all wait for each other: {:?}", self.visits);
         assert!(self.machine.is_at_rest(), "I5: the pass does not end");
         assert_eq!(self.ends.len(), self.site.ids.len(), "I5: not all had their visit");
-        assert_eq!(self.machine.halted().is_some(), self.is_halted, "I8: halted");
         for (id, fared) in &self.ends {
             let is_right = match self.machine.standing(*id) {
                 Some(Standing::Good) => *fared == Fared::Visited(Outcome::Good),
                 Some(Standing::HeldBack(_)) => *fared == Fared::HeldBack,
-                Some(Standing::Absent) => *fared == Fared::NotBegun,
                 Some(Standing::Failed) => matches!(fared, Fared::Visited(_)),
-                Some(Standing::AtWork) | None => false,
+                Some(Standing::AtWork | Standing::Absent) | None => false,
             };
             assert!(is_right, "I11: {id:?} has fared {fared:?}");
         }
@@ -162,7 +151,7 @@ impl<'a> Pass<'a> {
     fn can_go_on(&self) -> Vec<Ticket> {
         let visits = self.visits.iter().filter(|(_, visit)| match visit.step {
             Step::Asked(_) | Step::Led(_) => false,
-            Step::Look | Step::Act | Step::Follow | Step::Verify | Step::Give => true,
+            Step::Look | Step::Act | Step::Follow | Step::Verify => true,
         });
         visits.map(|(it, _)| *it).collect()
     }
@@ -194,7 +183,6 @@ impl<'a> Pass<'a> {
                 self.machine.ask(ticket, None);
             }
             Step::Verify => self.act_more(ticket),
-            Step::Give => self.report(ticket, Outcome::NotAllowed),
             Step::Asked(_) | Step::Led(_) => panic!("it waits"),
         }
     }
@@ -236,8 +224,6 @@ impl<'a> Pass<'a> {
         if visit.has_acted {
             self.acted.insert(ticket.id);
         }
-        let is_failure = matches!(outcome, Outcome::CannotLook | Outcome::Failed);
-        self.is_halted |= is_failure && self.policy.is_fail_fast;
         let has_acted = visit.has_acted;
         let ending = Ending { has_acted, has_new_state: true, ..Ending::new(outcome) };
         self.machine.report(ticket, ending);
@@ -250,7 +236,7 @@ impl<'a> Pass<'a> {
             match command {
                 Command::Visit { ticket, delivered, .. } => self.begin(ticket, &delivered),
                 Command::Answer { tickets, answer } => self.answered(&tickets, answer),
-                Command::Skip { id, held_back_by } => self.skip(id, held_back_by),
+                Command::Skip { id } => self.skip(id),
                 Command::Write(Record::Pending { target, source }) => {
                     self.disk.insert((target, source));
                 }
@@ -269,15 +255,13 @@ impl<'a> Pass<'a> {
         for (ticket, visit) in &self.visits {
             if let Step::Asked(key) = visit.step {
                 let is_due = key.is_none() || self.is_complete(ticket.id);
-                let waits = !has_slot || !is_due && !self.is_halted;
-                assert!(waits, "I9: {ticket:?} waits for nobody");
+                assert!(!has_slot || !is_due, "I9: {ticket:?} waits for nobody");
             }
         }
     }
 
     fn begin(&mut self, ticket: Ticket, delivered: &[Id]) {
         let id = ticket.id;
-        assert!(!self.is_halted, "I8: {id:?} is visited after the halt");
         let is_visited = self.visits.keys().any(|it| it.id == id);
         assert!(!self.has_ended(id) && !is_visited, "I8: {id:?} is visited twice");
         assert!(self.working() < self.policy.slots, "I10: {id:?} has no slot");
@@ -306,26 +290,22 @@ impl<'a> Pass<'a> {
 
     fn answered(&mut self, tickets: &[Ticket], answer: Answer) {
         assert!(self.working() < self.policy.slots, "I10: {tickets:?} have no slot");
-        let expected = if self.is_halted { Answer::Halted } else { Answer::Act };
-        assert_eq!(answer, expected, "I3: nothing before {tickets:?} is unsettled or failing");
-        if self.is_halted {
-            self.counts.halted += 1;
-        } else {
-            let mut members = tickets.to_vec();
-            members.sort();
-            assert_eq!(members, self.group(tickets[0]), "I9: who acts together");
-            self.counts.shared += u64::from(tickets.len() > 1);
-        }
+        assert_eq!(answer, Answer::Act, "I3: nothing before {tickets:?} is unsettled or failing");
+        let mut members = tickets.to_vec();
+        members.sort();
+        assert_eq!(members, self.group(tickets[0]), "I9: who acts together");
+        self.counts.shared += u64::from(tickets.len() > 1);
         for ticket in tickets {
             let visit = self.visits.get_mut(ticket).expect("I4: the answer is for a visit");
             assert!(matches!(visit.step, Step::Asked(_)), "I4: {ticket:?} has not asked");
-            visit.step = match answer {
-                _ if visit.is_acted_for => Step::Verify,
-                Answer::Act if *ticket == tickets[0] => Step::Act,
-                Answer::Act => Step::Led(tickets[0]),
-                _ => Step::Give,
+            visit.step = if visit.is_acted_for {
+                Step::Verify
+            } else if *ticket == tickets[0] {
+                Step::Act
+            } else {
+                Step::Led(tickets[0])
             };
-            for target in self.site.notifies(ticket.id).filter(|_| answer == Answer::Act) {
+            for target in self.site.notifies(ticket.id) {
                 let is_on_disk = self.disk.contains(&(target, ticket.id));
                 assert!(is_on_disk, "I6: {target:?} of {ticket:?} is not on record");
             }
@@ -358,12 +338,10 @@ impl<'a> Pass<'a> {
         Site::kind(id).map(|kind| (kind, self.site.depth(id)))
     }
 
-    fn skip(&mut self, id: Id, held_back_by: Option<Id>) {
+    fn skip(&mut self, id: Id) {
         self.counts.skipped += 1;
-        let Some(by) = held_back_by else {
-            assert!(self.is_halted, "I8: {id:?} is skipped");
-            self.ends.insert(id, Fared::NotBegun);
-            return;
+        let Some(Standing::HeldBack(by)) = self.machine.standing(id) else {
+            panic!("I8: {id:?} is skipped")
         };
         assert!(self.site.all_needs(id).contains(&by), "I11: {id:?} does not need {by:?}");
         let has_failed = !matches!(self.ends[&by], Fared::Visited(Outcome::Good) | Fared::HeldBack);
@@ -394,7 +372,7 @@ fn every_invariant_holds_in_random_passes() {
         Pass::new(seed, &mut counts).live();
     }
     println!("{counts:?}");
-    let rare = [counts.shared, counts.skipped, counts.halted, counts.dropped, counts.delivered];
+    let rare = [counts.shared, counts.skipped, counts.dropped, counts.delivered];
     let has_all = rare.iter().all(|count| *count > 20);
     assert!(has_all || wanted < PASSES, "the passes do not reach everything: {counts:?}");
 }

@@ -41,7 +41,6 @@ impl World {
         let id = ticket.id;
         self.counts.visits += 1;
         self.model.now += 1;
-        assert!(!self.model.is_halted, "I8: {id:?} is visited after the halt");
         assert!(self.model.working() < self.policy.slots, "I10: {id:?} has no slot");
         // Questions come first.
         assert_eq!(self.model.asked, [], "I9: a question is left open");
@@ -121,7 +120,7 @@ impl World {
             }
             Answer::Again => self.counts.again += 1,
             Answer::HeldBack => self.counts.held_back += 1,
-            Answer::Halted => {}
+            Answer::Halted => panic!("I3: nothing was halted"),
         }
         let targets = self.site().notifies(id).collect();
         let visit = self.truth(id).visit.as_mut().expect("I4: the answer is for a visit");
