@@ -229,7 +229,7 @@ impl Visit {
                 schedule::Outcome::CannotLook
             }
             Outcome::Failed { .. } => schedule::Outcome::Failed,
-            Outcome::Skipped { .. } => schedule::Outcome::NotAllowed,
+            Outcome::NotAllowed => schedule::Outcome::NotAllowed,
             end if !end.is_good() => schedule::Outcome::Stopped,
             _ if self.is_left_alone => schedule::Outcome::LeftAlone,
             _ => schedule::Outcome::Good,
@@ -307,6 +307,9 @@ impl Visit {
             }
             Outcome::Halted { by, .. } | Outcome::NotAttempted { by } => {
                 Verdict::Failed { error: by.to_string() }
+            }
+            Outcome::NotAllowed => {
+                Verdict::Failed { error: "another resource comes first".to_owned() }
             }
         };
         PlannedResource {

@@ -153,6 +153,9 @@ pub enum Outcome {
         /// The resource that failed, or that is left alone and does not exist.
         because: String,
     },
+    /// Another resource comes first. Only a visit under `run` ends so, so no account has it.
+    #[serde(skip)]
+    NotAllowed,
 }
 
 impl Outcome {

@@ -96,17 +96,16 @@ impl Halting {
     async fn refuse_by(&self, opened: &Opened) -> Option<Outcome> {
         match self.refuse() {
             Some(outcome) => Some(outcome),
-            None => opened.refusal().await.map(|answer| self.not_allowed(opened, answer)),
+            None => opened.refusal().await.map(|answer| self.not_allowed(answer)),
         }
     }
 
     /// Returns the outcome of a resource that the schedule does not allow to act.
-    fn not_allowed(&self, opened: &Opened, answer: Answer) -> Outcome {
+    fn not_allowed(&self, answer: Answer) -> Outcome {
         match answer {
             Answer::Halted => Outcome::Halted { at: None, by: self.halt().unwrap_or(Halt::Stop) },
-            // Nobody reads the name: only run has such answers, and asks the schedule for the
-            // reason.
-            _ => Outcome::Skipped { because: opened.name().to_owned() },
+            // Only run has such answers, and asks the schedule for the reason.
+            Answer::Act | Answer::Again | Answer::HeldBack => Outcome::NotAllowed,
         }
     }
 
@@ -151,7 +150,7 @@ impl Halting {
             opened.note_not_begun(promise).await;
         }
         let Acted { ended, is_late, log } = acted.map_err(|not_begun| match not_begun {
-            NotBegun::NotAllowed(answer) => self.not_allowed(opened, answer),
+            NotBegun::NotAllowed(answer) => self.not_allowed(answer),
             NotBegun::NotOnRecord(error) => Outcome::failed(error),
         })?;
         let done = Done { action: wanted.remove(0), log };

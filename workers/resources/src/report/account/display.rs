@@ -63,6 +63,7 @@ impl fmt::Display for Accounted {
             Outcome::Skipped { because } => {
                 writeln!(f, "- {name} ({kind}) was skipped because of {because}")?;
             }
+            Outcome::NotAllowed => writeln!(f, "- {name} ({kind}) waits for another resource")?,
         }
         self.write_details(f)
     }

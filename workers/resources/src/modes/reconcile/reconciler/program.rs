@@ -27,8 +27,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             None => return Ok(()),
             Some(Start::Again) => {}
             Some(Start::Asked) => {
-                let asked = held.opened.ask().await;
-                asked.map_err(|_| Outcome::Skipped { because: visit.name.clone() })?;
+                held.opened.ask().await.map_err(|_| Outcome::NotAllowed)?;
             }
         }
         let began = Instant::now();
