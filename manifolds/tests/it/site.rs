@@ -3,6 +3,7 @@
 mod double;
 mod drift;
 mod flushed;
+mod given_up;
 mod held_back;
 mod host;
 mod kept_facts;

@@ -13,7 +13,8 @@
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
 //!    question: holding back leaves nothing dead.
-//! 6. What a visit has come to is reported once, also if it was interrupted.
+//! 6. What a visit has come to is reported once. One that did not end well after the worker was
+//!    told to stop is given up instead: it is no failure, and the next worker visits again.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

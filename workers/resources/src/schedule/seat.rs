@@ -75,6 +75,12 @@ impl Seat {
         self.step(|kept, _| kept.report(closing)).unwrap_or_else(nothing)
     }
 
+    /// Says that a visit has not ended well because the worker was told to stop. The next worker
+    /// visits the resource again.
+    pub(crate) fn give_up(&self, closing: &Closing) {
+        self.step(|kept, _| kept.give_up(closing));
+    }
+
     /// Says that the resource is not as declared until another worker has kept it.
     pub(crate) fn fail(&self) {
         self.step(Kept::fail);

@@ -188,6 +188,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.took = began.elapsed();
         let closing = closing(ticket, &visit);
         let (state, is_good) = (closing.state.clone(), closing.outcome.is_good());
+        if !is_good && self.stop.is_stopped() {
+            // Most likely that is why. The next worker sees how the resource is.
+            self.seat.give_up(&closing);
+            return Ok(Duration::ZERO);
+        }
         let Followed { stands, records } = self.seat.report(closing);
         flush_answers(self.setting.facilities.records(), records).await;
         if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {

@@ -26,9 +26,9 @@ pub(super) struct Entry {
     pub(super) is_resource: bool,
     /// The number of the worker that keeps it, if one does.
     pub(super) worker: Option<u64>,
-    /// Whether it has had a worker.
+    /// Whether it has had a worker, and the last one was not told to stop during a visit.
     pub(super) was_started: bool,
-    /// The resources that wait for its first start before they may act.
+    /// The resources that wait for its start before they may act.
     pub(super) awaited_by: BTreeSet<Id>,
     /// How many of those that it needs have no state yet.
     pub(super) missing: usize,
@@ -64,7 +64,7 @@ impl Entry {
     }
 
     /// Forgets the resource, in whose place another one of its name comes. Its count goes on, and
-    /// others wait for that one's first start.
+    /// others wait for that one's start.
     pub(super) fn forget(&mut self) {
         let count = std::mem::take(&mut self.count);
         let awaited_by = std::mem::take(&mut self.awaited_by);
@@ -72,7 +72,7 @@ impl Entry {
         *self = Self { is_resource: self.is_resource, count, awaited_by, ..new };
     }
 
-    /// Returns whether only its first start is missing.
+    /// Returns whether only its start is missing.
     pub(super) fn is_starting(&self) -> bool {
         self.is_resource && !self.was_started && self.missing == 0
     }
@@ -100,7 +100,7 @@ impl Entries {
         self.by_name.get(name).copied().filter(|id| self.get(*id).is_resource)
     }
 
-    /// Has nobody wait for a first start who has left: the number may mean another one soon.
+    /// Has nobody wait for a start who has left: the number may mean another one soon.
     pub(super) fn end_waits_of_others(&mut self) {
         let resources: BTreeSet<Id> = self.resources().into_iter().collect();
         for entry in &mut self.entries {

@@ -34,7 +34,7 @@ pub(crate) struct Kept {
     last_record: Position,
     /// How many workers there were.
     workers: u64,
-    /// How many resources wait only for their first start.
+    /// How many resources wait only for their start.
     starting: usize,
     /// How many new states there were.
     states: u64,

@@ -7,7 +7,7 @@ pub enum Rest {
     /// All are.
     #[default]
     AtRest,
-    /// All are but those that wait only for their first start.
+    /// All are but those that wait only for their start.
     Starting,
     /// One has a reason to be looked at, is looked at, or [holds up](crate::Resource::holds) the
     /// end of the run.

@@ -268,6 +268,31 @@ async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_bac
 }
 
 #[tokio::test]
+async fn a_resource_waits_for_another_one_that_was_told_to_stop_during_its_action() -> TestResult {
+    let board = board(&[telling("root", &["bell"]), after("page", &["root"]), resource("bell")])?;
+    let [root, page, bell] = seats(&board, ["root", "page", "bell"]).await;
+    root.request(Reason::Change);
+    let begun = root.visit().await;
+    root.turn(begun.ticket).ask_alone().await.expect("it may act");
+    page.request(Reason::Change);
+
+    let said = notice("root", &["mode"], &[("chmod", "0600")]);
+    let interrupted = closing(begun.ticket, Outcome::Stopped);
+    root.give_up(&Closing { has_acted: true, notice: said.clone(), ..interrupted });
+    let (without, rest) = (page.refused().await, board.activity().rest());
+    drop(root);
+    let root = Seat::new(board.clone(), "root");
+    let waits_for = page.waits_for();
+    let then = [root.end(Outcome::Good).await, page.end(Outcome::Good).await];
+
+    assert_eq!((without, rest), ((Err(Answer::HeldBack), Stands::Waits), Rest::Starting));
+    assert_eq!(waits_for.as_deref(), Some("root"));
+    assert_eq!(then, [Stands::Counted, Stands::Counted]);
+    assert_eq!(bell.visit().await.notices, [said]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
     let board = board(&[resource("root"), after("page", &["root"])])?;
     let [root, page] = seats(&board, ["root", "page"]).await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Kept;
+use crate::kind::context::Notice;
 use crate::report::observer::{Happened, LastEvent};
 use crate::schedule::asking::Question;
 use crate::schedule::board::unanswered::Unanswered;
@@ -100,14 +101,32 @@ impl Kept {
         awaited.map(|awaited| self.entries.name(awaited))
     }
 
+    /// Gives up a visit, because its worker was told to stop. Nobody knows whether the resource is
+    /// as declared, so others wait for the next worker.
+    pub(crate) fn give_up(&mut self, closing: &Closing) {
+        let Closing { ticket, has_acted, notice, .. } = closing;
+        if *has_acted {
+            self.note_notice(ticket.id, notice);
+        }
+        let entry = self.entries.get_mut(ticket.id);
+        entry.was_started = false;
+        self.starting += usize::from(entry.is_starting());
+        self.detach(ticket.id);
+    }
+
+    /// Notes what a resource tells those that it notifies.
+    fn note_notice(&mut self, id: Id, notice: &Notice) {
+        for target in self.machine.graph().notifies(id).to_vec() {
+            self.notices.entry((target, id)).or_default().add(notice);
+        }
+    }
+
     /// Takes over how a visit has ended.
     pub(crate) fn report(&mut self, closing: Closing) -> Followed {
         let Closing { ticket, outcome, has_acted, is_holding, state, notice } = closing;
         let (id, before) = (ticket.id, self.last_record);
         if has_acted {
-            for target in self.machine.graph().notifies(id).to_vec() {
-                self.notices.entry((target, id)).or_default().add(&notice);
-            }
+            self.note_notice(id, &notice);
         }
         let has_new_state = state.is_some() && self.entries.get(id).state != state;
         let ending = Ending { outcome, has_acted, has_new_state, is_holding };
