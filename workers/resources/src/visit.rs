@@ -11,7 +11,6 @@ use crate::base::text::cut_after;
 use crate::declare::action::Action;
 use crate::declare::declaration::{Declaration, DependencyState};
 use crate::kind::context::Notice;
-use crate::kind::foresight::Earlier;
 use crate::report::account::{Account, Accounted, Done, Halt, Outcome};
 use crate::report::observer::{Happened, What};
 use crate::report::planned::{Change, PlannedResource, Refresh, Verdict};
@@ -57,8 +56,6 @@ pub(crate) struct Visit {
     pub(crate) after: Option<Arc<Value>>,
     /// The answer to the notifications, in a plan.
     pub(crate) answer: Option<Action>,
-    /// Whether all that is to be done is approved already.
-    pub(crate) is_approved: bool,
     /// The actions that have finished, whatever came after them.
     pub(crate) done: Vec<Done>,
     /// The actions that earlier visits of the same command have begun and not finished.
@@ -78,10 +75,6 @@ pub(crate) struct Visit {
     pub(crate) changes: Changes,
     /// What is bound to the plan that does not show, if the plan is sealed.
     pub(crate) seal: Option<Seal>,
-    /// Whether other resources may be declared after the change.
-    pub(crate) declares_others: bool,
-    /// What comes before the resources after this one, in a plan.
-    pub(crate) earlier: Earlier,
     /// Whether an earlier apply of the same command has made the visit.
     pub(crate) is_passed: bool,
 }
@@ -135,7 +128,6 @@ impl Visit {
             change: Change::default(),
             after: None,
             answer: None,
-            is_approved: false,
             done: Vec::new(),
             begun: Vec::new(),
             state: None,
@@ -146,8 +138,6 @@ impl Visit {
             actions: Arc::default(),
             changes: Changes::No,
             seal: None,
-            declares_others: false,
-            earlier: Earlier::default(),
             is_passed: false,
         }
     }
@@ -293,7 +283,7 @@ impl Visit {
     }
 
     /// Returns the entry of a plan.
-    pub(crate) fn planned(self) -> PlannedResource {
+    pub(crate) fn planned(self, declaration: &Declaration) -> PlannedResource {
         let by = self.notified_by();
         let verdict = match self.end {
             Outcome::Unchanged => Verdict::Unchanged,
@@ -316,7 +306,7 @@ impl Visit {
             name: self.name,
             kind: self.kind,
             is_put_back: self.is_put_back,
-            declares_others: self.declares_others,
+            declares_others: declaration.declares_others && self.changes != Changes::No,
             verdict,
             refresh: self.answer.map(|action| Refresh { by, action }),
             seal: self.seal,

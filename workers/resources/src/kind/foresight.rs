@@ -35,11 +35,11 @@ pub(crate) struct Foresight {
 
 /// What comes before a resource, at any distance.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Earlier {
+struct Earlier {
     /// A resource that changes or may change.
-    pub(crate) changing: Option<usize>,
+    changing: Option<usize>,
     /// Such a resource that may make files that it does not name.
-    pub(crate) making: Option<usize>,
+    making: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -49,6 +49,8 @@ struct Shared {
     names: Vec<String>,
     /// By space and name: the resources that change a thing.
     things: RwLock<HashMap<String, HashMap<String, Vec<Change>>>>,
+    /// What comes before the resources after each one, once its look has ended.
+    earlier: RwLock<Vec<Earlier>>,
 }
 
 /// Which resource changes a thing, and what will be of it.
@@ -59,24 +61,31 @@ impl Foresight {
     pub(crate) fn new(order: &Arc<Order>, declarations: &[Declaration]) -> Self {
         let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
-        let shared = Arc::new(Shared { order, names, things });
+        let earlier = vec![Earlier::default(); declarations.len()].into();
+        let shared = Arc::new(Shared { order, names, things, earlier });
         Self { shared, node: 0, earlier: Earlier::default(), seen: Arc::default() }
     }
 
-    /// Returns what another resource sees.
+    /// Returns what another resource sees, after the looks at all that comes before it.
     #[must_use]
-    pub(crate) fn of(&self, node: usize, earlier: Earlier) -> Self {
-        Self { shared: Arc::clone(&self.shared), node, earlier, seen: Arc::default() }
+    pub(crate) fn of(&self, node: usize) -> Self {
+        let Shared { order, earlier, .. } = &*self.shared;
+        let all = earlier.read();
+        let mut before = order.inputs(node).iter().map(|node| all[*node]);
+        let changing = before.clone().find_map(|earlier| earlier.changing);
+        let making = before.find_map(|earlier| earlier.making);
+        let (shared, earlier) = (Arc::clone(&self.shared), Earlier { changing, making });
+        Self { shared, node, earlier, seen: Arc::default() }
     }
 
-    /// Returns what comes before the resources after this one, which changes or may change, and
-    /// may make files that it does not name then.
-    pub(crate) fn after(&self, is_changing: bool, makes_unnamed: bool) -> Earlier {
+    /// Ends the look at this resource: notes for those after it whether it changes or may change,
+    /// and whether it may make files that it does not name then.
+    pub(crate) fn end(&self, is_changing: bool, makes_unnamed: bool) {
         let if_it = |is_it: bool| is_it.then_some(self.node);
-        Earlier {
+        self.shared.earlier.write()[self.node] = Earlier {
             changing: if_it(is_changing).or(self.earlier.changing),
             making: if_it(is_changing && makes_unnamed).or(self.earlier.making),
-        }
+        };
     }
 
     /// Returns whether a resource before this one changes or may change.

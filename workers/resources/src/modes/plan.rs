@@ -87,7 +87,9 @@ pub(crate) async fn plan_in_order(
         options.progress.clone().count(pass_visit.declaration.name.clone(), pass_visit.run())
     };
     let visits = pass.run(visit).await;
-    let mut planned: Vec<_> = visits.into_iter().map(|visit| Some(visit.planned())).collect();
+    let planned = visits.into_iter().zip(declarations);
+    let planned = planned.map(|(visit, declaration)| Some(visit.planned(declaration)));
+    let mut planned: Vec<_> = planned.collect();
     let salt = options.salt.clone();
     Plan {
         salt,

@@ -8,7 +8,7 @@ use crankcase_engine::Stop;
 use crate::declare::declaration::{Declaration, DependencyState, is_fact_alias};
 use crate::declare::order::Order;
 use crate::kind::context::{Notice, Used};
-use crate::kind::foresight::{Earlier, Foresight};
+use crate::kind::foresight::Foresight;
 use crate::report::account::{Halt, Outcome};
 use crate::state::Records;
 use crate::visit::{Changes, Visit};
@@ -55,12 +55,7 @@ impl Inputs {
         for (name, _) in declaration.needs() {
             inputs.need(by_name[name]);
         }
-        inputs.foresight = foresight.map(|foresight| {
-            let mut earlier = before.iter().map(|node| visit(*node).earlier);
-            let changing = earlier.clone().find_map(|earlier| earlier.changing);
-            let making = earlier.find_map(|earlier| earlier.making);
-            foresight.of(node, Earlier { changing, making })
-        });
+        inputs.foresight = foresight.map(|foresight| foresight.of(node));
         for dependency in &declaration.dependencies {
             inputs.add(&dependency.alias, by_name[dependency.resource.as_str()]);
         }

@@ -74,6 +74,5 @@ async fn stop(
     promise: &Promise,
 ) -> Result<(), Outcome> {
     pass.halting.approve_change(opened, &look.change, look.after.as_deref()).await?;
-    prior.is_approved = true;
     pass.halting.run(opened, prior, promise).await
 }

@@ -62,9 +62,7 @@ impl PassVisit {
             Err(end) => visit.close(Err(end)),
         }
         if let Some(foresight) = &self.inputs.foresight {
-            let is_changing = visit.changes != Changes::No;
-            visit.declares_others = self.declaration.declares_others && is_changing;
-            visit.earlier = foresight.after(is_changing, self.declaration.makes_unnamed);
+            foresight.end(visit.changes != Changes::No, self.declaration.makes_unnamed);
         } else {
             self.conclude(&visit, began.elapsed()).await;
         }
