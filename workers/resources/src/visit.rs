@@ -248,7 +248,7 @@ impl Visit {
 
     /// Returns the event that the resource was changed, or could not be. It names the actions that
     /// were done, and the action that has failed.
-    pub(crate) fn event(&self, event: What, (why, took): (&str, Duration)) -> Happened {
+    pub(crate) fn event(&self, event: What, why: &str, took: Duration) -> Happened {
         let event = Happened::new(event, (&self.name, &self.kind), (why, took));
         event.with(&self.change.differences, &self.done, self.end.failed_action())
     }
@@ -263,7 +263,7 @@ impl Visit {
             _ if !self.done.is_empty() => (What::Changed, None),
             _ => return None,
         };
-        Some(Happened { error, ..self.event(what, ("apply", took)) })
+        Some(Happened { error, ..self.event(what, "apply", took) })
     }
 
     /// Returns the entry of an account.

@@ -100,18 +100,23 @@ impl Foresight {
         self.earlier.making.is_some()
     }
 
-    /// Notes what the resource will have made or removed, or may have.
-    pub(crate) fn note(&self, claims: &[Claim], is_sure: bool) {
+    /// Notes what the resource will have made or removed.
+    pub(crate) fn note(&self, claims: &[Claim]) {
+        self.note_as(claims, |is_there| if is_there { Foreseen::There } else { Foreseen::Gone });
+    }
+
+    /// Notes what the resource may have made, changed or removed.
+    pub(crate) fn note_unsure(&self, claims: &[Claim]) {
+        self.note_as(claims, |_| Foreseen::Unsure);
+    }
+
+    /// Notes what will be of each thing that the resource makes be there or not.
+    fn note_as(&self, claims: &[Claim], foreseen: impl Fn(bool) -> Foreseen) {
         let made = claims.iter().filter_map(|claim| Some((claim, claim.makes_it_be()?)));
         let mut things = self.shared.things.write();
         for (claim, is_there) in made {
-            let foreseen = match is_there {
-                _ if !is_sure => Foreseen::Unsure,
-                true => Foreseen::There,
-                false => Foreseen::Gone,
-            };
             let names = things.entry(claim.space.clone().into_owned()).or_default();
-            names.entry(claim.name.clone()).or_default().push((self.node, foreseen));
+            names.entry(claim.name.clone()).or_default().push((self.node, foreseen(is_there)));
         }
     }
 

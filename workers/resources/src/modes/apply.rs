@@ -88,8 +88,9 @@ pub(crate) async fn apply_in_order(
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
-    let halting = Halting::new(stop, options.fail_fast).approved(options.approval.clone());
-    let (halting, parallel) = (Arc::new(halting), options.parallel);
+    let halting = Halting::new(stop).fail_fast(options.fail_fast);
+    let halting = Arc::new(halting.approved(options.approval.clone()));
+    let parallel = options.parallel;
     let pass = Pass { order, declarations, setting, halting, foresight: None, parallel };
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(&pass, &options.progress).await;

@@ -76,7 +76,7 @@ pub(crate) async fn plan_in_order(
 ) -> Plan {
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
-    let halting = Arc::new(Halting::new(stop.clone(), false));
+    let halting = Arc::new(Halting::new(stop.clone()));
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
     let setting = Setting { salt: options.salt.clone(), ..setting };
     let foresight = Some(Foresight::new(order, declarations));

@@ -31,8 +31,14 @@ pub(crate) struct Halting {
 }
 
 impl Halting {
-    pub(crate) fn new(stop: Stop, fail_fast: bool) -> Self {
-        Self { stop, fail_fast, has_failed: AtomicBool::new(false), approval: Vec::new() }
+    pub(crate) fn new(stop: Stop) -> Self {
+        let has_failed = AtomicBool::new(false);
+        Self { stop, fail_fast: false, has_failed, approval: Vec::new() }
+    }
+
+    /// Says whether the first failure keeps every other action from starting; off by default.
+    pub(crate) fn fail_fast(self, fail_fast: bool) -> Self {
+        Self { fail_fast, ..self }
     }
 
     /// Has each change approved before it is made.

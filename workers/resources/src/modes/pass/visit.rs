@@ -80,7 +80,7 @@ impl PassVisit {
         let prepared = prepared.map_err(|error| match error {
             NotPrepared::Unknown(aliases) => {
                 if let Some(foresight) = &self.inputs.foresight {
-                    foresight.note(&self.declaration.claims, false);
+                    foresight.note_unsure(&self.declaration.claims);
                 }
                 self.inputs.unknown(&aliases)
             }
@@ -108,8 +108,10 @@ impl PassVisit {
         if let Some(foresight) = &self.inputs.foresight {
             visit.seal = self.seal(&opened, foresight, visit).await;
             let is_sure = visit.end == Outcome::Changed;
-            if visit.changes != Changes::No {
-                foresight.note(&opened.claims(&self.declaration), is_sure);
+            match (visit.changes, is_sure) {
+                (Changes::No, _) => {}
+                (_, true) => foresight.note(&opened.claims(&self.declaration)),
+                (_, false) => foresight.note_unsure(&opened.claims(&self.declaration)),
             }
             self.declaration.makes_unnamed = opened.makes_unnamed(&self.declaration);
             if let Some(left_open) = &self.left_open

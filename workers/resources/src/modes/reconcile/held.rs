@@ -175,7 +175,8 @@ impl Held {
     pub(crate) async fn supervise(
         &mut self,
         name: &str,
-        (worker, ledger): (&Stop, Option<&Ledger>),
+        worker: &Stop,
+        ledger: Option<&Ledger>,
     ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
         let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
         name.clone_into(&mut config.name);

@@ -97,7 +97,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);
         Self {
             seat: Seat::new(links.board.clone(), &name),
-            halting: Halting::new(stop.clone(), false),
+            halting: Halting::new(stop.clone()),
             is_waiting: true,
             whys,
             why: String::new(),

@@ -31,8 +31,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
         }
         let began = Instant::now();
-        let (keeper, pid) = ((&self.stop, self.setting.facilities.ledger()), held.running.pid());
-        let running = held.supervise(&self.name, keeper).await;
+        let (ledger, pid) = (self.setting.facilities.ledger(), held.running.pid());
+        let running = held.supervise(&self.name, &self.stop, ledger).await;
         let config = held.opened.config_and_hidden();
         let last_end = self.links.program.last_end();
         let why = started((ran_with, &config.config), last_end, (notices, &self.why));
@@ -40,7 +40,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             Ok(Some(running)) => {
                 self.links.program.begin(running, config);
                 let what = if before.is_some() { What::Restarted } else { What::Started };
-                self.tell_start(what, (&why, notices), began.elapsed());
+                self.tell_start(what, &why, notices, began.elapsed());
                 Ok(())
             }
             Ok(None) => {
@@ -71,10 +71,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return;
         }
         self.links.journal.note("its program has ended", by_agent(why));
-        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why) });
+        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why, Duration::ZERO) });
     }
 
-    fn tell_start(&self, what: What, (why, notices): (&str, &[Notice]), took: Duration) {
+    fn tell_start(&self, what: What, why: &str, notices: &[Notice], took: Duration) {
         let why = self.redact(why);
         let text = match what {
             What::Restarted => "restarted its program",
@@ -86,16 +86,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             _ => by_notices(notices),
         };
         self.links.journal.note(text, origin);
-        let event = self.program_event(what, &why);
+        let event = self.program_event(what, &why, took);
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
-        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let pid = self.links.program.status().map(|status| status.pid);
-        self.tell_program(Happened { pid, notified_by, took_ms, ..event });
+        self.tell_program(Happened { pid, notified_by, ..event });
     }
 
-    fn program_event(&self, what: What, why: &str) -> Happened {
+    fn program_event(&self, what: What, why: &str, took: Duration) -> Happened {
         let kind = &self.links.declaration.get().kind;
-        Happened::new(what, (&self.name, kind), (why, Duration::ZERO))
+        Happened::new(what, (&self.name, kind), (why, took))
     }
 
     fn tell_program(&self, happened: Happened) {

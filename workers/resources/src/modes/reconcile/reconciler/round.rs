@@ -181,7 +181,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 return Err(Outcome::failed(not_known(&aliases)));
             }
             Err(NotPrepared::Wrong(wrong)) => {
-                return self.keep_as_before((declaration, &setting), wrong).await;
+                return self.keep_as_before(declaration, &setting, wrong).await;
             }
         };
         let changed = match open {
@@ -216,7 +216,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// back is not kept, and neither is one that keeps what another resource keeps by now.
     async fn keep_as_before(
         &mut self,
-        (declaration, setting): (&Declaration, &Setting),
+        declaration: &Declaration,
+        setting: &Setting,
         wrong: String,
     ) -> Result<Holding, Outcome> {
         if declaration.is_put_back() {
@@ -299,7 +300,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn note_change(&mut self, visit: &Visit, is_drift: bool, took: Duration) {
         let (what, origin) = noted(&visit.differing(), is_drift, &visit.notices);
         let notified_by = visit.notified_by();
-        let happened = Happened { notified_by, ..visit.event(what, (&self.why, took)) };
+        let happened = Happened { notified_by, ..visit.event(what, &self.why, took) };
         said::log_change(self.links.board.flood(), &happened, took);
         // A change that has failed half-way is no repair yet.
         self.seat.note_change(what == What::Repaired && visit.end.is_good());
