@@ -120,9 +120,11 @@ impl Halting {
         &self.stop
     }
 
-    /// Notes a failure.
-    pub(crate) fn fail(&self) {
-        self.has_failed.store(true, Ordering::Release);
+    /// Notes how a visit has ended: a failure may keep others from acting.
+    pub(crate) fn note_end(&self, end: &Outcome) {
+        if matches!(end, Outcome::Failed { .. }) {
+            self.has_failed.store(true, Ordering::Release);
+        }
     }
 
     /// Does the wanted actions of a visit, one after another, until one does not finish. The promise

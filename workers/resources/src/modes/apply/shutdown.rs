@@ -55,9 +55,7 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
         };
         let closed = opened.close().await.map_err(Outcome::failed);
         if let Err(end) = ended.and(closed) {
-            if matches!(end, Outcome::Failed { .. }) {
-                pass.halting.fail();
-            }
+            pass.halting.note_end(&end);
             prior.end = end;
             held_by[*node] = prior.blocked_by().map(str::to_owned);
         }

@@ -152,9 +152,7 @@ impl PassVisit {
         if let Some(thing) = self.declaration.record.as_ref().filter(|_| is_good) {
             Reversal::forget(facilities.records(), from_ref(thing)).await;
         }
-        if matches!(visit.end, Outcome::Failed { .. }) {
-            self.halting.fail();
-        }
+        self.halting.note_end(&visit.end);
         if let Some(observer) = facilities.observer() {
             if let Some(event) = visit.applied(took) {
                 observer.happened(&event);
