@@ -136,7 +136,7 @@ impl Held {
         promise: &Promise,
         visit: &mut Visit,
     ) -> Option<String> {
-        converge((&self.opened, declaration), halting, promise, visit).await;
+        converge(&self.opened, declaration, halting, promise, visit).await;
         // A change that was made is reported, and not taken back.
         // What is to be put back is not back while it is as before.
         let may_stay = self.before.is_some() && visit.done.is_empty() && !declaration.is_put_back();
@@ -146,7 +146,7 @@ impl Held {
         };
         self.step_back();
         let mut stayed = Visit::new(declaration, Vec::new());
-        converge((&self.opened, declaration), halting, promise, &mut stayed).await;
+        converge(&self.opened, declaration, halting, promise, &mut stayed).await;
         if stayed.look_error().is_some() {
             return None;
         }
@@ -226,7 +226,8 @@ impl Running {
 }
 
 async fn converge(
-    (opened, declaration): (&Opened, &Declaration),
+    opened: &Opened,
+    declaration: &Declaration,
     halting: &Halting,
     promise: &Promise,
     visit: &mut Visit,

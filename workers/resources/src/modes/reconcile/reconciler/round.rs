@@ -201,9 +201,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Ok(Holding { is_new: true, changed, wrong: None })
             }
             Err(Unopened { reason, running }) => {
-                let config = self.links.program.ran_with();
-                let declared = ((declaration, &*reason), &setting);
-                match self.hold_as_before(declared, (running, config)).await {
+                let (declared, before) = ((declaration, &*reason), self.links.program.ran_with());
+                match self.hold_as_before(declared, &setting, running, before).await {
                     true => Ok(Holding { is_new: true, changed, wrong: Some(reason) }),
                     false => Err(Outcome::failed(reason)),
                 }
@@ -232,12 +231,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 return Err(Outcome::failed(wrong));
             }
         } else {
-            let config = match self.links.program.ran_with() {
-                Some(config) => Some(config),
+            let before = match self.links.program.ran_with() {
+                Some(before) => Some(before),
                 None => last_good::read(setting.facilities.records(), declaration).await,
             };
-            let declared = ((declaration, &*wrong), setting);
-            if !self.hold_as_before(declared, (Running::default(), config)).await {
+            let (declared, running) = ((declaration, &*wrong), Running::default());
+            if !self.hold_as_before(declared, setting, running, before).await {
                 return Err(Outcome::failed(wrong));
             }
         }
@@ -249,13 +248,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// held.
     async fn hold_as_before(
         &mut self,
-        (declared, setting): ((&Declaration, &str), &Setting),
-        (running, before): (Running, Option<EarlierConfig>),
+        (declaration, wrong): (&Declaration, &str),
+        setting: &Setting,
+        running: Running,
+        before: Option<EarlierConfig>,
     ) -> bool {
-        let before = before.filter(|_| !declared.0.is_put_back());
+        let before = before.filter(|_| !declaration.is_put_back());
         let prepared = before.and_then(|before| {
-            let used = self.used(declared.0, &[]);
-            Prepared::as_before((before, used), declared, setting).ok()
+            let used = self.used(declaration, &[]);
+            Prepared::as_before((before, used), (declaration, wrong), setting).ok()
         });
         let mut left = match prepared {
             Some(prepared) => match Held::open_with(running, prepared, &self.links.watches).await {
