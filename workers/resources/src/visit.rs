@@ -75,8 +75,6 @@ pub(crate) struct Visit {
     pub(crate) changes: Changes,
     /// What is bound to the plan that does not show, if the plan is sealed.
     pub(crate) seal: Option<Seal>,
-    /// Whether an earlier apply of the same command has made the visit.
-    pub(crate) is_passed: bool,
 }
 
 /// Shows no values: nothing is hidden in the states.
@@ -138,7 +136,6 @@ impl Visit {
             actions: Arc::default(),
             changes: Changes::No,
             seal: None,
-            is_passed: false,
         }
     }
 

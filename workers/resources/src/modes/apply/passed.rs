@@ -1,6 +1,6 @@
 //! What applies of one command have done, for the next one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ impl fmt::Debug for Passed {
 struct Passes {
     /// The visits of each resource of any of them, with its last declaration.
     visits: BTreeMap<String, (Declaration, Visit)>,
+    /// The resources whose visits the current apply has taken over.
+    taken_over: BTreeSet<String>,
     has_changed_facts: bool,
 }
 
@@ -40,12 +42,13 @@ impl Passed {
 
     /// Returns how a visit has ended, if its resource was declared alike and had its turn.
     pub(super) fn get(&self, declaration: &Declaration) -> Option<Visit> {
-        let passes = self.0.lock();
+        let mut passes = self.0.lock();
         let (before, visit) = passes.visits.get(&declaration.name)?;
         let had_its_turn = visit.end.is_good() || matches!(visit.end, Outcome::Failed { .. });
         // What it notifies has the notification on record, also if that was left out.
-        (before.is_equal(declaration) && had_its_turn)
-            .then(|| Visit { is_passed: true, ..visit.clone() })
+        let visit = (before.is_equal(declaration) && had_its_turn).then(|| visit.clone())?;
+        passes.taken_over.insert(declaration.name.clone());
+        Some(visit)
     }
 
     /// Takes over how the visits have ended, and returns them with what was done before.
@@ -64,7 +67,8 @@ impl Passed {
         }
         let mut keepers = declarations.iter().zip(&visits).filter(|(it, _)| keeps_fact(it));
         passes.has_changed_facts = keepers.any(|(_, visit)| visit.changes == Changes::Yes);
-        for now in visits.iter_mut().filter(|now| !now.is_passed) {
+        let taken_over = std::mem::take(&mut passes.taken_over);
+        for now in visits.iter_mut().filter(|now| !taken_over.contains(&now.name)) {
             if let Some((_, before)) = passes.visits.get(&now.name) {
                 *now = before.clone().and(now.clone());
             }
