@@ -305,6 +305,21 @@ fn a_lost_worker_holds_back_nobody_if_its_visit_was_a_routine_look() {
 }
 
 #[test]
+fn what_needs_a_resource_whose_worker_was_lost_waits_for_the_visit_of_the_next_one() {
+    let mut machine = kept(chain(2));
+    let [lost] = begin(&mut machine, &[0]);
+    machine.ask(lost, None);
+    commands(&mut machine);
+    machine.request(Id(1), Reason::Change);
+
+    machine.detach(Id(0));
+    machine.attach(Id(0));
+    let visited = settle(&mut machine, |_| Does::Act(CHANGED));
+
+    assert_eq!(visited, [0, 1], "I2: who is visited");
+}
+
+#[test]
 fn a_request_during_a_pass_is_no_reason_for_a_second_visit() {
     let mut machine = Machine::new(Policy::pass(1), graph(1, &[], &[]), []);
     let [ticket] = begin(&mut machine, &[]);
