@@ -20,5 +20,6 @@ mod schedule;
 mod seeds;
 mod seen;
 mod settled;
+mod stops_first;
 mod swap;
 mod watches;

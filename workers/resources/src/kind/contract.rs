@@ -141,7 +141,8 @@ pub trait Kind: fmt::Debug + Send + Sync {
 
     /// Returns whether a check may ask for a shutdown-first action.
     ///
-    /// Apply looks at everything once more before its first action if a kind in use says so.
+    /// Apply looks at everything once more before its first action if a kind in use says so. Under run it is the first
+    /// action of its resource.
     fn stops_first(&self) -> bool {
         false
     }

@@ -413,7 +413,8 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.action(action.erase()), ..self }
     }
 
-    /// Sets the shutdown-first action; [`Resource::STOPS_FIRST`] must say so.
+    /// Sets the shutdown-first action; [`Resource::STOPS_FIRST`] must say so. It is done before the other
+    /// actions, and in apply before those of all resources, if it is known by then.
     pub fn shutdown(self, action: R::Action) -> Self {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }

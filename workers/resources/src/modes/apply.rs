@@ -56,9 +56,10 @@ impl Default for ApplyOptions {
 
 /// Makes every resource as declared, once.
 ///
-/// Shutdown-first actions run before all others, dependents first. Then each resource, after those
-/// that it uses, is checked, its actions are run one after another, and it is checked again. A
-/// failure stops what depends on the resource; the rest goes on.
+/// Shutdown-first actions run before all others, dependents first; one that is known only later runs
+/// before the other actions of its own resource. Then each resource, after those that it uses, is
+/// checked, its actions are run one after another, and it is checked again. A failure stops what
+/// depends on the resource; the rest goes on.
 ///
 /// When `stop` is told, no action starts any more, and those that run end early in good order. The
 /// account is complete in any case.

@@ -47,7 +47,7 @@ pub struct Amiss {
     pub differences: Vec<Difference>,
     /// What would mend it, to be run in this order.
     pub actions: Vec<Action>,
-    /// What has to be done before the first action of any resource, such as stopping a server.
+    /// What has to be done before all other actions, such as stopping a server.
     pub shutdown: Option<Action>,
     /// What is known of the state after the actions.
     pub after: Option<Arc<Value>>,

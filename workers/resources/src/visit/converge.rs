@@ -46,6 +46,7 @@ impl Convergence<'_> {
                     return self.foresee(visit).map_err(Outcome::failed);
                 }
                 self.approve(visit).await?;
+                stop_first(visit);
                 self.act(visit).await?;
                 self.verify_foreseen(visit).await?
             }
@@ -112,8 +113,8 @@ impl Convergence<'_> {
         visit.step = Step::Look;
         let found = self.opened.check().await;
         // Only what is one action is done together with others.
-        if !matches!(&found, Ok(Found::Stale(it)) if it.actions.len() == 1 && !self.is_left_alone())
-        {
+        let is_one = |it: &Amiss| it.actions.len() == 1 && it.shutdown.is_none();
+        if !matches!(&found, Ok(Found::Stale(it)) if is_one(it) && !self.is_left_alone()) {
             self.opened.leave();
         }
         let found = found.map_err(|err| self.inputs.cannot_look(self.halting.stop(), err))?;
@@ -181,5 +182,14 @@ impl Convergence<'_> {
             return Ok(None);
         }
         self.opened.refresh(&visit.all_actions())
+    }
+}
+
+/// Puts the shutdown-first action before the others, unless a pass has done it already, before those
+/// of all resources.
+fn stop_first(visit: &mut Visit) {
+    let action = visit.change.shutdown.take();
+    if let Some(action) = action.filter(|_| visit.done.is_empty()) {
+        visit.change.actions.insert(0, action);
     }
 }

@@ -228,6 +228,26 @@ async fn shutdown_actions_come_before_all_others_and_dependents_first() -> TestR
 }
 
 #[tokio::test]
+async fn a_shutdown_action_that_is_known_late_comes_first_in_its_resource() -> TestResult {
+    let (kinds, journal) = probes();
+    // The state of the first one has the fault of the other one.
+    let first = declare("first", "probe", json!({"name": "stops first", "fault": ""}));
+    let fault = ("fault", "first", "name");
+    let declarations = [first, declare_with("late", "probe", json!({"name": "late"}), fault)];
+
+    let account = apply_with(&declarations, &kinds, &ApplyOptions::default()).await?;
+
+    let late = account.get("late").unwrap();
+    let done: Vec<_> = late.done.iter().map(|done| done.action.name.as_str()).collect();
+    assert_eq!(done, ["stop", "make", "polish"], "{account}");
+    let events = journal.events();
+    let first_ended = events.iter().position(|event| *event == Event::Ended("stops first".into()));
+    let late_stops = events.iter().position(|event| *event == Event::ShutDown("late".into()));
+    assert!(first_ended < late_stops, "{events:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_progress_counts_resources_also_while_one_is_shut_down() -> TestResult {
     let (kinds, journal) = probes();
     let declarations = [probe("disk", "stops first and waits"), probe("other", "")];
