@@ -107,6 +107,9 @@ pub struct DeclarationFields {
     pub is_claimed: bool,
     /// Whether it may make files that none of these claims names, as far as that was known then.
     pub makes_unnamed: bool,
+    /// Whether a check may ask for a shutdown-first action, as far as that was known then; see
+    /// [`Claimed::stops_first`](crate::Claimed::stops_first).
+    pub stops_first: bool,
     /// Whether it has automatic edges, to those that make what it needs; it has by default.
     pub has_automatic_edges: bool,
     /// Those edges.
@@ -166,6 +169,7 @@ impl Declaration {
             claims: Vec::new(),
             is_claimed: false,
             makes_unnamed: false,
+            stops_first: false,
             has_automatic_edges: true,
             automatic: Vec::new(),
             left_out: Vec::new(),

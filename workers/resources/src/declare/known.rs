@@ -53,6 +53,9 @@ pub struct Claimed {
     /// Whether it renders texts that are not in its config, such as files: what they use of the
     /// dependencies' states nobody can foresee.
     pub renders_any: bool,
+    /// Whether a check may ask for a shutdown-first action, of a kind with other configs that never
+    /// have one. Of a kind that [always may](crate::dynamic::Kind::stops_first) it need not be said.
+    pub stops_first: bool,
 }
 
 impl Claimed {

@@ -57,5 +57,6 @@ impl Declaration {
         self.claims.shrink_to_fit();
         self.is_claimed = !self.noop && !claimed.is_open;
         self.makes_unnamed = !self.noop && claimed.makes_unnamed();
+        self.stops_first = !self.noop && claimed.stops_first;
     }
 }

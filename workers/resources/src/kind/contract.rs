@@ -139,10 +139,11 @@ pub trait Kind: fmt::Debug + Send + Sync {
         old == new
     }
 
-    /// Returns whether a check may ask for a shutdown-first action.
+    /// Returns whether a check may ask for a shutdown-first action, whatever the config is.
     ///
-    /// Apply looks at everything once more before its first action if a kind in use says so. Under run it is the first
-    /// action of its resource.
+    /// Apply looks at everything once more before its first action if a kind in use says so, or the
+    /// [claims](crate::Claimed::stops_first) of a config. Under run it is the first action of its
+    /// resource.
     fn stops_first(&self) -> bool {
         false
     }

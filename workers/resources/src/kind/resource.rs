@@ -87,8 +87,9 @@ pub trait Resource: Params + Clone + fmt::Debug {
     /// The name under which a manifest asks for the kind.
     const NAME: &'static str;
 
-    /// Whether a check may ask for a shutdown-first action. Apply looks at everything once more before
-    /// its first action if a kind in use says so.
+    /// Whether a check may ask for a shutdown-first action, whatever the config is. Apply looks at
+    /// everything once more before its first action if a kind in use says so. A kind of which only
+    /// some configs have such an action says so by their [claims](Claimed::stops_first).
     const STOPS_FIRST: bool = false;
 
     /// Whether resources can be put back as they were before they were changed; see
@@ -413,8 +414,9 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.action(action.erase()), ..self }
     }
 
-    /// Sets the shutdown-first action; [`Resource::STOPS_FIRST`] must say so. It is done before the other
-    /// actions, and in apply before those of all resources, if it is known by then.
+    /// Sets the shutdown-first action; [`Resource::STOPS_FIRST`], or the
+    /// [claims](Claimed::stops_first), must say so. It is done before the other actions, and in apply
+    /// before those of all resources, if it is known by then.
     pub fn shutdown(self, action: R::Action) -> Self {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }

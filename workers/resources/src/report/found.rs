@@ -97,8 +97,8 @@ impl Amiss {
         self
     }
 
-    /// Sets the shutdown-first action; the kind's [`stops_first`](crate::dynamic::Kind::stops_first) must say
-    /// so.
+    /// Sets the shutdown-first action; the kind's [`stops_first`](crate::dynamic::Kind::stops_first),
+    /// or the [claims](crate::Claimed::stops_first), must say so.
     pub fn shutdown(mut self, action: Action) -> Self {
         self.shutdown = Some(action);
         self

@@ -116,6 +116,9 @@ fn unconfirmed(half: &Claimed, whole: &Claimed) -> Option<String> {
     if let Some(claim) = more.filter(|_| !half.is_open) {
         return Some(format!("it has said all that it claims; with it {} as well", shown(claim)));
     }
+    if whole.stops_first && !half.stops_first {
+        return Some("it has not said that it may stop something first".to_owned());
+    }
     if half.reads.iter().any(|read| !whole.reads.contains(read)) {
         return Some("it reads a file that it does not read with it".to_owned());
     }

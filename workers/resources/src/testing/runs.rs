@@ -12,7 +12,7 @@ use crate::base::error::BoxError;
 use crate::declare::action::Action;
 use crate::declare::claim::{PATH, Role};
 use crate::declare::declaration::Declaration;
-use crate::declare::known::KnownConfig;
+use crate::declare::known::{Claimed, KnownConfig};
 use crate::declare::literal::Literal;
 use crate::kind::context::Context;
 use crate::kind::contract::Unit;
@@ -76,7 +76,8 @@ async fn walk(
         if trial.kind.is_supervised() {
             return Err("a check of what is supervised wants something done".to_owned());
         }
-        if amiss.shutdown.is_some() && !trial.kind.stops_first() {
+        let stops_first = trial.kind.stops_first() || claimed(trial).stops_first;
+        if amiss.shutdown.is_some() && !stops_first {
             return Err("a shutdown-first action comes of a kind that has none".to_owned());
         }
         for action in amiss.shutdown.iter().chain(&amiss.actions) {
@@ -221,11 +222,15 @@ fn converges(
     Ok((before, after))
 }
 
+/// Returns what the config claims.
+fn claimed(trial: &Trial<'_>) -> Claimed {
+    let unknown = Default::default();
+    trial.kind.judge(&KnownConfig { config: &trial.config, unknown: &unknown }).claimed
+}
+
 /// Returns what has changed that is neither claimed nor in something claimed.
 fn unclaimed(trial: &Trial<'_>, before: &Snapshot, after: &Snapshot) -> Vec<PathBuf> {
-    let unknown = Default::default();
-    let claimed = trial.kind.judge(&KnownConfig { config: &trial.config, unknown: &unknown });
-    let claimed = claimed.claimed;
+    let claimed = claimed(trial);
     if claimed.may_make_any {
         return Vec::new();
     }

@@ -20,7 +20,8 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
     let Pass { order, declarations, setting, halting, .. } = pass;
     let mut priors = BTreeMap::new();
     let is_needed = declarations.iter().any(|declaration| {
-        setting.kinds.get(&declaration.kind).is_ok_and(|kind| kind.stops_first())
+        let kind = setting.kinds.get(&declaration.kind);
+        declaration.stops_first || kind.is_ok_and(|kind| kind.stops_first())
     });
     if !is_needed {
         return priors;
