@@ -41,6 +41,7 @@ mod secrets;
 mod seeing;
 mod site_files;
 mod state_folder;
+mod stops_first;
 mod tainted;
 mod top;
 mod types;

@@ -187,7 +187,7 @@ impl Exec {
     }
 
     /// Runs the command to its end, which must be a good one.
-    async fn finish(&self, context: &Context) -> Result<Finished, Unfinished> {
+    pub(super) async fn finish(&self, context: &Context) -> Result<Finished, Unfinished> {
         let finished = match run(&self.command, self, (context, false)).await {
             Ok(finished) => finished,
             Err(RunError::Stopped { output }) => {

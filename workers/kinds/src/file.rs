@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use crankcase_resources::dynamic::Config;
 use crankcase_resources::front::Surroundings;
 use crankcase_resources::{
@@ -6,6 +8,8 @@ use crankcase_resources::{
 };
 use crankcase_workers::EntryPath;
 
+use crate::command::{Argv, Command};
+use crate::exec::Exec;
 pub use crate::file::config::{File, InPlace, Presence, Principal};
 use crate::file::config::{FilePartial, FileState};
 use crate::file::error::EntryError;
@@ -40,6 +44,8 @@ pub enum Do {
     Remove { path: EntryPath },
     /// removes the temporary file that a killed agent has left
     Clean { path: EntryPath },
+    /// runs the command that stops a program before anything else is done
+    StopFirst { command: Argv },
 }
 
 impl Resource for File {
@@ -66,6 +72,9 @@ impl Resource for File {
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        if let Do::StopFirst { command } = action {
+            return stop_command(command).finish(context).await.map(drop);
+        }
         let (file, action, context) = (self.clone(), action.clone(), context.clone());
         let acted = blocking(move || change::act(&file, &action, &context)).await;
         acted.map_err(|err| match err.downcast_ref() {
@@ -75,7 +84,8 @@ impl Resource for File {
     }
 
     fn absent(&self) -> Option<Self> {
-        Some(Self { state: Presence::Absent, ..Self::new(self.path.clone()) })
+        let stop_first = self.stop_first.clone();
+        Some(Self { state: Presence::Absent, stop_first, ..Self::new(self.path.clone()) })
     }
 
     async fn reversal(&self, context: &Context) -> Result<Option<Self>, BoxError> {
@@ -83,8 +93,17 @@ impl Resource for File {
         blocking(move || reversal::reversal(&file, &context)).await
     }
 
+    fn programs(&self) -> Vec<PathBuf> {
+        self.stop_first.iter().flat_map(|command| stop_command(command).programs()).collect()
+    }
+
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         let source = self.content().and_then(|content| content.path(context));
         Ok(Watch::never().path(self.path.full()).paths(source))
     }
+}
+
+/// Returns how the command is run that stops a program.
+fn stop_command(command: &Argv) -> Exec {
+    Exec::new(Command::Argv(command.clone()))
 }

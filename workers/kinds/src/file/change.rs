@@ -24,6 +24,7 @@ pub(super) fn act(file: &File, action: &Do, context: &Context) -> Result<(), Ent
         Do::Adjust { .. } => adjust(file, folder, rights),
         Do::Remove { .. } => remove(file, folder, context),
         Do::Clean { .. } => clean(file, folder, rights, context),
+        Do::StopFirst { .. } => unreachable!("it is a command, which does nothing to the entry"),
     }
 }
 

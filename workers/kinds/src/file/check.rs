@@ -115,8 +115,17 @@ fn check_absent(file: &File, context: &Context) -> Result<Check<File>, EntryErro
     }
     let state = observed.state(path);
     let stale = Stale::new(state).differs("state", "exists", "absent");
-    let stale = stale.act(Do::Remove { path: path.clone() }).after(absent);
+    let stale = stopping(file, stale.act(Do::Remove { path: path.clone() })).after(absent);
     Ok(clean(stale, (file, &folder), None)?.into())
+}
+
+/// Has the program stopped that must not see how an entry changes, if there is one. An entry that is
+/// made, and what was left beside one, no program has open.
+fn stopping(file: &File, stale: Stale<File>) -> Stale<File> {
+    match &file.stop_first {
+        Some(command) => stale.shutdown(Do::StopFirst { command: command.clone() }),
+        None => stale,
+    }
 }
 
 /// Adds the removal of what a killed agent has left beside the file.
@@ -185,7 +194,7 @@ fn compare(
     stale = differing(stale, found, rights);
     let after = |state| state_of_changed(state, content, rights, &observed);
     if let Some(content) = content.filter(|_| is_replaced) {
-        let path = path.clone();
+        let (path, stale) = (path.clone(), stopping(file, stale));
         let stale = match is_in_place(file, (folder, found), content, context)? {
             true => clean(stale.act(Do::Overwrite { path }), (file, folder), rights.user)?,
             // It also removes the temporary file that was left.
@@ -194,7 +203,7 @@ fn compare(
         return Ok(stale.after(after(state)).into());
     }
     if !stale.is_as_declared() {
-        stale = stale.act(Do::Adjust { path: path.clone() });
+        stale = stopping(file, stale.act(Do::Adjust { path: path.clone() }));
     }
     let stale = clean(stale, (file, folder), rights.user)?;
     if stale.is_as_declared() {

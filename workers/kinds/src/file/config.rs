@@ -9,6 +9,7 @@ use crankcase_resources::{
 use crankcase_workers::EntryPath;
 use serde_json::Value;
 
+use crate::command::Argv;
 use crate::file::content::ContentFrom;
 
 /// keeps a file with its content, or a folder, with mode, owner and group
@@ -48,6 +49,9 @@ pub struct File {
     /// because it is a mount point or its folder cannot be written to
     #[param(default = "auto")]
     pub in_place: InPlace,
+    /// a command, as a list, that is run before what is there is changed or removed: it stops a
+    /// program that must not see the change
+    pub stop_first: Option<Argv>,
 }
 
 /// The state of the `file` kind.
@@ -232,7 +236,7 @@ impl FilePartial {
     /// Returns what the file keeps, needs and reads.
     pub(super) fn claims(&self) -> Claimed {
         let mut claimed = Claimed::default();
-        let Self { path, content, source, template, owner, group, state, .. } = self;
+        let Self { path, content, source, template, owner, group, state, stop_first, .. } = self;
         claimed.is_open = [path.is_unknown(), state.is_unknown(), content.is_unknown()]
             .into_iter()
             .chain([source.is_unknown(), template.is_unknown()])
@@ -240,6 +244,7 @@ impl FilePartial {
             .any(|is_unknown| is_unknown);
         claimed.may_make_any = path.is_unknown();
         claimed.renders_any = may_be_given(template);
+        claimed.stops_first = may_be_given(stop_first);
         claimed.claims.extend(path.as_given().into_iter().flat_map(|path| self.path_claims(path)));
         for (principal, space) in [(owner, "user"), (group, "group")] {
             if let Partial::Given(Some(Principal::Name(name))) = principal {

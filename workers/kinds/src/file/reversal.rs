@@ -19,6 +19,7 @@ pub(super) fn reversal(file: &File, context: &Context) -> Result<Option<File>, B
         owner: Some(Principal::Id(found.user)),
         group: Some(Principal::Id(found.group)),
         in_place: file.in_place,
+        stop_first: file.stop_first.clone(),
         // A content that was hidden when it was written is hidden when it is removed.
         diff: file.is_shown(context).filter(|_| !file.path.is_folder),
         ..File::new(file.path.clone())

@@ -34,6 +34,11 @@ fn files() -> Vec<Sample> {
             .drift("its mode is another one", move |folder| {
                 fs::set_permissions(page(folder), PermissionsExt::from_mode(0o600))
             }),
+        file("a file that a program must not see change", |folder| {
+            json!({"path": folder.join("page"), "content": "hello", "stop_first": ["true"]})
+        })
+        .prepared(move |folder| fs::write(page(folder), "bye"))
+        .drift("it is written to", move |folder| fs::write(page(folder), "bye again")),
         file("a copy", |folder| json!({"path": folder.join("page"), "source": "original"}))
             .prepared(|folder| fs::write(folder.join("original"), [0, 159, 146, 150]))
             .drift("it is gone", move |folder| fs::remove_file(page(folder))),

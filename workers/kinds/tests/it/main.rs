@@ -13,5 +13,6 @@ mod kinds;
 mod needs_root;
 mod plan;
 mod reversal;
+mod stops_first;
 mod support;
 mod website;
