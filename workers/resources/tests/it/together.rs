@@ -109,6 +109,19 @@ async fn who_has_nothing_to_do_or_cannot_is_not_waited_for() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_stops_something_first_is_acted_on_alone() -> TestResult {
+    let world = World::new()?;
+    let mut declarations = world.packages(["a", "b"]);
+    declarations.extend(["c", "d"].map(|name| world.package(name, Some("apt"), "in use")));
+
+    let account = apply_packages(&declarations).await?;
+
+    assert_eq!(account.changes(), 4, "{account}");
+    assert_eq!(world.installed(), ["a b", "c", "d"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn one_that_is_wrong_does_not_fail_the_others() -> TestResult {
     for fault in ["unknown", "panics"] {
         let world = World::new()?;

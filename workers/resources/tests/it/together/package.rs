@@ -86,6 +86,8 @@ struct PackageState {
 enum Do {
     /// installs it
     Install,
+    /// stops what uses it
+    Stop,
 }
 
 /// Returns what a package, or a snap, is at this moment.
@@ -146,10 +148,16 @@ impl Resource for Package {
             look.0.wait();
             std::future::pending::<()>().await;
         }
-        Ok(look(self.path()))
+        Ok(match look::<Self>(self.path()) {
+            Check::Stale(stale) if self.fault == "in use" => stale.shutdown(Do::Stop).into(),
+            found => found,
+        })
     }
 
-    async fn act(&self, Do::Install: &Do, context: &Context) -> Result<(), Unfinished> {
+    async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {
+        if matches!(action, Do::Stop) {
+            return Ok(());
+        }
         context.log("alone");
         let watched = self.watched();
         let at_once = watched.at_once.fetch_add(1, Ordering::Relaxed) + 1;
