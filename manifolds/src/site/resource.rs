@@ -68,7 +68,7 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
                 // A program of another kind was started when it is up.
                 let has_program = is_program || reported.status().is_some();
                 let program = has_program.then(|| ("program", json!(reported.status())));
-                let event = events.last_event(&name).map(|event| ("last_event", json!(*event)));
+                let event = events.last_event(&name).map(|event| ("last_event", event));
                 let known = program.into_iter().chain(event);
                 ready(known.map(|(name, value)| (name.to_owned(), value)).collect::<Value>())
             });

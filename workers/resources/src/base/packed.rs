@@ -1,5 +1,7 @@
 //! Values that are kept for long and seldom asked for.
 
+use std::fmt;
+
 use serde_json::Value;
 
 /// How deep a value may be whose text can be read again: less than the limit of `serde_json`.
@@ -19,6 +21,13 @@ impl PartialEq for Packed {
             (Self::Text(one), Self::Text(another)) if one == another => true,
             _ => self.value() == other.value(),
         }
+    }
+}
+
+/// Shows no value, as it may be a secret.
+impl fmt::Debug for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packed").finish_non_exhaustive()
     }
 }
 

@@ -1,12 +1,13 @@
 //! What happens to resources, for those who watch.
 
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crankcase_engine::Origin;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::base::packed::Packed;
 use crate::base::text::cut_after;
 use crate::report::account::{Accounted, Done};
 use crate::report::found::{Difference, summary};
@@ -274,13 +275,22 @@ pub struct LastEvent {
     pub event: Happened,
 }
 
+impl LastEvent {
+    /// Packs an event that happens now.
+    #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
+    pub(crate) fn pack(event: Happened) -> Packed {
+        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
+        Packed::new(&json!(Self { at, event }))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use serde_json::{Value, json};
 
-    use super::{Happened, LONGEST_TEXTS, What};
+    use super::{Happened, LONGEST_TEXTS, LastEvent, What};
     use crate::declare::action::Action;
     use crate::report::account::Done;
     use crate::report::found::Difference;
@@ -307,5 +317,23 @@ mod tests {
             (20, &["write".to_owned()][..])
         );
         assert!(serde_json::to_string(&happened).is_ok_and(|text| text.len() < 128 * 1024));
+    }
+
+    #[test]
+    fn a_last_event_is_unpacked_as_it_happened() -> Result<(), serde_json::Error> {
+        let differences = [
+            Difference::new("mode", "0644".into(), "0600".into()),
+            Difference::new("size", json!(0.1), json!({"old": [u64::MAX]}))
+                .with_text("-a\n+b".into()),
+        ];
+        let done = [Done { action: Action::new("write"), log: vec!["a \"line\"".to_owned()] }];
+        let happened = Happened::new(What::Repaired, ("page", "file"), ("why", Duration::ZERO));
+        let happened = happened.with(&differences, &done, None);
+
+        let LastEvent { event, .. } =
+            serde_json::from_value(LastEvent::pack(happened.clone()).value())?;
+
+        assert_eq!(event, happened);
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::observer::{Happened, LastEvent};
+use crate::base::packed::Packed;
 use crate::report::released::Released;
 
 /// How the resources of a site have fared since the agent has kept them.
@@ -49,7 +49,8 @@ pub(crate) struct Count {
     tags: Vec<String>,
     repairs: u64,
     last_change: Option<SystemTime>,
-    last_event: Option<Arc<LastEvent>>,
+    /// Packed, as it is of many texts, and seldom asked for.
+    last_event: Option<Arc<Packed>>,
 }
 
 impl Count {
@@ -71,13 +72,11 @@ impl Count {
     }
 
     /// Keeps an event as the last one.
-    #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
-    pub(crate) fn note_event(&mut self, event: Happened) {
-        let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-        self.last_event = Some(Arc::new(LastEvent { at, event }));
+    pub(crate) fn note_event(&mut self, event: Packed) {
+        self.last_event = Some(Arc::new(event));
     }
 
-    pub(crate) fn last_event(&self) -> Option<Arc<LastEvent>> {
+    pub(crate) fn last_event(&self) -> Option<Arc<Packed>> {
         self.last_event.clone()
     }
 

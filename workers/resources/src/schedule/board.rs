@@ -13,6 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::base::error::BoxError;
@@ -20,7 +21,6 @@ use crate::declare::declaration::Declaration;
 use crate::declare::order::Order;
 use crate::kind::kinds::Kinds;
 use crate::report::flood::Flood;
-use crate::report::observer::LastEvent;
 use crate::report::released::Released;
 use crate::schedule::asking::{Question, Scheduling};
 use crate::schedule::state::State;
@@ -123,9 +123,12 @@ impl Board {
         self.0.states.subscribe()
     }
 
-    /// Returns the last event of the resource with this name.
-    pub fn last_event(&self, resource: &str) -> Option<Arc<LastEvent>> {
-        self.look(|kept| kept.last_event(resource))
+    /// Returns the last event of the resource with this name, as JSON of a
+    /// [`LastEvent`](crate::report::LastEvent).
+    pub fn last_event(&self, resource: &str) -> Option<Value> {
+        // Unpacked when the lock is free again.
+        let event = self.look(|kept| kept.last_event(resource))?;
+        Some(event.value())
     }
 
     /// Notes what is not kept any more.

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::sync::Arc;
 
-use crate::report::observer::Happened;
+use crate::report::observer::{Happened, LastEvent};
 use crate::schedule::asking::Turn;
 use crate::schedule::board::{BegunVisit, Board, Closing, Followed, Kept, Place, Stands};
 use crate::schedule::{Id, Reason, Ticket};
@@ -104,7 +104,9 @@ impl Seat {
 
     /// Keeps an event as the last one of the resource.
     pub(crate) fn note_event(&self, happened: Happened) {
-        self.look(|kept, id| kept.note_event(id, happened));
+        // Packed before it takes the lock.
+        let event = LastEvent::pack(happened);
+        self.look(|kept, id| kept.note_event(id, event));
     }
 }
 

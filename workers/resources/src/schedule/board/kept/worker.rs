@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Kept;
+use crate::base::packed::Packed;
 use crate::kind::context::Notice;
-use crate::report::observer::{Happened, LastEvent};
 use crate::schedule::asking::Question;
 use crate::schedule::board::unanswered::Unanswered;
 use crate::schedule::board::visit::{BegunVisit, Closing, Followed, Place, Stands};
@@ -192,11 +192,11 @@ impl Kept {
         self.entries.get_mut(id).count.note_change(is_repaired);
     }
 
-    pub(crate) fn note_event(&mut self, id: Id, happened: Happened) {
-        self.entries.get_mut(id).count.note_event(happened);
+    pub(crate) fn note_event(&mut self, id: Id, event: Packed) {
+        self.entries.get_mut(id).count.note_event(event);
     }
 
-    pub(in crate::schedule::board) fn last_event(&self, name: &str) -> Option<Arc<LastEvent>> {
+    pub(in crate::schedule::board) fn last_event(&self, name: &str) -> Option<Arc<Packed>> {
         self.entries.get(self.entries.resource(name)?).count.last_event()
     }
 }
