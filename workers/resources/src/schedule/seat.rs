@@ -44,7 +44,7 @@ impl Seat {
     }
 
     /// Waits for a visit that begins. Cancel safe.
-    pub(crate) async fn visit(&self) -> BegunVisit {
+    pub(crate) async fn visit(&self) -> Box<BegunVisit> {
         let Some(place) = &self.place else { return pending().await };
         loop {
             if let Some(visit) = self.look(Kept::take_visit).flatten() {

@@ -82,7 +82,7 @@ pub(crate) struct Reconciler<F> {
 enum Next {
     Stop,
     /// The schedule has the resource visited.
-    Visit(BegunVisit),
+    Visit(Box<BegunVisit>),
     /// The resource itself may have changed, as its watches say.
     Seen(Vec<Why>),
     /// It has waited for long enough.
@@ -133,7 +133,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 }
                 Next::Visit(visit) => {
                     // Boxed, so that a resource at rest does not hold the memory of a look.
-                    let visited = Box::pin(self.visit(visit)).await;
+                    let visited = Box::pin(self.visit(*visit)).await;
                     match visited {
                         Ok(_) if self.stop.is_stopped() => return Ok(()),
                         Ok(delay) => delay,

@@ -34,10 +34,10 @@ pub(super) struct Entry {
     pub(super) missing: usize,
     /// Wakes the worker when its visit is there. Each worker has its own.
     pub(super) wake: Arc<Notify>,
-    /// The visit that its worker has not taken yet.
-    pub(super) visit: Option<BegunVisit>,
     /// The sources of the notifications that were delivered to its last visit.
     pub(super) delivered: Vec<Id>,
+    /// The visit that its worker has not taken yet. Boxed, as few have one at a time.
+    pub(super) visit: Option<Box<BegunVisit>>,
     pub(super) state: Option<State>,
     /// Why it was held back when it last wanted to act, until a visit of it counts: this resource
     /// had failed. Unlike its standing it stays while that one is tried again.

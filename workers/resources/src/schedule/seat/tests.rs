@@ -94,13 +94,13 @@ fn closing(ticket: Ticket, outcome: Outcome) -> Closing {
 impl Seat {
     /// Ends the visit that has begun without an action.
     async fn end(&self, outcome: Outcome) -> Stands {
-        let BegunVisit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = *self.visit().await;
         self.report(closing(ticket, outcome)).stands
     }
 
     /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
     async fn refused(&self) -> (Result<(), Answer>, Stands) {
-        let BegunVisit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = *self.visit().await;
         let answer = self.turn(ticket).ask_alone().await;
         (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
     }
@@ -108,7 +108,7 @@ impl Seat {
     /// Has a visit requested and act.
     async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
         self.request(Reason::Change);
-        let BegunVisit { ticket, .. } = self.visit().await;
+        let BegunVisit { ticket, .. } = *self.visit().await;
         self.turn(ticket).ask_alone().await?;
         let closing = Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
         Ok(self.report(closing).stands)

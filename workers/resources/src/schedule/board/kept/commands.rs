@@ -21,8 +21,8 @@ impl Kept {
                     notices.sort_by(|one, other| one.by.cmp(&other.by));
                     let because = because.map(|because| self.why(because));
                     let entry = self.entries.get_mut(ticket.id);
-                    entry.visit = Some(BegunVisit { ticket, notices, because });
                     entry.delivered = delivered;
+                    entry.visit = Some(Box::new(BegunVisit { ticket, notices, because }));
                     entry.wake.notify_one();
                 }
                 Command::Answer { tickets, answer } => {

@@ -68,7 +68,7 @@ impl Kept {
     }
 
     /// Returns the visit that has begun, unless it was given up.
-    pub(crate) fn take_visit(&mut self, id: Id) -> Option<BegunVisit> {
+    pub(crate) fn take_visit(&mut self, id: Id) -> Option<Box<BegunVisit>> {
         let visit = self.entries.get_mut(id).visit.take()?;
         self.answer(visit.ticket).map(|_| visit)
     }
