@@ -31,8 +31,8 @@ pub(crate) struct Held {
     /// The files that it reads, with paths that may begin in the folder of its manifest.
     reads: Vec<PathBuf>,
     /// What it saw at its last look that succeeded, if nobody has looked since it sees something
-    /// else.
-    before: Option<Context>,
+    /// else. Boxed, as few resources have it.
+    before: Option<Box<Context>>,
 }
 
 impl fmt::Debug for Held {
@@ -46,8 +46,8 @@ impl fmt::Debug for Held {
 pub(crate) struct Running {
     pub(crate) program: Option<Supervised>,
     /// What the program was started by, if there is one; it is left to run until another one may
-    /// replace it.
-    started_by: Option<Config>,
+    /// replace it. Boxed, as few resources are programs.
+    started_by: Option<Box<Config>>,
 }
 
 /// A resource that could not be opened, and the program of the one before it.
@@ -115,14 +115,14 @@ impl Held {
     /// until somebody has looked.
     pub(crate) fn see(&mut self, context: Context, may_stay: bool) {
         let last = self.opened.see(context);
-        self.before = self.before.take().or(Some(last)).filter(|_| may_stay);
+        self.before = may_stay.then(|| self.before.take().unwrap_or_else(|| Box::new(last)));
     }
 
     /// Shows the resource what it saw before, but nothing of what it was notified of: that is
     /// answered when the resource sees it again.
     pub(crate) fn step_back(&mut self) {
         if let Some(before) = self.before.take() {
-            self.opened.see(before);
+            self.opened.see(*before);
         }
         self.opened.forget_notices();
     }
@@ -167,7 +167,7 @@ impl Held {
     }
 
     fn is_started_by_config(&self) -> bool {
-        self.running.started_by.as_ref() == Some(&self.opened.config())
+        self.running.started_by.as_deref() == Some(&self.opened.config())
     }
 
     /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
@@ -186,7 +186,7 @@ impl Held {
         if worker.is_stopped() {
             return Ok(None);
         }
-        self.running.started_by = Some(self.opened.config());
+        self.running.started_by = Some(Box::new(self.opened.config()));
         let started = Supervised::spawn(worker, config, ledger).await?;
         let program = self.running.program.insert(started);
         Ok(Some(program.handle()))
