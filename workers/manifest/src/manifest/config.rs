@@ -37,7 +37,7 @@ pub(crate) struct Template {
     /// All that its expressions may see, while the manifest is loaded.
     pub(crate) all: Weak<AllGlobals>,
     /// The values that its expressions see later: only those that they use.
-    pub(crate) kept: OnceLock<UsedValues>,
+    pub(crate) kept: OnceLock<Arc<UsedValues>>,
     /// The item that the resource is for.
     pub(crate) item: Option<Item>,
     pub(crate) aliases: Vec<Alias>,
@@ -363,7 +363,8 @@ impl Template {
             let vars = self.late_vars.as_ref().map(|vars| vars.following(&facts));
             let mut vars = vars.unwrap_or_default();
             vars.retain(|name| secrets.used(slice::from_ref(name)).is_none());
-            kept.fingerprints = all.fingerprints(&used.without(&facts, &vars));
+            let fingerprints = all.fingerprints(&used.without(&facts, &vars));
+            Arc::make_mut(&mut kept).fingerprints = fingerprints;
         }
         assert!(self.kept.set(kept).is_ok(), "it is kept once");
     }

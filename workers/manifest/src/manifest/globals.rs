@@ -102,7 +102,7 @@ pub(crate) struct AllGlobals {
     /// there are any.
     late_keepers: OnceLock<Arc<str>>,
     /// What a config keeps that uses nothing: most do, and share it.
-    unused: OnceLock<UsedValues>,
+    unused: OnceLock<Arc<UsedValues>>,
 }
 
 impl fmt::Debug for AllGlobals {
@@ -193,10 +193,11 @@ impl AllGlobals {
     }
 
     /// Returns no more than what is used.
-    pub(crate) fn used(&self, used: &Used) -> UsedValues {
+    pub(crate) fn used(&self, used: &Used) -> Arc<UsedValues> {
+        let part = || Arc::new(self.part(used));
         match used.has_globals() {
-            true => self.part(used),
-            false => self.unused.get_or_init(|| self.part(used)).clone(),
+            true => part(),
+            false => Arc::clone(self.unused.get_or_init(part)),
         }
     }
 

@@ -308,7 +308,7 @@ impl Reading<'_, '_> {
 /// The handler of a rule of a manifest.
 struct Does {
     source: Arc<Source>,
-    kept: UsedValues,
+    kept: Arc<UsedValues>,
     matches: Option<Node>,
     steps: Vec<Step>,
     /// The names that the expressions use.
