@@ -206,6 +206,21 @@ impl Template {
         self.names_of(inputs, |alias| state(alias, inputs))
     }
 
+    /// Returns the names for a scope, which lives as long as its resource is kept. Those of a config
+    /// that sees only what it keeps are shared with other configs.
+    fn lasting_names(&self, inputs: &Inputs) -> Arc<Names> {
+        let names = || Arc::new(self.names(inputs));
+        let sees_more = self.item.is_some()
+            || !self.aliases.is_empty()
+            || !self.kept_facts.is_empty()
+            || self.late_vars.is_some()
+            || self.all.upgrade().is_some_and(|all| all.late_keepers().is_some());
+        match self.kept.get().filter(|_| !sees_more) {
+            Some(kept) => Arc::clone(kept.names.get_or_init(names)),
+            None => names(),
+        }
+    }
+
     /// Returns the names with what is known of each state, if a plan foresees a part of one.
     fn names_in_part(&self, inputs: &Inputs) -> Option<Box<(Names, Missed)>> {
         let mut states = inputs.deps.values();
@@ -432,7 +447,7 @@ impl Render for Template {
             }
             return Err(RenderError { place: place.clone(), message: message.clone() });
         }
-        let (names, in_part) = (self.names(inputs), self.names_in_part(inputs));
+        let (names, in_part) = (self.lasting_names(inputs), self.names_in_part(inputs));
         let seen = Seen { names, in_part, waits: self.waits(inputs) };
         let (config, made) = match seen.evaluate(|names| self.evaluate(names)) {
             Ok(evaluated) => evaluated?,
@@ -474,7 +489,7 @@ impl Render for Template {
 
 /// The values that the expressions of a rendered config saw.
 struct Seen {
-    names: Names,
+    names: Arc<Names>,
     /// The same names, in a plan that knows only a part of some states. Boxed, because a run never
     /// has them.
     in_part: Option<Box<(Names, Missed)>>,

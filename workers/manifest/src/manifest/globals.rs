@@ -80,6 +80,8 @@ impl Fingerprints {
 pub(crate) struct UsedValues {
     pub(crate) globals: Globals,
     pub(crate) fingerprints: Fingerprints,
+    /// The names of configs that see no more than this, once one was rendered.
+    pub(crate) names: OnceLock<Arc<Names>>,
 }
 
 impl UsedValues {
@@ -214,7 +216,7 @@ impl AllGlobals {
         let facts = Part::of(used).taken_of(facts);
         let (sensitive, wrong) = (sensitive.used_by(used), Arc::clone(wrong));
         let globals = Globals { vars, host, facts, sensitive, wrong, is_part: true };
-        UsedValues { globals, fingerprints: self.fingerprints(used) }
+        UsedValues { globals, fingerprints: self.fingerprints(used), names: OnceLock::new() }
     }
 
     /// Returns what tells what is used from other values.
