@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 /// How many files a folder has.
 const FOLDER: usize = 100;
@@ -74,6 +75,22 @@ impl Files {
         for number in 0..self.count {
             fs::remove_file(self.path(number)).unwrap();
         }
+    }
+
+    /// Declares another content of a file, in a manifest of one part. Returns when it is declared.
+    pub(crate) fn redeclare(&self, number: usize, other: &str) -> Instant {
+        let (part, new) = (part(&self.root().join("site"), self.count), self.root().join("new"));
+        let text = fs::read_to_string(&part).unwrap();
+        let changed = text.replace(content(number).trim_end(), other);
+        assert!(changed != text, "file {number} is declared in another way already");
+        fs::write(&new, changed).unwrap();
+        fs::rename(new, part).unwrap();
+        Instant::now()
+    }
+
+    /// Writes something wrong into all of them.
+    pub(crate) fn harm(&self) {
+        (0..self.count).for_each(|number| fs::write(self.path(number), "wrong").unwrap());
     }
 
     pub(crate) fn count(&self) -> usize {

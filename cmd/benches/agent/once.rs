@@ -7,7 +7,13 @@ use crate::rounds::ROUNDS;
 use crate::table::{Bound, Table};
 
 /// How much memory an apply of 10,000 files may take at most.
-const APPLY_MEMORY: f64 = 40.0 * MIB;
+const APPLY_MEMORY: f64 = 60.0 * MIB;
+
+/// How many times as long as the reading of the templates a plan of rendered files may take.
+const RENDERED: f64 = 4.0;
+
+/// How long a check of 100,000 resources may take, in seconds.
+const CHECK: f64 = 1.2;
 
 pub(crate) fn measure(table: &Table, count: usize) {
     check(table, count);
@@ -20,7 +26,7 @@ pub(crate) fn check(table: &Table, count: usize) {
     let name = format!("check of {count} files");
     if table.wants(&name) {
         let files = Files::declare(count);
-        let bound = if count == 100_000 { Bound::Time(0.4) } else { Bound::None };
+        let bound = if count == 100_000 { Bound::Time(CHECK) } else { Bound::None };
         table.once(&name, bound, None, &by_turns(("read", &files), ("check", &files), || {}));
     }
 }
@@ -44,7 +50,7 @@ fn fresh(table: &Table, count: usize) {
             };
             // The first turn is to warm up.
             let rounds: Vec<_> = (0..=ROUNDS).map(turn).skip(1).collect();
-            table.once(&name, Bound::Ratio(3.0), None, &rounds);
+            table.once(&name, Bound::Ratio(RENDERED), None, &rounds);
         }
     }
     let name = format!("apply of {count} files that are not there");

@@ -44,8 +44,18 @@ impl Running {
         let mut command = agent(root, &["run", "site"]);
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let running = Self { child: command.spawn().unwrap(), root: root.to_owned() };
-        while running.load(Duration::from_secs(1)) > REST {}
+        running.rest();
         running
+    }
+
+    /// Waits until it rests.
+    pub(crate) fn rest(&self) {
+        while self.load(Duration::from_secs(1)) > REST {}
+    }
+
+    /// Has it load the manifest again at once.
+    pub(crate) fn load_again(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::HUP).unwrap();
     }
 
     /// Returns a figure of its memory in bytes.
