@@ -14,12 +14,13 @@ pub(super) struct Wanted {
     pub(super) content: Option<Content>,
 }
 
-type Kept = Mutex<Option<Wanted>>;
+/// Boxed, as the resource keeps the place for it until it is closed.
+type Kept = Mutex<Option<Box<Wanted>>>;
 
 impl Wanted {
     /// Keeps it for the actions.
     pub(super) fn keep(self, context: &Context) {
-        *context.memory::<Kept>().lock() = Some(self);
+        *context.memory::<Kept>().lock() = Some(Box::new(self));
     }
 
     /// Forgets what an earlier look wanted.
@@ -29,6 +30,7 @@ impl Wanted {
 
     /// Returns what is to be done.
     pub(super) fn recall(context: &Context) -> Result<Self, EntryError> {
-        context.memory::<Kept>().lock().clone().ok_or(EntryError::NotLookedAt)
+        let kept = context.memory::<Kept>().lock().clone();
+        kept.map(|wanted| *wanted).ok_or(EntryError::NotLookedAt)
     }
 }
