@@ -4,7 +4,7 @@
 //! `for_each` of others. No expression is evaluated here.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crankcase_resources::dynamic::Kind;
 use indexmap::IndexMap;
@@ -16,6 +16,9 @@ use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::{self, Draft, Guard, MetaOfFacts, Types};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
+
+/// What most configs use, which share it.
+static NOTHING: LazyLock<Arc<Used>> = LazyLock::new(Arc::default);
 
 /// Decodes the resources and checks their expressions.
 pub(crate) fn decode(
@@ -133,5 +136,6 @@ fn check_expressions(draft: &mut Draft, known: &Known<'_>, problems: &mut Proble
         uses.push((attribute.clone(), used));
     }
     (draft.wrong, draft.of_facts) = (wrong.into(), of_facts.into());
-    (draft.used, draft.uses) = (all.into(), uses.into());
+    draft.used = if all == **NOTHING { Arc::clone(&NOTHING) } else { all.into() };
+    draft.uses = uses.into();
 }
