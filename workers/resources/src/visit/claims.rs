@@ -33,7 +33,25 @@ struct Kept {
 #[derive(Debug)]
 struct Keeper {
     declaration: Declaration,
-    claim: Claim,
+    claim: KeptClaim,
+}
+
+/// A claim of a keeper.
+#[derive(Debug)]
+enum KeptClaim {
+    /// The one at this position of the declaration.
+    Declared(usize),
+    /// One that became known.
+    Found(Box<Claim>),
+}
+
+impl Keeper {
+    fn claim(&self) -> &Claim {
+        match &self.claim {
+            KeptClaim::Declared(position) => &self.declaration.claims[*position],
+            KeptClaim::Found(claim) => claim,
+        }
+    }
 }
 
 impl Kept {
@@ -53,7 +71,7 @@ impl Kept {
         let thing = thing(claim);
         let keepers = self.declared.get(&thing).into_iter().chain(self.found.get(&thing));
         let mut others = keepers.flatten().filter(|keeper| keeper.declaration.name != name);
-        others.find(|keeper| keeper.claim.is_against(claim))
+        others.find(|keeper| keeper.claim().is_against(claim))
     }
 }
 
@@ -63,10 +81,12 @@ impl Claims {
         let mut kept = self.0.lock();
         kept.declared.clear();
         for declaration in declarations {
-            let claims = declaration.claims.iter();
-            for claim in claims.filter(|claim| matches!(claim.role, Role::Keeps { .. })) {
-                let keepers = kept.declared.entry(thing(claim)).or_insert_with(one);
-                keepers.push(Keeper { declaration: declaration.clone(), claim: claim.clone() });
+            for (position, claim) in declaration.claims.iter().enumerate() {
+                if matches!(claim.role, Role::Keeps { .. }) {
+                    let keepers = kept.declared.entry(thing(claim)).or_insert_with(one);
+                    let claim = KeptClaim::Declared(position);
+                    keepers.push(Keeper { declaration: declaration.clone(), claim });
+                }
             }
         }
         let may_find = declarations.iter().filter(|declaration| declaration.may_find());
@@ -103,6 +123,7 @@ impl Claims {
             }
             let thing = thing(&claim);
             kept.found_by.entry(name.clone()).or_default().push(thing.clone());
+            let claim = KeptClaim::Found(Box::new(claim));
             let keeper = Keeper { declaration: declaration.clone(), claim };
             kept.found.entry(thing).or_insert_with(one).push(keeper);
         }
