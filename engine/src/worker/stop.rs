@@ -379,7 +379,10 @@ impl Stopper {
 
     /// Takes the health that the worker reported last, if it was not taken yet.
     pub(crate) fn take_health(&self) -> Option<Option<Degraded>> {
-        self.cell.state.lock().extras.as_deref_mut()?.health.take()
+        let mut state = self.cell.state.lock();
+        let health = state.extras.as_deref_mut()?.health.take();
+        state.free_empty_extras();
+        health
     }
 
     /// Returns the workers that nested engines in this worker have left behind, also those that are

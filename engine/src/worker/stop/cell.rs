@@ -104,6 +104,26 @@ pub(super) struct CellExtras {
     pub(super) health: Option<Option<Degraded>>,
 }
 
+impl CellState {
+    /// Frees the extras if nothing is in them. Most workers that have had some never need them again.
+    pub(super) fn free_empty_extras(&mut self) {
+        if self.extras.as_deref().is_some_and(CellExtras::is_empty) {
+            self.extras = None;
+        }
+    }
+}
+
+impl CellExtras {
+    fn is_empty(&self) -> bool {
+        let Self { parts, dropping: _, at_end, grace, left_inside, health } = self;
+        *parts == 0
+            && at_end.is_empty()
+            && grace.is_none()
+            && left_inside.is_none()
+            && health.is_none()
+    }
+}
+
 /// A worker that an engine has left behind.
 #[derive(Clone)]
 pub(crate) struct LeftWorker {
@@ -191,6 +211,7 @@ impl Drop for Linger {
             if left.parts > 1 || left.at_end.is_empty() {
                 left.parts -= 1;
                 left.dropping -= usize::from(self.is_dropping);
+                state.free_empty_extras();
                 return;
             }
             // The last part counts until every function that waits for its end has run.
