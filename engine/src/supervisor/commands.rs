@@ -218,7 +218,7 @@ impl EventLoop {
             let settings = manifold.and_then(|manifold| manifold.settings.as_deref());
             let text = overdue(settings, &self.shared.environment.policy);
             let error = LastError { text, is_panic: false, backtrace: None, at: self.pace.now };
-            self.registry.slots[node].extras_mut().last_error = Some(error);
+            self.registry.slots[node].extras_mut().last_error = Some(Box::new(error));
         }
     }
 

@@ -239,7 +239,7 @@ impl EventLoop {
                     backtrace: failure.backtrace,
                     at: self.pace.now,
                 };
-                self.registry.slots[node].extras_mut().last_error = Some(error);
+                self.registry.slots[node].extras_mut().last_error = Some(Box::new(error));
             }
             if let Some((severity, error)) = failure.fatal {
                 self.on_fatal(node, severity, error);

@@ -104,8 +104,9 @@ pub(super) struct SlotExtras {
     pub(super) channels: Vec<Channel>,
     /// If the name is a set: the values of its members, by type.
     pub(super) sets: Vec<(&'static Kind, Members)>,
-    pub(super) last_error: Option<LastError>,
-    pub(super) degraded: Option<Degraded>,
+    // Boxed, as many have noted something, and few of them have failed.
+    pub(super) last_error: Option<Box<LastError>>,
+    pub(super) degraded: Option<Box<Degraded>>,
     pub(super) attempts: Option<Attempts>,
     /// How many attempts had failed when the worker of the last start came up.
     failed_attempts: u32,
@@ -210,7 +211,7 @@ impl Slot {
 
     /// Whether another worker holds this one back.
     pub(super) fn is_held_back(&self) -> bool {
-        let degraded = self.extras().and_then(|extras| extras.degraded.as_ref());
+        let degraded = self.extras().and_then(|extras| extras.degraded.as_deref());
         degraded.is_some_and(Degraded::is_held_back)
     }
 
@@ -226,7 +227,7 @@ impl Slot {
     }
 
     pub(super) fn last_error(&self) -> Option<&LastError> {
-        self.extras()?.last_error.as_ref()
+        self.extras()?.last_error.as_deref()
     }
 
     pub(super) fn parked_by(&self) -> Option<&Arc<Origin>> {
@@ -367,7 +368,7 @@ impl Slot {
             attempts.last = now;
         }
         let (reason, has_failed) = (degraded.reason.clone(), degraded.attempts > 0);
-        extras.degraded = Some(degraded);
+        extras.degraded = Some(Box::new(degraded));
         match (is_same, extras.attempts) {
             (false, _) => Some(EventKind::Health { degraded: Some(reason) }),
             (true, Some(Attempts { count, .. })) if has_failed => {
