@@ -34,7 +34,8 @@ pub(crate) struct KeptFact {
     pub(crate) pointer: String,
     /// Whether the resource keeps a fact of a layer.
     is_in_layer: bool,
-    /// The maps that the layers of the host set over the fact; none if a layer hides the fact.
+    /// The maps that the layers of the host set over the fact; none if a layer hides the fact, or the fact is in a
+    /// layer.
     over: Option<Over>,
 }
 
@@ -56,7 +57,7 @@ impl KeptFact {
 
     /// Returns the maps that layers set over the value that the resource writes; none if expressions do not see it.
     pub(crate) fn seen_under(&self) -> Option<&Over> {
-        self.over.as_ref().filter(|_| !self.is_in_layer)
+        self.over.as_ref()
     }
 }
 
@@ -105,7 +106,8 @@ impl KeptFacts {
             }
             self.seen_layers.insert(layer);
         }
-        let (pointer, over) = (pointer.to_owned(), over(layers, &path));
+        let over = if is_in_layer { None } else { over(layers, &path) };
+        let pointer = pointer.to_owned();
         let keepers = self.facts.entry(path).or_default();
         if !is_in_layer {
             // One fact below the layers has one keeper. A second one is a conflict, which is reported elsewhere.
@@ -149,8 +151,9 @@ impl KeptFacts {
         self.seen_layers.iter().all(|layer| has_layer(layers, layer))
             && !self.other_layers.iter().any(|layer| has_layer(layers, layer))
             && self.facts.iter().all(|(path, keepers)| {
-                let over = over(layers, path);
-                keepers.iter().all(|kept| kept.over == over)
+                // A fact below the layers has one keeper at most.
+                let mut below = keepers.iter().filter(|kept| !kept.is_in_layer);
+                below.all(|kept| kept.over == over(layers, path))
             })
     }
 }
@@ -363,6 +366,14 @@ mod tests {
             assert!(!kept.is_alike(&layers), "{layers:?}");
         }
         assert_eq!(kept.touched(&path("/a")).count(), 1);
+    }
+
+    #[test]
+    fn a_site_stays_the_same_when_a_fact_that_is_kept_in_a_layer_is_written() {
+        let (mut kept, web) = (KeptFacts::default(), "/layers/role/web");
+        kept.add("/layers/role/web/a", KEEPER, &[layer(web, json!({}))]);
+
+        assert!(kept.is_alike(&[layer(web, json!({"a": 1}))]));
     }
 
     #[test]
