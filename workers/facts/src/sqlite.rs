@@ -431,8 +431,10 @@ impl From<SqliteError> for StoreError {
             SqliteError::Foreign { path, .. } => {
                 Self::Damaged { path, why: "it is a database of something else".to_owned() }
             }
-            SqliteError::Older { path, version, newest, .. }
-            | SqliteError::Version { path, version, newest, .. } => {
+            SqliteError::Older { path, version, newest, .. } => {
+                Self::Older { path, format: version, newest }
+            }
+            SqliteError::Version { path, version, newest, .. } => {
                 Self::Format { path, format: version, known: newest }
             }
         }

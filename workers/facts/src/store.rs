@@ -237,7 +237,22 @@ pub enum StoreError {
         /// The version of the entry.
         version: u64,
     },
-    /// A later version of the program made the file, or the file has an older format that was not migrated.
+    /// An earlier version of the program made the file, and it was opened to be read. [`Sqlite::open`](crate::Sqlite::open)
+    /// migrates it.
+    #[error(
+        "the facts in {} have format {format}; an agent or a change of a fact brings them to format \
+         {newest}",
+        path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The format of the file.
+        format: i64,
+        /// The format that is written.
+        newest: i64,
+    },
+    /// A later version of the program made the file.
     #[error("the facts in {} have format {format}; this program reads up to {known}", path.display())]
     Format {
         /// The file.

@@ -165,6 +165,9 @@ mod tests {
     use crate::{Change, Facts, Submission, Update};
     use serde_json::json;
 
+    /// The steps to a later format.
+    const MORE: &[&str] = &[STEPS[0], "CREATE TABLE more (id INTEGER)"];
+
     fn with(path: &Path, steps: &'static [&'static str]) -> SqliteFile {
         SqliteFile::new(path, Format { steps, ..FORMAT })
     }
@@ -177,7 +180,6 @@ mod tests {
         let facts = Facts::open(Box::new(Sqlite::open(&path)?))?;
         facts.submit(&Submission::new(Change::Update(update), "ada"), SystemTime::UNIX_EPOCH)?;
         drop(facts);
-        const MORE: &[&str] = &[STEPS[0], "CREATE TABLE more (id INTEGER)"];
 
         let mut store = Sqlite::open_file(with(&path, MORE))?;
 
@@ -190,6 +192,22 @@ mod tests {
         assert!(matches!(newer, Some(StoreError::Format { format: 2, known: 1, .. })), "{newer:?}");
         let before = folder.path().join("facts.db.before-migration");
         assert_eq!(Sqlite::open(&before)?.load()?.facts.to_value(), json!({"a": 1}));
+        Ok(())
+    }
+
+    #[test]
+    fn a_reader_of_an_older_format_is_told_what_migrates_it() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("facts.db");
+        drop(Sqlite::to_write(with(&path, STEPS))?);
+
+        let older = with(&path, MORE).look().err().ok_or("it was read")?;
+
+        let expected = format!(
+            "the facts in {} have format 1; an agent or a change of a fact brings them to format 2",
+            path.display()
+        );
+        assert_eq!(StoreError::from(older).to_string(), expected);
         Ok(())
     }
 
