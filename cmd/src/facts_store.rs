@@ -165,16 +165,21 @@ pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
 /// The result of a change: its revision in the history, or the refusal.
 pub(crate) type Changed = Result<Committed, Refusal>;
 
+/// Returns the agent of the state folder, if one runs.
+async fn agent(global: &Global) -> anyhow::Result<Option<Client>> {
+    match Client::connect(global.state_dir()?.path()).await {
+        Ok(client) => Ok(Some(client)),
+        Err(ClientError::NoAgent { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Sends a change, or a trial of it, to the agent. Returns none if no agent runs.
 pub(crate) async fn by_agent(
     global: &Global,
     submission: &Submission,
 ) -> anyhow::Result<Option<Changed>> {
-    let client = match Client::connect(global.state_dir()?.path()).await {
-        Ok(client) => client,
-        Err(ClientError::NoAgent { .. }) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(client) = agent(global).await? else { return Ok(None) };
     let request = Request::of(submission).context("it cannot be sent")?;
     match client.extension(manifolds::TARGET, &request).await? {
         Answer::Committed(committed) => Ok(Some(Ok(committed))),
@@ -185,38 +190,90 @@ pub(crate) async fn by_agent(
 
 /// A change that was made by an agent, or in this process with its outcome and the facts after it.
 pub(crate) enum Made {
-    ByAgent(Committed),
-    Here(Outcome, Snapshot),
+    ByAgent { before: u64, committed: Committed },
+    Here { before: u64, outcome: Outcome, current: Snapshot },
 }
 
-/// Makes a change: through the agent if one runs, and otherwise in this process, which holds the state folder
-/// meanwhile.
-pub(crate) async fn submit(
-    global: &Global,
-    submission: Submission,
-) -> anyhow::Result<Result<Made, Refusal>> {
-    let state_dir = global.state_dir()?;
-    let latest = Instant::now() + PATIENCE;
-    let lock = loop {
-        if let Some(changed) = by_agent(global, &submission).await? {
-            return Ok(changed.map(Made::ByAgent));
-        }
-        match state_dir.lock() {
-            // Another change is being made, or an agent does not answer yet.
-            Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
-            lock => break lock?,
-        }
-    };
-    if submission.is_strict {
-        return Err(not_judged());
+/// The facts that a command is about to change.
+pub(crate) enum Changing {
+    /// They are only read: an agent makes the change, there is no state folder yet, or it is a trial.
+    Read(Facts),
+    /// This process holds the state folder, so nobody else changes them meanwhile.
+    Held(Held),
+}
+
+impl Changing {
+    /// Reads the facts for a trial, which holds nothing. Blocks.
+    pub(crate) fn read(global: &Global) -> anyhow::Result<Self> {
+        Ok(Self::Read(find_or_none(global)?))
     }
-    let held = Held::of(lock)?;
-    let outcome = held.facts.submit(&submission, now());
-    let current = held.facts.current();
-    Ok(match outcome {
-        Ok(outcome) => Ok(Made::Here(outcome, current)),
-        Err(error) => Err(refusal(&error, &current)),
-    })
+
+    /// Begins a change: reads the facts if an agent runs, and otherwise holds the state folder first.
+    /// A folder that does not exist is not made before the change.
+    pub(crate) async fn begin(global: &Global) -> anyhow::Result<Self> {
+        match global.state_dir()?.path().exists() {
+            true => Self::enter(global).await,
+            false => Ok(Self::Read(empty()?)),
+        }
+    }
+
+    /// Waits until an agent runs, or this process holds the state folder.
+    async fn enter(global: &Global) -> anyhow::Result<Self> {
+        let state_dir = global.state_dir()?;
+        let latest = Instant::now() + PATIENCE;
+        loop {
+            if agent(global).await?.is_some() {
+                return Self::read(global);
+            }
+            match state_dir.lock() {
+                // Another change is being made, or an agent does not answer yet.
+                Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
+                lock => return Ok(Self::Held(Held::of(lock?)?)),
+            }
+        }
+    }
+
+    /// Returns the facts.
+    pub(crate) fn facts(&self) -> &Facts {
+        match self {
+            Self::Read(facts) => facts,
+            Self::Held(held) => &held.facts,
+        }
+    }
+
+    /// Makes the change: through the agent if one runs, and otherwise in this process. Before that,
+    /// `note` gets the facts that the change is made on, as far as they are known.
+    pub(crate) async fn submit(
+        self,
+        global: &Global,
+        submission: &Submission,
+        note: impl Fn(&Snapshot),
+    ) -> anyhow::Result<Result<Made, Refusal>> {
+        let mut changing = self;
+        let held = loop {
+            let stored = changing.facts().current();
+            note(&stored);
+            if let Self::Held(held) = changing {
+                break held;
+            }
+            if let Some(changed) = by_agent(global, submission).await? {
+                let before = stored.version();
+                return Ok(changed.map(|committed| Made::ByAgent { before, committed }));
+            }
+            // There was no agent, or it has ended meanwhile.
+            changing = Self::enter(global).await?;
+        };
+        if submission.is_strict {
+            return Err(not_judged());
+        }
+        let before = held.facts.current().version();
+        let outcome = held.facts.submit(submission, now());
+        let current = held.facts.current();
+        Ok(match outcome {
+            Ok(outcome) => Ok(Made::Here { before, outcome, current }),
+            Err(error) => Err(refusal(&error, &current)),
+        })
+    }
 }
 
 /// Returns the error for a strict change without an agent.

@@ -234,6 +234,32 @@ async fn of_many_at_once_each_is_made_or_refused() -> TestResult {
 }
 
 #[tokio::test]
+async fn of_many_changes_at_once_none_is_lost_and_each_says_its_versions() -> TestResult {
+    let machine = Machine::new(NO_SITE)?;
+    facts(&machine, &["set", "/all", "{}"]).await?;
+    let mut versions = Vec::new();
+
+    for round in 0..4 {
+        let begin =
+            |index: u32| machine.begin(&["facts", "set", &format!("/all/r{round}n{index}"), "1"]);
+        let children = (0..8).map(begin).collect::<Result<Vec<_>, _>>()?;
+        for child in children {
+            let ran = machine.ended(child).await?;
+            let said = ran.stdout.split_once(": 1 change\n").map(|(said, _)| said);
+            let said = said.and_then(|said| said.strip_prefix("version ")?.split_once(" -> "));
+            let (before, after) = said.ok_or_else(|| format!("{ran:?}"))?;
+            versions.push((before.parse::<u64>()?, after.parse::<u64>()?));
+        }
+    }
+
+    versions.sort_unstable();
+    assert_eq!(versions, (1..33).map(|before| (before, before + 1)).collect::<Vec<(u64, u64)>>());
+    let value = json_of(&machine, &["get", "/all"]).await?;
+    assert_eq!(value["value"].as_object().map(serde_json::Map::len), Some(32));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_damaged_store_is_named_by_every_command() -> TestResult {
     let machine =
         Machine::new("resources: {a: {type: print, config: {message: \"{{ facts.a }}\"}}}\n")?;

@@ -2,7 +2,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use crankcase_facts::{Change, Pointer, Schema, example, skeleton};
+use crankcase_facts::{Change, Pointer, Schema, Snapshot, example, skeleton};
+use crankcase_manifest::DataFiles;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -54,29 +55,31 @@ pub(super) async fn run(global: &Global, args: SchemaArgs) -> anyhow::Result<u8>
     let SchemaArgs { path, set, remove, example: is_example, change } = args;
     match (path, set) {
         (Some(path), Some(file)) => {
-            let given = Given::read(&[file], &store::current(global)?)?;
+            let files = DataFiles::read(&[file]);
+            let changing = change.begin(global).await?;
+            let given = Given::of(files, &changing.facts().current())?;
             let schema = Schema::read(&user(), given.files.value().clone());
             let schema = schema.map_err(|invalid| given.invalid(invalid))?;
             // Facts that do not fit the schema are in the store, not in the given file, so no places are shown.
-            submit(global, Change::Register(path, Some(schema)), change, None).await
+            submit(global, (changing, Change::Register(path, Some(schema))), change, None).await
         }
         (Some(path), None) if remove => {
-            find(&registered(global)?, &path)?;
-            submit(global, Change::Register(path, None), change, None).await
+            let changing = change.begin(global).await?;
+            find(&registered(&changing.facts().current()), &path)?;
+            submit(global, (changing, Change::Register(path, None)), change, None).await
         }
         (path, _) if is_example => print_skeleton(global, path.as_ref()),
         (path, _) => list(global, path.as_ref()),
     }
 }
 
-fn registered(global: &Global) -> anyhow::Result<Vec<Registered>> {
-    let current = store::current(global)?;
+fn registered(current: &Snapshot) -> Vec<Registered> {
     let schemas = current.schemas().iter().map(|(path, schema)| Registered {
         path: path.to_string(),
         owner: schema.owner.clone(),
         schema: schema.value().clone(),
     });
-    Ok(schemas.collect())
+    schemas.collect()
 }
 
 fn find<'a>(all: &'a [Registered], path: &Pointer) -> anyhow::Result<&'a Registered> {
@@ -92,7 +95,7 @@ fn find<'a>(all: &'a [Registered], path: &Pointer) -> anyhow::Result<&'a Registe
 }
 
 fn list(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
-    let schemas = registered(global)?;
+    let schemas = registered(&store::current(global)?);
     match path {
         Some(path) => {
             let schema = find(&schemas, path)?;
@@ -118,13 +121,13 @@ fn write(all: &All, out: &mut print::Out<'_>) -> io::Result<()> {
 
 /// Prints a skeleton of the facts that the schemas name: of one schema, or of all as a document.
 fn print_skeleton(global: &Global, path: Option<&Pointer>) -> anyhow::Result<u8> {
-    let schemas = registered(global)?;
+    let current = store::current(global)?;
+    let schemas = registered(&current);
     if let Some(path) = path {
         let example = example(&find(&schemas, path)?.schema);
         print::data(global.output, &example, show::value)?;
         return Ok(exit::DONE);
     }
-    let current = store::current(global)?;
     let mut document = Map::new();
     document.insert("version".to_owned(), (current.version() + 1).into());
     document.insert("facts".to_owned(), skeleton(current.schemas()).to_value());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use crankcase_facts::wire::{Committed, Difference, Owned, Refusal};
 use crankcase_facts::{
-    Change, Degraded, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update,
+    Change, Degraded, Facts, Load, Operation, Outcome, Pointer, Snapshot, Submission, Update,
 };
 use crankcase_manifest::DataFiles;
 use crankcase_workers::printable_yaml;
@@ -17,7 +17,7 @@ use crate::command::control::{check, user};
 use crate::completion::fact_path;
 use crate::exit::ExitError;
 use crate::facts_given::{Given, Refused};
-use crate::facts_store::{self as store, Made};
+use crate::facts_store::{self as store, Changing, Made};
 use crate::global::Global;
 use crate::observing::now;
 use crate::{exit, print};
@@ -43,6 +43,13 @@ pub(crate) struct ChangeArgs {
     /// Overwrite the facts that the agent itself has written at this path; may be repeated
     #[arg(long, value_name = "PATH", value_parser = path, add = fact_path())]
     overwrite: Vec<Pointer>,
+}
+
+impl ChangeArgs {
+    /// Begins the change, or the trial of it.
+    pub(super) async fn begin(&self, global: &Global) -> anyhow::Result<Changing> {
+        if self.dry_run { Changing::read(global) } else { Changing::begin(global).await }
+    }
 }
 
 /// The fact to set or remove.
@@ -113,6 +120,9 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Serialize)]
 struct Done {
     dry_run: bool,
+    /// The version of the facts before the change.
+    #[serde(skip)]
+    before: u64,
     version: u64,
     revision: u64,
     differences: Vec<Difference>,
@@ -133,21 +143,23 @@ struct SchemaDone {
 impl Done {
     fn new(
         dry_run: bool,
-        (version, revision, differences): (u64, u64, &[crankcase_facts::Difference]),
+        (before, version): (u64, u64),
+        (revision, differences): (u64, &[crankcase_facts::Difference]),
         (overwritten, degraded): (Vec<Owned>, Vec<Degraded>),
         current: &Snapshot,
     ) -> Self {
         let differences = differences.iter().map(|it| Difference::of(it, current.schemas()));
         let differences = differences.collect();
-        Self { dry_run, version, revision, differences, overwritten, degraded, schema: None }
+        let schema = None;
+        Self { dry_run, before, version, revision, differences, overwritten, degraded, schema }
     }
 }
 
 pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     let SetArgs { path, value, text, file, delete, insert, create_parents, change } = args;
     if delete {
-        let update = Update::of(vec![Operation::Delete(path)]);
-        return submit(global, Change::Update(update), change, None).await;
+        let update = Change::Update(Update::of(vec![Operation::Delete(path)]));
+        return submit(global, (change.begin(global).await?, update), change, None).await;
     }
     let name = Path::new("<value>");
     let files = match (value, file) {
@@ -156,7 +168,8 @@ pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
         (None, Some(file)) if text => DataFiles::of_text(&file, &quoted(&read_text(&file)?)),
         (None, file) => DataFiles::read(file.as_slice()),
     };
-    let mut given = Given::of(files, &store::current(global)?)?;
+    let changing = change.begin(global).await?;
+    let mut given = Given::of(files, &changing.facts().current())?;
     let data = given.files.value().clone();
     let operation = match insert {
         true => Operation::Insert(path, data),
@@ -166,7 +179,7 @@ pub(super) async fn set(global: &Global, args: SetArgs) -> anyhow::Result<u8> {
     update.creates_parents = create_parents;
     // The input is the value of the only operation. A problem with the path is shown at the value too.
     given.within = "/ops/0/2".to_owned();
-    submit(global, Change::Update(update), change, Some(given)).await
+    submit(global, (changing, Change::Update(update)), change, Some(given)).await
 }
 
 /// Returns a text as YAML.
@@ -195,26 +208,33 @@ fn read_text(file: &Path) -> Result<String, ExitError> {
 }
 
 pub(super) async fn push(global: &Global, args: PushArgs) -> anyhow::Result<u8> {
-    let given = Given::read(&args.files, &store::current(global)?)?;
+    let PushArgs { files, change } = args;
+    let files = DataFiles::read(&files);
+    let changing = change.begin(global).await?;
+    let given = Given::of(files, &changing.facts().current())?;
     let update = Update::read(given.files.value()).map_err(|invalid| given.invalid(invalid))?;
-    submit(global, Change::Update(update), args.change, Some(given)).await
+    submit(global, (changing, Change::Update(update)), change, Some(given)).await
 }
 
 pub(super) async fn load(global: &Global, args: LoadArgs) -> anyhow::Result<u8> {
-    let given = Given::read(&args.files, &store::current(global)?)?;
-    let load = Load::read(given.files.value(), args.merge);
+    let LoadArgs { files, merge, change } = args;
+    let files = DataFiles::read(&files);
+    let changing = change.begin(global).await?;
+    let given = Given::of(files, &changing.facts().current())?;
+    let load = Load::read(given.files.value(), merge);
     let load = load.map_err(|invalid| given.invalid(invalid))?;
-    submit(global, Change::Load(load), args.change, Some(given)).await
+    submit(global, (changing, Change::Load(load)), change, Some(given)).await
 }
 
 pub(super) async fn restore(global: &Global, args: RestoreArgs) -> anyhow::Result<u8> {
-    submit(global, Change::Restore(args.version), args.change, None).await
+    let RestoreArgs { version, change } = args;
+    submit(global, (change.begin(global).await?, Change::Restore(version)), change, None).await
 }
 
-/// Makes a change, or a trial of it, and prints the result.
+/// Makes a change that was begun, or a trial of it, and prints the result.
 pub(super) async fn submit(
     global: &Global,
-    change: Change,
+    (changing, change): (Changing, Change),
     args: ChangeArgs,
     given: Option<Given>,
 ) -> anyhow::Result<u8> {
@@ -224,26 +244,26 @@ pub(super) async fn submit(
     (submission.why, submission.expect_version) = (reason, expect_version);
     (submission.overwrites, submission.is_trial) = (overwrite, dry_run);
     submission.is_strict = strict;
-    let before = store::current(global)?;
-    if let Some(given) = &given {
-        given.note_secrets(&submission.change, &before);
-    }
+    let note = |stored: &Snapshot| {
+        given.iter().for_each(|given| given.note_secrets(&submission.change, stored));
+    };
+    let done = match dry_run {
+        true => {
+            note(&changing.facts().current());
+            tried(global, &submission, changing.facts()).await?
+        }
+        false => made(global, &submission, changing, note).await?,
+    };
     let schema = match &submission.change {
         Change::Register(path, schema) => {
             Some(SchemaDone { path: path.to_string(), is_set: schema.is_some() })
         }
         _ => None,
     };
-    let done = match dry_run {
-        true => tried(global, &submission).await?,
-        false => made(global, submission).await?,
-    };
     match done {
         Ok(done) => {
             let done = Done { schema, ..done };
-            print::data(global.output, &done, |done, out| {
-                write_done((done, before.version()), global.quiet, out)
-            })?;
+            print::data(global.output, &done, |done, out| write_done(done, global.quiet, out))?;
             Ok(exit::DONE)
         }
         Err(refusal) => Err(match &given {
@@ -253,12 +273,17 @@ pub(super) async fn submit(
     }
 }
 
-/// Makes a change. The differences that an agent has made are read from the history.
-async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<Done, Refusal>> {
-    let committed = match store::submit(global, submission).await? {
-        Ok(Made::ByAgent(committed)) => committed,
-        Ok(Made::Here(outcome, current)) => {
-            return Ok(Ok(done(false, &outcome, Vec::new(), &current)));
+/// Makes a change. What an agent has made is read from the history.
+async fn made(
+    global: &Global,
+    submission: &Submission,
+    changing: Changing,
+    note: impl Fn(&Snapshot),
+) -> anyhow::Result<Result<Done, Refusal>> {
+    let (stored, committed) = match changing.submit(global, submission, note).await? {
+        Ok(Made::ByAgent { before, committed }) => (before, committed),
+        Ok(Made::Here { before, outcome, current }) => {
+            return Ok(Ok(done(false, before, (&outcome, Vec::new()), &current)));
         }
         Err(refusal) => return Ok(Err(refusal)),
     };
@@ -266,20 +291,32 @@ async fn made(global: &Global, submission: Submission) -> anyhow::Result<Result<
     let shown = || {
         let facts = store::find(global)?.context("the facts are gone")?;
         let entry = facts.entry(revision)?.context("it is not in the history any more")?;
-        let of = (entry.version, revision, &entry.differences[..]);
-        anyhow::Ok(Done::new(false, of, (overwritten, degraded), &facts.current()))
+        // Others may have changed the facts since they were read here.
+        let last = facts.entry(revision.saturating_sub(1)).ok().flatten();
+        let versions = (last.map_or(stored, |last| last.version), entry.version);
+        let of = (revision, &entry.differences[..]);
+        anyhow::Ok(Done::new(false, versions, of, (overwritten, degraded), &facts.current()))
     };
     shown().map(Ok).context("the agent has made the change, and it cannot be shown")
 }
 
-fn done(dry_run: bool, outcome: &Outcome, degraded: Vec<Degraded>, current: &Snapshot) -> Done {
+fn done(
+    dry_run: bool,
+    before: u64,
+    (outcome, degraded): (&Outcome, Vec<Degraded>),
+    current: &Snapshot,
+) -> Done {
     let overwritten = outcome.overwritten.iter().map(Owned::of).collect();
-    let of = (outcome.version, outcome.revision, &outcome.differences[..]);
-    Done::new(dry_run, of, (overwritten, degraded), current)
+    let of = (outcome.revision, &outcome.differences[..]);
+    Done::new(dry_run, (before, outcome.version), of, (overwritten, degraded), current)
 }
 
 /// Returns the result that a change would have, and changes nothing.
-async fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Result<Done, Refusal>> {
+async fn tried(
+    global: &Global,
+    submission: &Submission,
+    facts: &Facts,
+) -> anyhow::Result<Result<Done, Refusal>> {
     let has_state = global.state_dir().is_ok();
     let answer = if has_state { store::by_agent(global, submission).await? } else { None };
     let degraded = match answer {
@@ -288,23 +325,18 @@ async fn tried(global: &Global, submission: &Submission) -> anyhow::Result<Resul
         None if submission.is_strict => return Err(store::not_judged()),
         None => Vec::new(),
     };
-    let facts = store::find_or_none(global)?;
     let current = facts.current();
     Ok(match facts.submit(submission, now()) {
-        Ok(outcome) => Ok(done(true, &outcome, degraded, &current)),
+        Ok(outcome) => Ok(done(true, current.version(), (&outcome, degraded), &current)),
         Err(error) => Err(store::refusal(&error, &facts.current())),
     })
 }
 
-fn write_done(
-    (done, before): (&Done, u64),
-    is_quiet: bool,
-    out: &mut print::Out<'_>,
-) -> io::Result<()> {
+fn write_done(done: &Done, is_quiet: bool, out: &mut print::Out<'_>) -> io::Result<()> {
     if is_quiet {
         return Ok(());
     }
-    let Done { dry_run, version, differences, overwritten, degraded, schema, .. } = done;
+    let Done { dry_run, before, version, differences, overwritten, degraded, schema, .. } = done;
     let count = match (schema, differences.len()) {
         (Some(SchemaDone { path, is_set }), _) => {
             let done = if *is_set { "set" } else { "removed" };
