@@ -18,9 +18,8 @@ const SITE: &str = "/tmp/site";
 fn timeless(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let words: Vec<&str> = line.split(' ').collect();
-        let is_instant = |word: &str| {
-            word.len() >= 20 && word.contains('T') && word.trim_end_matches(',').ends_with('Z')
-        };
+        let is_instant =
+            |word: &str| humantime::parse_rfc3339(word.strip_suffix(',').unwrap_or(word)).is_ok();
         let is_duration = |at: usize| {
             let has_unit = matches!(words.get(at + 1), Some(&("ms" | "s")));
             words[at].parse::<f64>().is_ok() && (has_unit || at > 0 && words[at - 1] == "took_ms:")
@@ -103,6 +102,22 @@ impl Shell {
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         Ok(ran.stdout)
     }
+}
+
+#[test]
+fn nothing_but_instants_and_durations_is_the_same_whatever_it_is() {
+    let line = |at: &str, why: &str, took: &str| {
+        timeless(&format!("{at}  INFO page: repaired: by: write; why: {why}; took_ms: {took}\n"))
+    };
+    let (first, why) =
+        ("2026-11-25T08:00:00.000000Z", "the fact /web/Templates/A/to/Z has changed");
+    let one = line(first, why, "1.0");
+
+    assert_eq!(line("2027-01-02T03:04:05.678901Z", why, "12.3"), one);
+    for other in ["the fact /web/Templates/Another/Z has changed", "it was time to look"] {
+        assert_ne!(line(first, other, "1.0"), one);
+    }
+    assert!(one.contains(&format!("why: {why}; ")), "{one}");
 }
 
 #[tokio::test]
