@@ -12,7 +12,7 @@ use std::time::Duration;
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::run::Tallies;
 use crankcase_resources::{Facilities, Happened, Site, blocking};
-use crankcase_workers::{Fate, Leftover, Watches, end_leftovers};
+use crankcase_workers::{Leftover, Watches, end_leftovers};
 use serde_json::json;
 
 use self::keeper::Keeper;
@@ -98,12 +98,10 @@ async fn start(
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
 }
 
-/// Returns the event of a program that an earlier agent has left and that was ended, if it is the
+/// Returns the event of a program that an earlier agent has left and that has ended, if it is the
 /// program of a resource of the site.
 fn ended_program(leftover: &Leftover, site: &Site) -> Option<Happened> {
-    let is_it = |name: &str| name == leftover.name && leftover.fate == Fate::Ended;
-    let declaration = site.declarations().iter().find(|declared| is_it(&declared.name))?;
-    let kind = site.kinds().get(&declaration.kind).ok()?;
-    let resource = (&*declaration.name, &*declaration.kind);
-    kind.is_supervised().then(|| Happened::left_behind(resource, leftover.pid))
+    let declaration = site.declarations().iter().find(|declared| declared.name == leftover.name)?;
+    let kind = site.kinds().get(&declaration.kind).ok().filter(|kind| kind.is_supervised())?;
+    Happened::left_behind((&declaration.name, kind.name()), leftover)
 }

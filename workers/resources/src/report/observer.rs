@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use crankcase_engine::Origin;
+use crankcase_workers::{Fate, Leftover};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -168,11 +169,16 @@ impl What {
 }
 
 impl Happened {
-    /// Returns that the program of a resource, with a name and a kind, was ended: an earlier agent
-    /// had left it behind.
-    pub fn left_behind(resource: (&str, &str), pid: Option<i32>) -> Self {
-        let why = "an earlier agent had left it behind";
-        Self { pid, ..Self::new(What::Ended, resource, (why, Duration::ZERO)) }
+    /// Returns that the program of a resource, with a name and a kind, has ended: an earlier agent
+    /// had left it behind. Returns none if it was never started, or may still run.
+    pub fn left_behind(resource: (&str, &str), leftover: &Leftover) -> Option<Self> {
+        let why = match (leftover.fate, leftover.pid) {
+            (Fate::Ended, _) => "an earlier agent had left it behind",
+            (Fate::Gone, Some(_)) => "an earlier agent had left it behind, and it was gone",
+            _ => return None,
+        };
+        let pid = leftover.pid;
+        Some(Self { pid, ..Self::new(What::Ended, resource, (why, Duration::ZERO)) })
     }
 
     pub(crate) fn new(
@@ -288,12 +294,31 @@ impl LastEvent {
 mod tests {
     use std::time::Duration;
 
+    use crankcase_workers::{Fate, Leftover};
     use serde_json::{Value, json};
 
     use super::{Happened, LONGEST_TEXTS, LastEvent, What};
     use crate::declare::action::Action;
     use crate::report::account::Done;
     use crate::report::found::Difference;
+
+    #[test]
+    fn a_program_that_was_left_behind_has_ended_unless_it_may_run_or_never_ran() {
+        let left = |pid, fate| {
+            let leftover = Leftover { name: "web".to_owned(), pid, fate };
+            Happened::left_behind(("web", "process"), &leftover).map(|event| event.why)
+        };
+
+        let ended = left(Some(7), Fate::Ended);
+        let gone = left(Some(7), Fate::Gone);
+
+        assert_eq!(ended.as_deref(), Some("an earlier agent had left it behind"));
+        assert_eq!(gone.as_deref(), Some("an earlier agent had left it behind, and it was gone"));
+        for (pid, fate) in [(None, Fate::Gone), (Some(7), Fate::Remains), (None, Fate::Unreadable)]
+        {
+            assert_eq!(left(pid, fate), None, "{fate}");
+        }
+    }
 
     #[test]
     fn an_event_is_whole_and_its_excerpt_of_bounded_length() {
