@@ -11,7 +11,9 @@ use crankcase_kinds::builtin;
 use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
 use crankcase_resources::report::What;
 use crankcase_resources::run::State;
-use crankcase_resources::{Action, AttributeError, BoxError, Context, Unfinished};
+use crankcase_resources::{
+    Action, AttributeError, BoxError, Context, Happened, Observer, Unfinished,
+};
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -78,6 +80,36 @@ async fn the_end_of_a_program_with_its_agent_is_an_event() -> TestResult {
     let ended = events.iter().find(|event| event.event == What::Ended).ok_or("no end")?;
     assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker was told to stop"));
     Ok(())
+}
+
+/// Sees all events, and panics at the first start of a program.
+#[derive(Debug)]
+struct Panicking {
+    seen: Arc<Seen>,
+    has_panicked: AtomicBool,
+}
+
+impl Observer for Panicking {
+    fn happened(&self, event: &Happened) {
+        self.seen.happened(event);
+        let is_start = event.event == What::Started;
+        assert!(!is_start || self.has_panicked.swap(true, Ordering::Relaxed), "no luck");
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_program_whose_worker_panics_is_an_event() -> TestResult {
+    let (seen, has_panicked) = (Arc::new(Seen::default()), AtomicBool::new(false));
+    let observer = Arc::new(Panicking { seen: Arc::clone(&seen), has_panicked });
+    let setting = (quick(), builtin());
+    let machine = Machine::observed(tempfile::tempdir()?, SITE, setting, observer).await?;
+
+    let started = seen.first("server", What::Started).await?;
+    let ended = seen.first("server", What::Ended).await?;
+
+    assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker has panicked"));
+    within(seen.first("server", What::Restarted)).await?;
+    machine.stop().await
 }
 
 #[tokio::test]

@@ -142,7 +142,7 @@ pub enum What {
     Started,
     /// Its program was started again. One that ran was ended before.
     Restarted,
-    /// Its program has ended: by itself, or because its worker was told to stop.
+    /// Its program has ended: by itself, or with its worker, or because it cannot be kept any more.
     Ended,
 }
 

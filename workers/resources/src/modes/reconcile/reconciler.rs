@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
+use std::thread;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Outcome, Stop};
@@ -74,6 +75,8 @@ pub(crate) struct Reconciler<F> {
     /// What the resource was last made as declared by: what differs after that is drift.
     made_by: Option<VisitBasis>,
     held: Option<Held>,
+    /// The pid of the program that was started last, until its end was told.
+    pid: Option<i32>,
     state: Option<watch::Sender<State>>,
     offer: Option<F>,
 }
@@ -111,6 +114,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             visited_by: None,
             made_by: None,
             held: None,
+            pid: None,
             state: None,
             offer: Some(offer),
             name,
@@ -240,22 +244,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.tell(Happened { error, ..event });
     }
 
-    /// Keeps an event as the resource's last one, and tells it to the observer.
-    fn tell(&self, mut happened: Happened) {
-        happened.asked_by = self.asked_by.as_deref().cloned();
-        if let Some(observer) = self.setting.facilities.observer() {
-            observer.happened(&happened);
-        }
-        self.seat.note_event(happened.excerpt());
-    }
-
     /// Ends what is held.
     pub(crate) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
-        let pid = held.running.pid();
         self.asked_by = None;
         held.close().await;
-        self.tell_end(pid, self.seat.why_stopped(&self.name));
+        let why = self.seat.why_stopped(&self.name);
+        self.tell_end(why);
     }
 
     /// Offers a state to the engine. The schedule has it already.
@@ -406,6 +401,29 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     fn backoff(&self) -> Backoff {
         self.setting.backoff_of(&self.links.declaration.get())
+    }
+}
+
+impl<F> Reconciler<F> {
+    /// Keeps an event as the resource's last one, and tells it to the observer.
+    fn tell(&self, mut happened: Happened) {
+        happened.asked_by = self.asked_by.as_deref().cloned();
+        if let Some(observer) = self.setting.facilities.observer() {
+            observer.happened(&happened);
+        }
+        self.seat.note_event(happened.excerpt());
+    }
+}
+
+/// A worker that panics or is aborted closes nothing: its program is killed when it is dropped.
+impl<F> Drop for Reconciler<F> {
+    fn drop(&mut self) {
+        self.asked_by = None;
+        let why = match thread::panicking() {
+            true => "its worker has panicked",
+            false => "its worker was aborted",
+        };
+        self.tell_end(why);
     }
 }
 

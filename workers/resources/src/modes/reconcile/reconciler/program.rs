@@ -31,7 +31,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
         }
         let began = Instant::now();
-        let (ledger, pid) = (self.setting.facilities.ledger(), held.running.pid());
+        let ledger = self.setting.facilities.ledger();
         let running = held.supervise(&self.name, &self.stop, ledger).await;
         let config = held.opened.config_and_hidden();
         let last_end = self.links.program.last_end();
@@ -44,11 +44,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Ok(())
             }
             Ok(None) => {
-                self.tell_end(pid, &why);
+                self.tell_end(&why);
                 Ok(())
             }
             Err(error) => {
-                self.tell_end(pid, &why);
+                self.tell_end(&why);
                 visit.step = Step::Supervise;
                 Err(Outcome::failed(self.redact(&chain(&error))))
             }
@@ -58,23 +58,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Notes that the program has ended by itself.
     pub(super) fn note_own_end(&mut self, exit: &Exit) {
         self.asked_by = None;
-        let program = self.held.as_mut().and_then(|held| held.running.program.take());
+        drop(self.held.as_mut().and_then(|held| held.running.program.take()));
         self.links.program.end(exit);
         let why = self.redact(&exit.to_string());
-        self.tell_end(program.map(|program| program.pid()), &why);
+        self.tell_end(&why);
         "its program has ended".clone_into(&mut self.why);
     }
 
-    /// Tells that the program has ended, unless there was none.
-    pub(super) fn tell_end(&self, pid: Option<i32>, why: &str) {
-        if pid.is_none() {
-            return;
-        }
-        self.links.journal.note("its program has ended", by_agent(why));
-        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why, Duration::ZERO) });
-    }
-
-    fn tell_start(&self, what: What, why: &str, notices: &[Notice], took: Duration) {
+    fn tell_start(&mut self, what: What, why: &str, notices: &[Notice], took: Duration) {
         let why = self.redact(why);
         let text = match what {
             What::Restarted => "restarted its program",
@@ -88,8 +79,20 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.links.journal.note(text, origin);
         let event = self.program_event(what, &why, took);
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
-        let pid = self.links.program.status().map(|status| status.pid);
-        self.tell_program(Happened { pid, notified_by, ..event });
+        self.pid = self.held.as_ref().and_then(|held| held.running.pid());
+        self.tell_program(Happened { pid: self.pid, notified_by, ..event });
+    }
+}
+
+impl<F> Reconciler<F> {
+    /// Tells that the program has ended, unless there was none.
+    pub(super) fn tell_end(&mut self, why: &str) {
+        let pid = self.pid.take();
+        if pid.is_none() {
+            return;
+        }
+        self.links.journal.note("its program has ended", by_agent(why));
+        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why, Duration::ZERO) });
     }
 
     fn program_event(&self, what: What, why: &str, took: Duration) -> Happened {

@@ -271,18 +271,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             },
             None => running,
         };
-        let pid = left.pid();
         left.end().await;
-        self.tell_end(pid, "it cannot be opened");
+        self.tell_end("it cannot be opened");
         false
     }
 
     /// Ends what is held, because another resource keeps the same.
     async fn let_go(&mut self) {
         let Some(held) = self.held.take() else { return };
-        let pid = held.running.pid();
         held.close().await;
-        self.tell_end(pid, "another resource keeps what it keeps");
+        self.tell_end("another resource keeps what it keeps");
     }
 
     /// Returns what is known of the dependencies, for the kind.
