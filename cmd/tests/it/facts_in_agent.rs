@@ -52,6 +52,12 @@ async fn a_changed_fact_moves_what_uses_it() -> TestResult {
     let who = log["entries"][0]["who"].as_str().unwrap_or_default().to_owned();
     assert!(who.starts_with("ada (uid "), "the agent says who asked: {who}");
     agent.until_logged(&["released: it is not kept any more"]).await?;
+    agent
+        .until_each_logged([
+            &["conf: changed: ", "the fact /web/port has changed"][..],
+            &["motd: changed: ", "the fact /users has changed"],
+        ])
+        .await?;
     agent.clean_kill(&machine).await
 }
 

@@ -171,7 +171,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    use crankcase_resources::Site;
+    use crankcase_resources::{Declaration, Site};
     use serde_json::json;
 
     use super::{Judged, Renewed, SiteJudge};
@@ -216,6 +216,98 @@ mod tests {
             let wrong = load(&judge, &files, &seen("banana"))?;
             assert_eq!(&wrong.declarations()[0].claims, claims);
         }
+        Ok(())
+    }
+
+    /// Returns each resource of a site with the facts that are named for it.
+    fn named(site: &Site) -> Vec<String> {
+        let declarations = site.declarations().iter();
+        let named = |it: &Declaration| format!("{}: {}", it.name, it.changed_facts.join(" "));
+        declarations.map(named).collect()
+    }
+
+    #[test]
+    fn a_load_names_the_changed_facts_that_decide_about_each_resource() -> Result<(), Box<dyn Error>>
+    {
+        let folder = tempfile::tempdir()?;
+        let manifest = folder.path().join("site.yaml");
+        let text = r#"vars: {port: '{{ facts.port }}'}
+resources:
+  page: {type: file, config: {path: '/tmp/{{ facts.page.name }}', content: '{{ facts.same }}'}}
+  user:
+    type: file
+    for_each: '{{ facts.users }}'
+    config: {path: '/tmp/u-{{ item.key }}', content: '{{ item.value }}'}
+  all: {type: noop, dependencies: [user]}
+  opt: {type: noop, when: '{{ facts.opt }}'}
+  late: {type: noop, when: '{{ port > 80 }}'}
+  kept: {type: noop, meta: {poll: '{{ facts.poll }}'}}
+  other: {type: noop}
+"#;
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+        let facts = |name: &str, users: serde_json::Value, opt: bool, (port, poll): (u32, &str)| {
+            let page = json!({"name": name});
+            let value = json!({"page": page, "same": "x", "users": users, "opt": opt, "port": port,
+                "poll": poll, "unused": name});
+            SeenFacts { value: Arc::new(value), ..SeenFacts::default() }
+        };
+
+        let first = load(&judge, &files, &facts("a", json!({"ada": "1"}), false, (80, "1h")))?;
+        let users = json!({"ada": "2", "bob": "3"});
+        let second = load(&judge, &files, &facts("b", users, true, (81, "2h")))?;
+
+        assert!(first.declarations().iter().all(|it| it.changed_facts.is_empty()));
+        let expected = [
+            "page: /page/name",
+            r#"user["ada"]: /users/ada"#,
+            r#"user["bob"]: /users/bob"#,
+            "all: /users/bob",
+            "opt: /opt",
+            "late: /port",
+            "kept: /poll",
+            "other: ",
+        ];
+        assert_eq!(named(&second), expected);
+        Ok(())
+    }
+
+    #[test]
+    fn a_load_names_no_fact_for_what_an_edit_of_the_manifest_adds() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let manifest = folder.path().join("site.yaml");
+        let files = SiteFiles::new(vec![manifest.clone()], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+        fs::write(&manifest, "resources:\n  page: {type: noop}\n")?;
+        load(&judge, &files, &seen("0600"))?;
+
+        let added = "  new: {type: noop, when: '{{ facts.mode == \"0644\" }}'}\n";
+        fs::write(&manifest, format!("resources:\n  page: {{type: noop}}\n{added}"))?;
+        let site = load(&judge, &files, &seen("0644"))?;
+
+        assert_eq!(named(&site), ["page: ", "new: "]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_resource_that_renders_a_file_names_the_facts_that_have_changed()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        fs::write(folder.path().join("page.j2"), "{{ facts.mode }}")?;
+        let manifest = folder.path().join("site.yaml");
+        let text = "resources:\n  page: {type: file, config: {path: /tmp/f, template: page.j2}}\n";
+        fs::write(&manifest, text)?;
+        let files = SiteFiles::new(vec![manifest], crankcase_kinds::builtin());
+        let judge = SiteJudge::default();
+        load(&judge, &files, &seen("0600"))?;
+
+        let Renewed::Other(renewed) = judge.renew(&seen("0644"), false) else {
+            return Err("it needs a load".into());
+        };
+        let loaded = load(&judge, &files, &seen("0640"))?;
+
+        assert_eq!([named(&renewed), named(&loaded)], [["page: /mode"], ["page: /mode"]]);
         Ok(())
     }
 

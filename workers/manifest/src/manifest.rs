@@ -30,6 +30,7 @@ mod order;
 mod placed;
 mod plugs;
 mod problem;
+mod reasons;
 mod rehearsal;
 mod renewal;
 mod resource;
@@ -38,6 +39,7 @@ mod scalar;
 mod secrets;
 mod sensitive;
 mod source;
+mod structure;
 mod text;
 mod tuning;
 mod used;
@@ -56,6 +58,7 @@ use crankcase_resources::{Declaration, Kinds, Site};
 
 use crate::facts::{SeenFacts, SeenLayer};
 pub(crate) use before::IfFactsAreWrong;
+use before::SiteBefore;
 use bounds::Bounds;
 use document::Document;
 use expand::{Expanded, expand};
@@ -72,7 +75,8 @@ use rehearsal::Rehearsal;
 pub(crate) use renewal::SiteInputs;
 pub use renewal::WrongFacts;
 pub(crate) use source::automatic_vars;
-use tuning::{TUNINGS, tune};
+use structure::Structure;
+use tuning::tune;
 use used::Used;
 use vars::{KnownVars, Outside};
 use wanted::tell_wanted;
@@ -206,7 +210,7 @@ impl Manifest {
         problems.finish(secrets)?;
         redact((&mut declarations, &mut warnings), secrets);
         tell_wanted(&mut declarations, &placed);
-        let structure = at_load.used.and(expanded.used).and(of_rules).and(Used::facts_at(TUNINGS));
+        let structure = Structure::new(at_load.deciding, expanded.deciding, of_rules, &globals);
         let of_facts = (facts.secrets.clone(), kept_facts);
         let inputs = SiteInputs::new(placed, globals, (structure, states), of_facts);
         Ok(Self {
@@ -221,6 +225,12 @@ impl Manifest {
             rules,
             warnings,
         })
+    }
+
+    /// Names the facts that have changed since the site before, for each resource about which they decide.
+    pub(crate) fn name_facts(&mut self, before: &SiteBefore<'_>) {
+        let SiteInputs { placed, globals, structure, .. } = &self.inputs;
+        reasons::name_facts((&mut self.declarations, placed), (globals, structure), before);
     }
 
     /// Returns the resources in the order in which they were written.

@@ -121,6 +121,10 @@ impl SiteFiles {
         let (overrides, secrets) = (&self.overrides, &self.secrets);
         let (host, state) = (Arc::clone(host), self.state.as_deref());
         let outside = Surroundings { overrides, host, facts, if_wrong, secrets, state };
-        Manifest::load_judged(&self.paths, outside, kinds)
+        let mut manifest = Manifest::load_judged(&self.paths, outside, kinds)?;
+        if let Some(before) = if_wrong.before() {
+            manifest.name_facts(before);
+        }
+        Ok(manifest)
     }
 }

@@ -15,6 +15,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Entry, Map, Node};
 use crate::manifest::problem::{FactProblems, Hint, Problems, quoted};
 use crate::manifest::resource::{MetaOfFacts, Unsure};
+use crate::manifest::structure::Deciding;
 use crate::manifest::text::{Texts, Trouble};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
@@ -22,7 +23,7 @@ use crate::manifest::vars::KnownVars;
 /// The findings about the texts that are evaluated before anything else of a resource is read.
 pub(crate) struct EvaluatedAtLoad {
     /// The names that the texts use.
-    pub(crate) used: Used,
+    pub(crate) deciding: Deciding,
     /// The settings in the `meta` of resources that may be wrong because of facts.
     pub(crate) metas: BTreeMap<String, MetaOfFacts>,
 }
@@ -36,8 +37,8 @@ pub(crate) fn evaluate(
 ) -> EvaluatedAtLoad {
     let names = globals.names();
     let budget = Budget::of_values(bounds.values());
-    let (used, mut metas) = (Used::default(), BTreeMap::new());
-    let deferred = None;
+    let (mut deciding, mut metas) = (Deciding::default(), BTreeMap::new());
+    let (used, deferred) = (Used::default(), None);
     let mut texts = AtLoad { vars, names, fact_problems, budget, problems, used, deferred };
     for (name, Written { source, node, .. }) in resources.iter_mut() {
         let Data::Map(map) = &mut node.data else { continue };
@@ -54,6 +55,7 @@ pub(crate) fn evaluate(
             texts.node(source, &mut dependencies.value, "a dependency");
             texts.keys(source, &mut dependencies.value, "a dependency");
         }
+        deciding.add(name, &std::mem::take(&mut texts.used));
     }
     plugs.values_mut().for_each(|plug| texts.node(&plug.source, &mut plug.node, "a plug"));
     if plugs.keys().any(|name| is_template(name)) {
@@ -65,7 +67,8 @@ pub(crate) fn evaluate(
     }
     let AtLoad { budget, used, .. } = texts;
     bounds.made(budget.made(), budget.is_overdrawn());
-    EvaluatedAtLoad { used, metas }
+    deciding.used = deciding.used.and(used);
+    EvaluatedAtLoad { deciding, metas }
 }
 
 struct AtLoad<'a> {

@@ -8,9 +8,11 @@ use crankcase_resources::Declaration;
 use crankcase_resources::front::{DeclaredPart, Dependency, is_part_alias};
 use serde_json::Map;
 
+use crate::manifest::globals::AllGlobals;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::FactProblems;
 use crate::manifest::resource::Item;
+use crate::manifest::structure::Structure;
 
 /// The treatment of a resource that is wrong because of facts.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +44,8 @@ impl<'a> IfFactsAreWrong<'a> {
 /// The resources of the site before.
 pub(crate) struct SiteBefore<'a> {
     resources: HashMap<&'a str, (&'a Declaration, &'a Placed)>,
+    pub(crate) globals: &'a AllGlobals,
+    pub(crate) structure: &'a Structure,
     states: &'a HashMap<String, minijinja::Value>,
 }
 
@@ -55,16 +59,22 @@ impl fmt::Debug for SiteBefore<'_> {
 impl<'a> SiteBefore<'a> {
     pub(crate) fn new(
         (declarations, placed): (&'a [Declaration], &'a [Arc<Placed>]),
+        (globals, structure): (&'a AllGlobals, &'a Structure),
         states: &'a HashMap<String, minijinja::Value>,
     ) -> Self {
         let both = declarations.iter().zip(placed);
         let resources = both.map(|(it, placed)| (it.name.as_str(), (it, &**placed))).collect();
-        Self { resources, states }
+        Self { resources, globals, structure, states }
+    }
+
+    /// Returns a resource of any type.
+    pub(crate) fn named(&self, name: &str) -> Option<(&'a Declaration, &'a Placed)> {
+        self.resources.get(name).copied()
     }
 
     /// Returns a resource of this type.
     pub(crate) fn resource(&self, name: &str, kind: &str) -> Option<(&'a Declaration, &'a Placed)> {
-        self.resources.get(name).copied().filter(|(declaration, _)| declaration.kind == kind)
+        self.named(name).filter(|(declaration, _)| declaration.kind == kind)
     }
 
     /// Has a resource claim what it did.

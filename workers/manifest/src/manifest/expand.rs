@@ -15,7 +15,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Node};
 use crate::manifest::problem::{FactProblems, Hint, Problems, quoted};
 use crate::manifest::resource::{Draft, Guard, Item, Late, Unsure};
-use crate::manifest::used::Used;
+use crate::manifest::structure::Deciding;
 use crate::manifest::vars::KnownVars;
 
 /// How many resources all `for_each` of a manifest may make together.
@@ -34,7 +34,7 @@ pub(crate) struct Expanded {
     /// The names of those that may be there or not, because their `when` or `for_each` is wrong.
     pub(crate) unsure: BTreeSet<String>,
     /// The names that each `when` and `for_each` uses.
-    pub(crate) used: Used,
+    pub(crate) deciding: Deciding,
     /// The faults of facts that do not change which resources there are.
     pub(crate) warnings: Vec<String>,
 }
@@ -87,7 +87,6 @@ impl Expansion<'_> {
         guard: &Guard,
         evaluate: impl FnOnce(&mut Self) -> Option<T>,
     ) -> Result<T, Option<Unsure>> {
-        self.expanded.used = std::mem::take(&mut self.expanded.used).and(guard.used.clone());
         if guard.is_wrong || guard.used.uses_any(self.vars.wrong) || self.is_spent {
             return Err(None);
         }
@@ -117,6 +116,9 @@ impl Expansion<'_> {
     }
 
     fn add(&mut self, mut draft: Draft) {
+        for guard in [&draft.for_each, &draft.when].into_iter().flatten() {
+            self.expanded.deciding.add(&draft.name, &guard.used);
+        }
         let Some(for_each) = draft.for_each.take() else {
             self.add_one(draft);
             return;

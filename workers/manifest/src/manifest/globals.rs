@@ -177,6 +177,11 @@ impl AllGlobals {
         Some((all, others))
     }
 
+    /// Returns the facts.
+    pub(crate) fn facts(&self) -> &serde_json::Value {
+        &self.facts
+    }
+
     /// Returns the facts that differ from others: the longest names that lead to them.
     pub(crate) fn changed_facts(&self, others: &serde_json::Value) -> BTreeSet<Vec<String>> {
         let mut changed = BTreeSet::new();

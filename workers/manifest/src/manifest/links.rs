@@ -130,7 +130,7 @@ fn note_keepers(
             links[*node].parts.entry(part.clone()).or_default();
         }
     }
-    let used = kept_facts.used(&expanded.used, vars);
+    let used = kept_facts.used(&expanded.deciding.used, vars);
     for Keeper { node, part } in used.values().filter(|it| it.is_seen()).map(|it| &it.keeper) {
         match part {
             Some(part) => {

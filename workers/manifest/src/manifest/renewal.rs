@@ -19,18 +19,18 @@ use crate::manifest::globals::AllGlobals;
 use crate::manifest::kept_facts::KeptFacts;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Found, Problem, Problems};
+use crate::manifest::reasons::named_for;
 use crate::manifest::rehearsal::known_states;
 use crate::manifest::source;
-use crate::manifest::used::{Used, named_facts};
+use crate::manifest::structure::Structure;
 
 /// The inputs that a site was made of. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SiteInputs {
     pub(crate) placed: Vec<Arc<Placed>>,
     pub(crate) globals: Arc<AllGlobals>,
-    /// The names that decide which resources there are and how they hang together: another value of one
-    /// of them may make another site.
-    pub(crate) structure: Arc<Used>,
+    /// The names that decide which resources there are and how they hang together.
+    pub(crate) structure: Arc<Structure>,
     /// The known parts of the states that configs use, by the names of the resources.
     pub(crate) states: Arc<HashMap<String, minijinja::Value>>,
     /// Where the secrets are in the facts.
@@ -129,7 +129,7 @@ impl SiteInputs {
     pub(crate) fn new(
         placed: Vec<Placed>,
         globals: Arc<AllGlobals>,
-        (structure, states): (Used, HashMap<String, minijinja::Value>),
+        (structure, states): (Structure, HashMap<String, minijinja::Value>),
         (secrets, kept_facts): (Vec<Vec<String>>, KeptFacts),
     ) -> Self {
         let placed = placed.into_iter().map(Arc::new).collect();
@@ -139,7 +139,8 @@ impl SiteInputs {
 
     /// Returns the resources of the site, for the load of the next one.
     pub(crate) fn before<'a>(&'a self, site: &'a Site) -> SiteBefore<'a> {
-        SiteBefore::new((site.declarations(), &self.placed), &self.states)
+        let made_of = (&*self.globals, &*self.structure);
+        SiteBefore::new((site.declarations(), &self.placed), made_of, &self.states)
     }
 
     /// Returns what tells the site from one that is declared otherwise.
@@ -189,13 +190,13 @@ impl SiteInputs {
         is_refused: bool,
     ) -> Option<Renewal> {
         let changed = self.globals.changed_facts(&facts.value);
-        let may_differ = !is_refused && self.structure.uses_facts(&changed);
+        let may_differ = !is_refused && self.structure.used.uses_facts(&changed);
         let is_alike = facts.secrets == self.secrets && self.kept_facts.is_alike(&facts.layers);
         if !is_alike || may_differ {
             return None;
         }
         let (globals, vars) = self.globals.with_facts(facts, &changed)?;
-        if !is_refused && self.structure.uses_any(&vars) {
+        if !is_refused && self.structure.used.uses_any(&vars) {
             return None;
         }
         let mut renewal = Renewal { globals: Arc::new(globals), declared: Vec::new() };
@@ -237,7 +238,7 @@ impl SiteInputs {
         let mut declaration = old.clone();
         declaration.config = template.clone();
         let used = self.globals.vars_of_facts().behind(&template.used);
-        declaration.changed_facts = named_facts(&used, changed);
+        declaration.changed_facts = named_for(&used, &placed.claimed, changed);
         let mut scratch = declaration.clone();
         let known = KnownConfig { config: &config, unknown: &unknown };
         site.kinds().hide((&scratch.kind, &scratch.name), &config, site.secrets());
