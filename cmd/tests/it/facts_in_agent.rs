@@ -56,6 +56,7 @@ async fn a_changed_fact_moves_what_uses_it() -> TestResult {
         .until_each_logged([
             &["conf: changed: ", "the fact /web/port has changed"][..],
             &["motd: changed: ", "the fact /users has changed"],
+            &["dora", ": changed: ", "why: the fact /users has changed"],
         ])
         .await?;
     agent.clean_kill(&machine).await

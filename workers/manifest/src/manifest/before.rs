@@ -112,7 +112,10 @@ impl<'a> SiteBefore<'a> {
         while let Some(owner) = open.pop() {
             for used in on_parts(owner).filter(|used| names.insert(used.resource.as_str())) {
                 if let Some((part, placed)) = self.resources.get(used.resource.as_str()) {
-                    let (declaration, claimed) = ((*part).clone(), placed.claimed.clone());
+                    let (mut declaration, claimed) = ((*part).clone(), placed.claimed.clone());
+                    if !declaration.changed_facts.is_empty() {
+                        declaration.changed_facts = Vec::new();
+                    }
                     parts.push(DeclaredPart { declaration, claimed, state: Map::new() });
                     open.push(*part);
                 }

@@ -31,11 +31,11 @@ impl CurrentDeclaration {
         self.0.lock().declaration.clone()
     }
 
-    /// Returns the declaration, for a visit.
-    pub(crate) fn visit(&self) -> Declaration {
+    /// Returns the declaration, for a visit, and whether the resource was visited by it before.
+    pub(crate) fn visit(&self) -> (Declaration, bool) {
         let current = &mut *self.0.lock();
-        current.is_visited = true;
-        current.declaration.clone()
+        let was_visited = std::mem::replace(&mut current.is_visited, true);
+        (current.declaration.clone(), was_visited)
     }
 
     /// Declares the resource in another way. The other declaration has the same name, kind and
@@ -75,10 +75,13 @@ mod tests {
 
         current.replace(declare(&["/port", "/name"]));
         current.replace(declare(&["/name", "/mode"]));
-        let first = current.visit();
+        let (first, was_visited) = current.visit();
+        let (_, is_visited) = current.visit();
         current.replace(declare(&["/mode"]));
 
         assert_eq!(first.changed_facts, ["/name", "/mode", "/port"]);
-        assert_eq!(current.visit().changed_facts, ["/mode"]);
+        assert_eq!((was_visited, is_visited), (false, true));
+        let (last, was_visited) = current.visit();
+        assert_eq!((&last.changed_facts[..], was_visited), (&["/mode".to_owned()][..], false));
     }
 }

@@ -181,9 +181,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let failures = self.setbacks.failures();
         let mut whys = self.whys_of(&begun);
         let BegunVisit { ticket, notices, .. } = begun;
-        let declaration = self.links.declaration.visit();
+        let (declaration, was_visited) = self.links.declaration.visit();
         let before = self.visited_by.replace(declaration.clone());
-        let is_redeclared = before.is_some_and(|before| !before.is_clone_of(&declaration));
+        let is_redeclared = before.map_or(!was_visited, |before| !before.is_clone_of(&declaration));
         let mut visit = Visit::new(&declaration, notices);
         let declared = (&declaration, is_redeclared);
         if let Err(end) = self.round(declared, ticket, &mut visit, &mut whys).await {

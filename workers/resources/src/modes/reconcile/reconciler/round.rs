@@ -59,9 +59,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys.extend(self.learn(declaration));
         let was_held = self.held.is_some();
         let holding = self.hold(declaration, visit).await;
-        if is_redeclared && was_held {
+        if is_redeclared {
             let changed = holding.as_ref().map(|holding| holding.changed.clone());
-            whys.extend(redeclared(changed.unwrap_or_default(), &declaration.changed_facts));
+            let changed = was_held.then(|| changed.unwrap_or_default());
+            whys.extend(redeclared(changed, &declaration.changed_facts));
         }
         self.why = whys.to_string();
         let Holding { is_new, wrong, .. } = holding?;
@@ -312,10 +313,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 }
 
-/// Returns why a resource is declared again: the attributes that are others, and the facts that have
-/// changed.
-fn redeclared(attributes: Vec<String>, facts: &[String]) -> Vec<Why> {
-    let is_known = !attributes.is_empty() || facts.is_empty();
-    let declared = is_known.then_some(Why::Declared(attributes));
+/// Returns why a resource is declared otherwise: the attributes that are others, and the facts that
+/// have changed. One that was not held has no attributes to compare with.
+fn redeclared(attributes: Option<Vec<String>>, facts: &[String]) -> Vec<Why> {
+    let known = attributes.filter(|names| !names.is_empty() || facts.is_empty());
+    let declared = known.map(Why::Declared);
     declared.into_iter().chain(facts.iter().cloned().map(Why::UsedFact)).collect()
 }
