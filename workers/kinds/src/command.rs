@@ -11,6 +11,8 @@ use crankcase_resources::{AbsPath, Claim, Claimed, Field, PATH, Params, Partial,
 use crankcase_workers::{Limit, ProcessConfig};
 use serde_json::Value;
 
+pub(crate) mod ended;
+
 /// The longest grace of a command. Under `run` a resource has a little more than that to end.
 const MAX_GRACE: Duration = Duration::from_secs(5 * 60);
 

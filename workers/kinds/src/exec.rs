@@ -11,11 +11,12 @@ use crankcase_workers::{Finished, ProcessError};
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::command::ended::{RunError, ends, last_lines};
 use crate::command::{self, Command};
 use crate::exec::config::ExecPartial;
 pub use crate::exec::config::{Exec, MaxOutput};
 use crate::exec::config::{ExecState, ExecStatePartial, SHELL};
-use crate::exec::run::{RunError, ends, last_lines, run};
+use crate::exec::run::run;
 
 mod config;
 mod run;
