@@ -13,6 +13,7 @@ use crate::exec::Exec;
 pub use crate::file::config::{File, InPlace, Presence, Principal};
 use crate::file::config::{FilePartial, FileState};
 use crate::file::error::EntryError;
+use crate::file::validation::{Validation, validated};
 
 mod change;
 mod check;
@@ -25,6 +26,7 @@ mod observe;
 mod reversal;
 mod rights;
 mod travel;
+mod validation;
 mod wanted;
 
 /// What is done to a file or folder.
@@ -75,8 +77,13 @@ impl Resource for File {
         if let Do::StopFirst { command } = action {
             return stop_command(command).finish(context).await.map(drop);
         }
-        let (file, action, context) = (self.clone(), action.clone(), context.clone());
-        let acted = blocking(move || change::act(&file, &action, &context)).await;
+        let (file, action, owned) = (self.clone(), action.clone(), context.clone());
+        let work = move |validation: Validation| change::act(&file, &action, &owned, validation);
+        let acted = match &self.validate {
+            None => blocking(move || work(Validation::none())).await,
+            // Boxed, as few files have one.
+            Some(argv) => Box::pin(validated((argv, self.validate_timeout), context, work)).await,
+        };
         acted.map_err(|err| match err.downcast_ref() {
             Some(EntryError::Stopped) => Unfinished::Interrupted,
             _ => Unfinished::Failed(err),
@@ -94,7 +101,9 @@ impl Resource for File {
     }
 
     fn programs(&self) -> Vec<PathBuf> {
-        self.stop_first.iter().flat_map(|command| stop_command(command).programs()).collect()
+        let stopping = self.stop_first.iter().flat_map(|command| stop_command(command).programs());
+        let validating = self.validate.as_ref().map(validation::named_programs).unwrap_or_default();
+        stopping.chain(validating).collect()
     }
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {

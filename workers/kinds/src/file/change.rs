@@ -9,18 +9,23 @@ use crate::file::content::Content;
 use crate::file::error::EntryError;
 use crate::file::observe::look;
 use crate::file::rights::{Rights, require_own};
+use crate::file::validation::Validation;
 use crate::file::wanted::Wanted;
 
-/// Does what a check has asked for.
-pub(super) fn act(file: &File, action: &Do, context: &Context) -> Result<(), EntryError> {
-    let Wanted { rights, content } = Wanted::recall(context)?;
+/// Does what a check has asked for. Blocks for the disk, and for the validation of a new file.
+pub(super) fn act(
+    file: &File,
+    action: &Do,
+    context: &Context,
+    validation: Validation,
+) -> Result<(), EntryError> {
+    let wanted = Wanted::recall(context)?;
+    let rights = wanted.rights;
     let folder = &Folder::open(&file.path.parent)?;
     match action {
         Do::CreateFolder { .. } => create_folder(file, folder, rights, context),
-        Do::Create { .. } | Do::Write { .. } => {
-            write(file, folder, (rights, content.as_ref()), context)
-        }
-        Do::Overwrite { .. } => overwrite(file, folder, (rights, content.as_ref()), context),
+        Do::Create { .. } | Do::Write { .. } => write(file, folder, &wanted, context, validation),
+        Do::Overwrite { .. } => overwrite(file, folder, (rights, wanted.content.as_ref()), context),
         Do::Adjust { .. } => adjust(file, folder, rights),
         Do::Remove { .. } => remove(file, folder, context),
         Do::Clean { .. } => clean(file, folder, rights, context),
@@ -31,8 +36,9 @@ pub(super) fn act(file: &File, action: &Do, context: &Context) -> Result<(), Ent
 fn write(
     file: &File,
     folder: &Folder,
-    (rights, content): (Rights, Option<&Content>),
+    Wanted { rights, content }: &Wanted,
     context: &Context,
+    validation: Validation,
 ) -> Result<(), EntryError> {
     let path = &file.path;
     let entries = folder.entries()?;
@@ -42,6 +48,7 @@ fn write(
         content.write(temporary.file(), &path.full(), context.stop())?;
     }
     temporary.set_mode(rights.mode)?;
+    validation.require(temporary.temporary_path())?;
     temporary.place()?;
     sync(&entries, context);
     Ok(())

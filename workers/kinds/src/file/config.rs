@@ -1,5 +1,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_resources::dynamic::{FileRead, shown};
 use crankcase_resources::{
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use crate::command::Argv;
 use crate::file::content::ContentFrom;
+use crate::file::validation;
 
 /// keeps a file with its content, or a folder, with mode, owner and group
 ///
@@ -52,6 +54,12 @@ pub struct File {
     /// a command, as a list, that is run before what is there is changed or removed: it stops a
     /// program that must not see the change
     pub stop_first: Option<Argv>,
+    /// a command that judges new content before it takes the place of the old one: %s in its arguments is the path of
+    /// the new file, and an exit code other than 0 refuses it
+    pub validate: Option<Argv>,
+    /// how long validate may take
+    #[param(default = "30s")]
+    pub validate_timeout: Duration,
 }
 
 /// The state of the `file` kind.
@@ -231,16 +239,41 @@ impl FilePartial {
             let message = "a folder has no content that could be shown".to_owned();
             errors.push(AttributeError::new("diff", message));
         }
+        self.judge_validation(errors);
+    }
+
+    /// Judges the command that validates new content. Each error depends on its own attributes alone, so that it is
+    /// the same while others are unknown.
+    fn judge_validation(&self, errors: &mut Vec<AttributeError>) {
+        let Partial::Given(Some(argv)) = &self.validate else { return };
+        let is_folder = self.path.as_given().map(|path| path.is_folder);
+        let is_file = is_folder == Some(false);
+        let is_absent = matches!(self.state, Partial::Given(Presence::Absent));
+        let is_present = matches!(self.state, Partial::Given(Presence::Exists));
+        let is_in_place = matches!(self.in_place, Partial::Given(InPlace::Always));
+        let wrong = [
+            (is_folder == Some(true), "a folder has no content that could be validated"),
+            (is_absent, "what is absent has no content that could be validated"),
+            (
+                is_file && is_present && !self.may_have_content(),
+                "there is no content to validate; give content, source or template as well",
+            ),
+            (is_in_place, "with in_place: true there is no new file that could be validated"),
+            (!validation::names_file(argv), validation::NAMES_NO_FILE),
+        ];
+        let wrong = wrong.into_iter().filter(|(is_wrong, _)| *is_wrong);
+        errors.extend(wrong.map(|(_, why)| AttributeError::new("validate", why.to_owned())));
     }
 
     /// Returns what the file keeps, needs and reads.
     pub(super) fn claims(&self) -> Claimed {
         let mut claimed = Claimed::default();
-        let Self { path, content, source, template, owner, group, state, stop_first, .. } = self;
+        let Self { path, content, source, template, owner, group, state, .. } = self;
+        let Self { stop_first, validate, .. } = self;
         claimed.is_open = [path.is_unknown(), state.is_unknown(), content.is_unknown()]
             .into_iter()
             .chain([source.is_unknown(), template.is_unknown()])
-            .chain([owner.is_unknown(), group.is_unknown()])
+            .chain([owner.is_unknown(), group.is_unknown(), validate.is_unknown()])
             .any(|is_unknown| is_unknown);
         claimed.may_make_any = path.is_unknown();
         claimed.renders_any = may_be_given(template);
@@ -250,6 +283,9 @@ impl FilePartial {
             if let Partial::Given(Some(Principal::Name(name))) = principal {
                 claimed.claims.push(Claim::needs(space, name));
             }
+        }
+        if let Partial::Given(Some(argv)) = validate {
+            claimed.claims.extend(validation::claims(argv));
         }
         // The content of what is not to exist is not read.
         if !matches!(state, Partial::Given(Presence::Exists)) {

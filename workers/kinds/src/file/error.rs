@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use crankcase_resources::front::RenderError;
 use crankcase_workers::FileError;
 
+use crate::command::ended::RunError;
+
 /// Why a file or folder cannot be kept as declared.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EntryError {
@@ -31,6 +33,15 @@ pub(super) enum EntryError {
          kept meanwhile"
     )]
     NoJournal { path: PathBuf },
+    #[error(
+        "{path:?} cannot be replaced by a new file: {why}; so there is no new file that validate \
+         could judge"
+    )]
+    NoNewFile { path: PathBuf, why: &'static str },
+    #[error("{program:?} refused the new content: it {end}{said}")]
+    Refused { program: String, end: String, said: String },
+    #[error("cannot validate the new content")]
+    NotValidated(#[source] RunError),
     #[error("{path:?} is a mount point, and cannot be removed")]
     MountPoint { path: PathBuf },
     #[error("there is no {what} \"{name}\"")]

@@ -22,6 +22,9 @@ pub(super) fn is_in_place(
     match (file.in_place, folder.only_in_place(&file.path.name)) {
         (InPlace::Auto | InPlace::Never, None) => return Ok(false),
         (InPlace::Never, Some(why)) => return Err(EntryError::NotReplaced { path, why }),
+        (InPlace::Auto, Some(why)) if file.validate.is_some() => {
+            return Err(EntryError::NoNewFile { path, why });
+        }
         (InPlace::Auto, Some(_)) | (InPlace::Always, _) => {}
     }
     folder.require_closed()?;

@@ -45,6 +45,12 @@ fn files() -> Vec<Sample> {
         file("a template", |folder| json!({"path": folder.join("page"), "template": "original"}))
             .prepared(|folder| fs::write(folder.join("original"), "hello"))
             .drift("it is gone", move |folder| fs::remove_file(page(folder))),
+        file("a file that a command validates", |folder| {
+            let validate = ["test", "-s", "%s"];
+            json!({"path": folder.join("page"), "content": "hello", "validate": validate})
+        })
+        .prepared(move |folder| fs::write(page(folder), "bye"))
+        .drift("it is gone", move |folder| fs::remove_file(page(folder))),
         file("a folder", |folder| {
             json!({"path": format!("{}/", folder.join("sub").display()), "mode": "0750"})
         })

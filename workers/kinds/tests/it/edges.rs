@@ -41,6 +41,8 @@ fn whatever_a_resource_reads_is_an_edge_to_the_one_that_makes_it() -> TestResult
         |guard: Value| ("exec", json!({"command": ["true"], "cwd": "/srv/in", "unless": guard}));
     let only = |line: &str| ("exec", json!({"command": ":", "shell": true, "onlyif": line}));
     let line = |line: &str| ("exec", json!({"command": line, "shell": true}));
+    let validated =
+        |validate: Value| ("file", json!({"path": "/srv/a", "content": "x", "validate": validate}));
     let process = |command: Value| ("process", json!({"command": command}));
     let with_path =
         json!({"command": ["tool"], "env": {"PATH": "/opt/bin:/srv/bin"}, "unless": ["other"]});
@@ -66,6 +68,8 @@ fn whatever_a_resource_reads_is_an_edge_to_the_one_that_makes_it() -> TestResult
             ("file", json!({"path": "/srv/z/"})),
         ),
         (("exec", json!({"command": ["true"], "creates": "/srv/z//y/../x"})), made("/srv/z")),
+        (validated(json!(["/srv/z", "%s"])), kept("/srv/z")),
+        (validated(json!(["sh", "-c", "grep -f /srv/z %s"])), made("/srv/z")),
         (process(json!(["/srv/z"])), kept("/srv/z")),
         (process(json!(["serve", "/srv/z/conf"])), made("/srv/z")),
         (process(json!(["serve a line of /srv/z"])), made("/srv/z")),

@@ -7,6 +7,7 @@ mod file;
 mod file_attacks;
 mod file_reading;
 mod file_rights;
+mod file_validation;
 mod graph;
 mod in_place;
 mod kinds;

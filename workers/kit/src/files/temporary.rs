@@ -95,6 +95,12 @@ impl<'a> Temporary<'a> {
         Err(FileError::Busy { path })
     }
 
+    /// Returns the path that the file has until it is [placed](Self::place), for a program that is to read it
+    /// before.
+    pub fn temporary_path(&self) -> PathBuf {
+        self.folder.path().join(&self.name)
+    }
+
     /// Returns the file, to be written.
     pub fn file(&mut self) -> &mut File {
         &mut self.file
@@ -153,7 +159,7 @@ impl Drop for Temporary<'_> {
             return;
         }
         if let Err(err) = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty()) {
-            let path = self.folder.path().join(&self.name);
+            let path = self.temporary_path();
             tracing::warn!(?path, error = %err, "cannot remove a temporary file");
         }
     }

@@ -148,10 +148,15 @@ async fn a_mount_point_is_written_in_place_if_that_is_allowed() -> TestResult {
     let config = |in_place| json!({"path": path, "content": "new", "in_place": in_place});
 
     let (_, refused) = plan_and_apply(state.path(), config(json!(false))).await?;
+    let mut validated = config(json!("auto"));
+    validated["validate"] = json!(["test", "-s", "%s"]);
+    let (_, unvalidated) = plan_and_apply(state.path(), validated).await?;
     let (plan, account) = plan_and_apply(state.path(), config(json!("auto"))).await?;
 
     let text = failure(&refused, "it");
     assert!(text.contains("cannot be replaced by a new file: it is a mount point"), "{text}");
+    let text = failure(&unvalidated, "it");
+    assert!(text.contains("there is no new file that validate could judge"), "{text}");
     assert_eq!(actions(&plan), ["overwrite"]);
     assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
     assert_eq!(std::fs::read_to_string(&from)?, "new");
