@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::file::Do;
 use crate::file::config::{File, FileStatePartial, Presence};
-use crate::file::content::{Content, foreseen};
+use crate::file::content::{Content, ContentFrom, foreseen};
 use crate::file::diff::Shown;
 use crate::file::error::EntryError;
 use crate::file::in_place::is_in_place;
@@ -21,7 +21,8 @@ pub(super) fn check(file: &File, context: &Context) -> Result<Check<File>, Entry
     if file.state == Presence::Absent {
         return check_absent(file, context);
     }
-    let content = match file.content().map(|content| content.load(context)).transpose() {
+    let load = |content: ContentFrom| content.load(file.empty(), context);
+    let content = match file.content().map(load).transpose() {
         Err(EntryError::Unknown { aliases }) => return Ok(Check::Unknown(aliases)),
         content => content?,
     };

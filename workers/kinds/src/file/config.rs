@@ -11,7 +11,7 @@ use crankcase_workers::EntryPath;
 use serde_json::Value;
 
 use crate::command::Argv;
-use crate::file::content::ContentFrom;
+use crate::file::content::{ContentFrom, Empty};
 use crate::file::validation;
 
 /// keeps a file with its content, or a folder, with mode, owner and group
@@ -34,6 +34,9 @@ pub struct File {
     pub source: Option<String>,
     /// a file to render, relative to the manifest
     pub template: Option<String>,
+    /// whether source or template may be an empty file; a tool that writes it leaves it empty for a moment
+    #[param(default = false)]
+    pub allow_empty: bool,
     /// the permissions in octal and quoted, such as "0644"; left as they are if not given, and of a
     /// new file 0644, of a new folder 0755
     pub mode: Option<Mode>,
@@ -192,6 +195,11 @@ impl File {
         let source = self.content().and_then(|content| content.path(context));
         let is_outside = source.is_some_and(|path| is_outside(&path, context.folder()));
         self.diff.or(is_outside.then_some(false))
+    }
+
+    /// Returns what an empty source or template is.
+    pub(super) fn empty(&self) -> Empty {
+        if self.allow_empty { Empty::Allowed } else { Empty::Refused }
     }
 
     /// Returns where the content comes from, if one is declared.

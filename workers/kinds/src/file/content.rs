@@ -32,6 +32,25 @@ pub(super) enum ContentFrom {
     Template(PathBuf),
 }
 
+/// What an empty source or template is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Empty {
+    /// A content as any other.
+    Allowed,
+    /// A file that somebody is just writing.
+    Refused,
+}
+
+impl Empty {
+    /// Refuses a file that is empty and may not be.
+    pub(super) fn judge(self, path: &Path, size: u64) -> Result<(), EntryError> {
+        if self == Self::Refused && size == 0 {
+            return Err(EntryError::Empty { path: path.to_owned() });
+        }
+        Ok(())
+    }
+}
+
 impl ContentFrom {
     /// Returns the file that the content is read from.
     pub(super) fn path(&self, context: &Context) -> Option<PathBuf> {
@@ -42,19 +61,20 @@ impl ContentFrom {
     }
 
     /// Makes the content.
-    pub(super) fn load(self, context: &Context) -> Result<Content, EntryError> {
+    pub(super) fn load(self, empty: Empty, context: &Context) -> Result<Content, EntryError> {
         match self {
             Self::Text(text) => Ok(text.into()),
             Self::Source(path) => {
                 let path = context.folder().join(path);
                 require_made(&path, context)?;
                 require_unmade(&path, context)?;
-                Content::at(path, context.stop())
+                Content::at(path, empty, context.stop())
             }
             Self::Template(path) => {
                 let path = context.folder().join(path);
                 require_made(&path, context)?;
                 let text = read_template(&path)?;
+                empty.judge(&path, text.len() as u64)?;
                 let rendered = context.scope().render_text(&path, &text);
                 let rendered =
                     rendered.map_err(|source| EntryError::Render { path: path.clone(), source })?;
@@ -153,9 +173,10 @@ impl From<Arc<str>> for Content {
 }
 
 impl Content {
-    fn at(path: PathBuf, stop: &Stop) -> Result<Self, EntryError> {
+    fn at(path: PathBuf, empty: Empty, stop: &Stop) -> Result<Self, EntryError> {
         let (file, _) = open_file(&path)?;
         let digest = Digest::new(file, (&path, stop))?;
+        empty.judge(&path, digest.size)?;
         Ok(Self { digest, bytes: Bytes::At(path) })
     }
 

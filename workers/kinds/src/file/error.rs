@@ -54,6 +54,8 @@ pub(super) enum EntryError {
     TwoContents,
     #[error("only UTF-8 text of at most 16 MiB is sent, and {path:?} is something else")]
     NotSent { path: PathBuf },
+    #[error("{path:?} is empty, which is refused unless allow_empty: true is declared")]
+    Empty { path: PathBuf },
     #[error("{path:?} is not UTF-8 text, as a template must be")]
     NotText { path: PathBuf },
     #[error("{path:?} is made or changed by a resource before this one, and is known after that")]

@@ -6,7 +6,7 @@ use crankcase_resources::front::{RenderedText, Surroundings};
 use crankcase_workers::{FileError, read_file};
 
 use crate::file::config::is_outside;
-use crate::file::content::{TEMPLATE_LIMIT, without_byte_order_mark};
+use crate::file::content::{Empty, TEMPLATE_LIMIT, without_byte_order_mark};
 use crate::file::error::EntryError;
 
 /// Puts the text of a source or a template into the config, as the file is on this machine alone.
@@ -21,6 +21,8 @@ pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(
         config.remove("template");
         return Ok(());
     }
+    let allows_empty = config.get("allow_empty") == Some(&Value::Bool(true));
+    let empty = if allows_empty { Empty::Allowed } else { Empty::Refused };
     for (attribute, is_template) in [("source", false), ("template", true)] {
         let Some(Value::String(path)) = config.get(attribute) else { continue };
         let path = surroundings.folder.join(path);
@@ -28,11 +30,15 @@ pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(
         let is_hidden = says_nothing && is_outside(&path, &surroundings.folder);
         let mut text = read_text(&path)?;
         if is_template {
-            let rendered = surroundings.scope.render_text(&path, without_byte_order_mark(&text));
+            let template = without_byte_order_mark(&text);
+            empty.judge(&path, template.len() as u64)?;
+            let rendered = surroundings.scope.render_text(&path, template);
             match rendered.map_err(|source| EntryError::Render { path, source })? {
                 RenderedText::Known(rendered) => text = rendered,
                 RenderedText::Unknown(aliases) => return Err(EntryError::Unknown { aliases }),
             }
+        } else {
+            empty.judge(&path, text.len() as u64)?;
         }
         config.remove(attribute);
         if is_hidden {

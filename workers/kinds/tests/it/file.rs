@@ -158,6 +158,31 @@ async fn sources_and_templates_are_found_beside_the_manifest() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_empty_source_or_template_is_refused_unless_that_is_allowed() -> TestResult {
+    let folder = tempdir()?;
+    let path = folder.path().join("page");
+    // A byte order mark is no part of a template.
+    for (attribute, text) in [("source", ""), ("template", ""), ("template", "\u{feff}")] {
+        fs::write(folder.path().join("from"), text)?;
+        fs::write(&path, "old")?;
+        let config = json!({"path": path, attribute: "from"});
+        let allowed = json!({"path": path, attribute: "from", "allow_empty": true});
+        let [refused, allowed] =
+            [config, allowed].map(|config| declare_in(folder.path(), "it", "file", config));
+
+        let account = apply_builtin(&[refused]).await?;
+        let error = failure(&account, "it");
+        assert!(error.contains("from\" is empty, which is refused unless allow_empty"), "{error}");
+        assert_eq!(fs::read_to_string(&path)?, "old");
+
+        let account = apply_builtin(&[allowed]).await?;
+        assert_eq!((account.changes(), account.failures()), (1, 0), "{account}");
+        assert_eq!(fs::read_to_string(&path)?, "");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_folder_is_created_and_mended() -> TestResult {
     let folder = tempdir()?;
     let path = folder.path().join("site");

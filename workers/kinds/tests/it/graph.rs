@@ -211,6 +211,31 @@ fn what_stands_in_local_files_travels_in_the_config() -> TestResult {
 }
 
 #[test]
+fn an_empty_local_file_travels_only_if_that_is_allowed() -> TestResult {
+    let folder = tempdir()?;
+    fs::write(folder.path().join("empty"), "")?;
+    let (kinds, surroundings) = (builtin(), Surroundings::new(folder.path()).scope(Greeting));
+
+    for is_template in [false, true] {
+        let kept = |allow_empty| -> TestResult<File> {
+            let page = File { allow_empty, ..file(Path::new("/srv/page"))? };
+            let from = Some("empty".to_owned());
+            Ok(match is_template {
+                true => File { template: from, ..page },
+                false => File { source: from, ..page },
+            })
+        };
+        let refused = Graph::of("page", kept(false)?).to_wire(&kinds, &surroundings);
+        let sent = Graph::of("page", kept(true)?).to_wire(&kinds, &surroundings)?;
+
+        let refused = refused.expect_err("it is empty").to_string();
+        assert!(refused.contains("is empty, which is refused unless allow_empty"), "{refused}");
+        assert!(!sent.contains(r#""empty""#) && sent.contains(r#""content""#), "{sent}");
+    }
+    Ok(())
+}
+
+#[test]
 fn what_is_wrong_before_the_way_is_not_mended_on_it() -> TestResult {
     let folder = tempdir()?;
     fs::write(folder.path().join("logo"), "logo")?;
