@@ -25,6 +25,7 @@ use crate::condition::Condition;
 
 pub use self::error::{WatchError, WatchLimits, WatchProblem};
 pub use self::looks::WatchStatus;
+pub use self::notifier::Writing;
 pub use self::subscription::{Subscription, Watches, WatchesInput};
 
 use self::events::Events;

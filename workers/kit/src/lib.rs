@@ -95,7 +95,7 @@ pub use config_file::{
 };
 pub use file_watch::{
     Subscription, WatchError, WatchLimits, WatchProblem, WatchStatus, Watcher, WatcherConfig,
-    Watches, WatchesInput,
+    Watches, WatchesInput, Writing,
 };
 pub use files::{
     Entries, Entry, EntryKind, EntryPath, FileError, Folder, Found, HeldFolder, NotAnEntry,

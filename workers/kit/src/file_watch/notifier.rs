@@ -17,11 +17,22 @@ struct Shared {
     changed: Notify,
 }
 
+/// Whether a file is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Writing {
+    /// Who has written to it last has closed it, or nobody has written to it.
+    #[default]
+    Closed,
+    /// Somebody has written to it and not closed it.
+    Open,
+}
+
 #[derive(Debug, Default)]
 struct State {
     problem: Option<Arc<WatchProblem>>,
     /// Whether a change has come since the receiver last returned one.
     has_news: bool,
+    writing: Writing,
     is_ended: bool,
 }
 
@@ -58,6 +69,11 @@ impl Notifier {
         let _before = std::mem::replace(&mut self.0.state.lock().problem, problem);
     }
 
+    /// Sets whether the file is being written, and notifies nobody of it.
+    pub(super) fn set_writing(&self, writing: Writing) {
+        self.0.state.lock().writing = writing;
+    }
+
     /// Says that the path may have changed.
     pub(super) fn notify(&self) {
         self.0.state.lock().has_news = true;
@@ -76,6 +92,11 @@ impl Changes {
     /// Returns why the kernel does not watch the whole path; `None` if it does.
     pub(super) fn problem(&self) -> Option<Arc<WatchProblem>> {
         self.0.state.lock().problem.clone()
+    }
+
+    /// Returns whether the file is being written.
+    pub(super) fn writing(&self) -> Writing {
+        self.0.state.lock().writing
     }
 
     /// Forgets the changes until now.

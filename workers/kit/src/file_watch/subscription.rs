@@ -6,7 +6,7 @@ use crankcase_engine::Live;
 
 use super::error::{WatchError, WatchProblem};
 use super::looks::WatchStatus;
-use super::notifier::Changes;
+use super::notifier::{Changes, Writing};
 use super::shared::Shared;
 
 /// Makes subscriptions on one [`Watcher`](crate::Watcher). Cheap to clone.
@@ -122,6 +122,12 @@ impl Subscription {
     /// Cancel safe.
     pub async fn changed(&mut self) -> Result<(), WatchError> {
         self.changes.changed().await.map_err(|_ended| WatchError::Ended)
+    }
+
+    /// Returns whether the file at the path is being written, as far as changes were reported until now. Of a folder
+    /// it says nothing.
+    pub fn writing(&self) -> Writing {
+        self.changes.writing()
     }
 
     /// Returns why the kernel does not watch the whole path; `None` if it does.

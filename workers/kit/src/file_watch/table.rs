@@ -14,7 +14,7 @@ use super::error::{WatchLimits, WatchProblem};
 use super::events::FileEvent;
 use super::kernel::Kernel;
 use super::looks::WatchStatus;
-use super::notifier::{Changes, Notifier};
+use super::notifier::{Changes, Notifier, Writing};
 use super::trail::{Place, Trail, follow};
 use crate::condition::chain;
 
@@ -139,6 +139,11 @@ impl Table {
         for event in events {
             self.on_event(event, &mut concerned);
         }
+        for (id, writing) in &concerned.writing {
+            if let Some(subscriber) = self.subscribers.get(id) {
+                subscriber.notifier.set_writing(*writing);
+            }
+        }
         for id in &concerned.must_follow {
             self.follow_and_tell(*id);
         }
@@ -152,32 +157,25 @@ impl Table {
         let name: Option<Arc<OsStr>> = name.map(Arc::from);
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             tracing::warn!("file events lost");
-            concerned.must_follow.extend(self.subscribers.keys());
+            concerned.replace(self.subscribers.keys());
             return;
         }
         if flags.contains(ReadFlags::IGNORED) {
             // The kernel has released the watch, with the folder or its file system.
             let users = self.folders.remove(&watch).unwrap_or_default();
-            concerned.must_follow.extend(users.values().flatten());
+            concerned.replace(users.values().flatten());
             return;
         }
         let Some(users) = self.folders.get(&watch) else { return };
         if name.is_none() {
             let all = users.values().flatten();
             // Of a file that is watched itself, or of the folder.
-            match CONTENTS.contains(flags) {
-                true => concerned.told.extend(all),
-                false => concerned.must_follow.extend(all),
-            }
+            concerned.take(flags, all);
             return;
         }
         concerned.told.extend(users.get(&None).into_iter().flatten());
         let through = users.get(&name).into_iter().flatten();
-        if CONTENTS.union(ReadFlags::ISDIR).contains(flags) {
-            concerned.told.extend(through);
-        } else {
-            concerned.must_follow.extend(through);
-        }
+        concerned.take(flags, through);
     }
 
     /// Invariant 2: follows, then tells.
@@ -271,4 +269,38 @@ struct Concerned {
     told: BTreeSet<u64>,
     /// The subscribers whose path may lead elsewhere now. They are told as well.
     must_follow: BTreeSet<u64>,
+    /// Whether their files are being written, where the events say so.
+    writing: BTreeMap<u64, Writing>,
+}
+
+impl Concerned {
+    /// Takes an event of the entries that these subscribers look up.
+    fn take<'a>(&mut self, flags: ReadFlags, ids: impl Iterator<Item = &'a u64>) {
+        let flags = flags.difference(ReadFlags::ISDIR);
+        if flags == ReadFlags::MODIFY {
+            self.write(Writing::Open, ids);
+        } else if CONTENTS.contains(flags) {
+            self.write(Writing::Closed, ids);
+        } else if flags == ReadFlags::ATTRIB {
+            // Other attributes do not make it another file.
+            self.must_follow.extend(ids);
+        } else {
+            self.replace(ids);
+        }
+    }
+
+    fn write<'a>(&mut self, writing: Writing, ids: impl Iterator<Item = &'a u64>) {
+        for id in ids {
+            self.told.insert(*id);
+            self.writing.insert(*id, writing);
+        }
+    }
+
+    /// Notes that other files may be there now. Nobody is known to write to them.
+    fn replace<'a>(&mut self, ids: impl Iterator<Item = &'a u64>) {
+        for id in ids {
+            self.must_follow.insert(*id);
+            self.writing.insert(*id, Writing::Closed);
+        }
+    }
 }

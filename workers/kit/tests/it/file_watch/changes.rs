@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
-use crankcase_workers::{WatchError, Watcher, WatcherConfig};
+use crankcase_workers::{WatchError, Watcher, WatcherConfig, Writing};
 
 use crate::running::{TestResult, guarded};
 use crate::watching::Watching;
@@ -18,6 +18,45 @@ async fn a_file_written_in_place_is_told_also_while_it_is_open() -> TestResult {
 
     assert!(watching.tells(&mut subscription, |_| file.write_all(b"new")).await?);
     assert!(watching.tells(&mut subscription, |_| file.write_all(b"newer")).await?);
+
+    watching.end().await
+}
+
+#[tokio::test]
+async fn a_file_is_being_written_from_the_first_write_until_it_is_closed() -> TestResult {
+    let mut watching = Watching::new()?;
+    let mut file = fs::File::create(watching.path("file"))?;
+    let mut subscription = watching.watch("file")?;
+    assert_eq!(subscription.writing(), Writing::Closed);
+
+    assert!(watching.tells(&mut subscription, |_| file.write_all(b"new")).await?);
+    assert_eq!(subscription.writing(), Writing::Open);
+    let restrict =
+        |folder: &Path| fs::set_permissions(folder.join("file"), Permissions::from_mode(0o600));
+    assert!(watching.tells(&mut subscription, restrict).await?);
+    assert_eq!(subscription.writing(), Writing::Open);
+    let close = |_: &Path| {
+        drop(file);
+        Ok(())
+    };
+    assert!(watching.tells(&mut subscription, close).await?);
+    assert_eq!(subscription.writing(), Writing::Closed);
+
+    watching.end().await
+}
+
+#[tokio::test]
+async fn a_file_that_takes_the_place_of_an_open_one_is_not_being_written() -> TestResult {
+    let mut watching = Watching::new()?;
+    fs::write(watching.path("other"), "whole")?;
+    let mut file = fs::File::create(watching.path("file"))?;
+    let mut subscription = watching.watch("file")?;
+
+    assert!(watching.tells(&mut subscription, |_| file.write_all(b"a part")).await?);
+    assert_eq!(subscription.writing(), Writing::Open);
+    let rename = |folder: &Path| fs::rename(folder.join("other"), folder.join("file"));
+    assert!(watching.tells(&mut subscription, rename).await?);
+    assert_eq!(subscription.writing(), Writing::Closed);
 
     watching.end().await
 }
