@@ -15,10 +15,11 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::timeout;
 
 use crate::condition::{Condition, chain};
-use crate::file_watch::{Subscription, WatchError, WatchesInput};
+use crate::file_watch::{Subscription, WatchError, WatchesInput, Writing};
+use crate::quiet_time::QuietTime;
 
 pub use self::config::{ConfigFileConfig, ConfigFormat};
 pub use self::error::ConfigFileError;
@@ -26,9 +27,6 @@ pub use self::error::ConfigFileError;
 mod config;
 mod error;
 mod read;
-
-/// How many times its quiet a file that never rests may go on changing before it is read anyway.
-const PATIENCE: u32 = 20;
 
 /// How long a watcher that is not there yet may take to come before that is told.
 const COMING: Duration = Duration::from_secs(5);
@@ -266,12 +264,13 @@ impl<T: DeserializeOwned + PartialEq + Send + Sync + 'static> ConfigFile<T> {
     /// Waits until the file has changed and was left alone.
     async fn changed(&self, watched: &mut Subscription) -> Result<(), WatchError> {
         watched.changed().await?;
-        let latest = Instant::now() + self.config.quiet * PATIENCE;
+        let mut quiet_time = QuietTime::new(self.config.quiet);
         loop {
-            let rested = (Instant::now() + self.config.quiet).min(latest);
+            // One that is still being written is likely to be refused, and is read again once it is closed.
+            quiet_time.note(Writing::Closed);
             tokio::select! {
                 biased;
-                () = sleep_until(rested) => return Ok(()),
+                () = quiet_time.over() => return Ok(()),
                 changed = watched.changed() => changed?,
             }
         }

@@ -78,6 +78,7 @@ mod periodic;
 mod printable;
 mod proc_mount;
 mod process;
+mod quiet_time;
 mod readiness;
 mod runner;
 mod secrets;
@@ -122,6 +123,7 @@ pub use process::{
     ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessId, ProcessStatus, Readiness,
     StopSignal, Told, end_leftovers, launch,
 };
+pub use quiet_time::QuietTime;
 pub use runner::{
     ChildContext, ChildSpec, ChildWatch, Ending, Restart, Runner, RunnerChild, RunnerChildError,
     RunnerConfig, RunnerError, RunnerHandle, RunnerReport,
