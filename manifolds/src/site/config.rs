@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Name};
-use crankcase_resources::run::{FULL_LOOK, Reconcile, World};
+use crankcase_resources::run::{FULL_LOOK, QUIET, Reconcile, World};
 use crankcase_resources::state::Records;
 use crankcase_resources::{Facilities, Kinds, Observer, Site};
 use crankcase_workers::Watches;
@@ -26,6 +26,9 @@ pub struct Config {
     pub backoff: Backoff,
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
     pub look_every: Duration,
+    /// How long a file that a resource reads, such as a template, must have been left alone after a change before it is
+    /// read again. Default [`QUIET`], at most 60 s.
+    pub quiet: Duration,
     /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
     /// this is installed in, so that many hosts do not come back in step to what they have lost.
     pub seed: Option<u64>,
@@ -42,6 +45,7 @@ crankcase_engine::setters! {
         records: Records,
         backoff: Backoff,
         look_every: Duration,
+        quiet: Duration,
     }
     optional {
         state: PathBuf,
@@ -64,9 +68,9 @@ impl Config {
         state: PathBuf,
         records: Records,
     ) -> Self {
-        let (backoff, look_every) = (Backoff::default(), FULL_LOOK);
+        let (backoff, look_every, quiet) = (Backoff::default(), FULL_LOOK, QUIET);
         let (state, seed, observer, world) = (Some(state), None, None, None);
-        Self { site, watches, state, records, backoff, look_every, seed, observer, world }
+        Self { site, watches, state, records, backoff, look_every, quiet, seed, observer, world }
     }
 
     /// Returns how a resource of these kinds is kept.
@@ -74,6 +78,7 @@ impl Config {
         let mut reconcile = Reconcile::new(kinds.clone());
         reconcile.backoff = self.backoff.clone();
         reconcile.look_every = self.look_every;
+        reconcile.quiet = self.quiet;
         reconcile.facilities = facilities.clone();
         reconcile.seed = self.seed.unwrap_or(reconcile.seed);
         reconcile

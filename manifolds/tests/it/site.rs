@@ -12,6 +12,7 @@ mod machine;
 mod parts;
 mod process;
 mod programs;
+mod quiet;
 mod reasons;
 mod recorded;
 mod repairs;

@@ -108,7 +108,7 @@ impl Resource for File {
 
     async fn watch(&self, context: &Context) -> Result<Watch, BoxError> {
         let source = self.content().and_then(|content| content.path(context));
-        Ok(Watch::never().path(self.path.full()).paths(source))
+        Ok(Watch::never().path(self.path.full()).reads(source))
     }
 }
 

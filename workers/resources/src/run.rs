@@ -3,7 +3,8 @@
 pub use crate::modes::apply::{Passed, apply};
 pub use crate::modes::plan::plan;
 pub use crate::modes::reconcile::{
-    CurrentDeclaration, FULL_LOOK, Links, Program, ProgramStatus, Reconcile, Tallies, reconcile,
+    CurrentDeclaration, FULL_LOOK, Links, Program, ProgramStatus, QUIET, Reconcile, Tallies,
+    reconcile,
 };
 pub use crate::modes::ruling::{Happenings, RuleEvents, RuleTally, Rules};
 pub use crate::modes::site::Leaving;

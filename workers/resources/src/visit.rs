@@ -27,6 +27,7 @@ pub(crate) mod last_good;
 pub(crate) mod notifying;
 pub(crate) mod opened;
 pub(crate) mod prepared;
+mod reads;
 pub(crate) mod supervised;
 pub(crate) mod watching;
 

@@ -94,6 +94,19 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Begins in a folder that may hold something already. A file that a resource reads is left alone until it was
+    /// quiet for this long.
+    pub(crate) async fn quiet(
+        folder: tempfile::TempDir,
+        manifest: &str,
+        (quiet, kinds): (Duration, Kinds),
+    ) -> Result<Self, Box<dyn Error>> {
+        let machine = Self::watched(folder, kinds).await?;
+        let config = machine.config().backoff(quick()).quiet(quiet);
+        machine.keep(manifest, config).await?;
+        Ok(machine)
+    }
+
     /// Begins with these records in the place of those of the state folder.
     pub(crate) async fn recorded(manifest: &str, records: Records) -> TestResult<Self> {
         let machine = Self::watched(tempfile::tempdir()?, builtin()).await?;
@@ -161,7 +174,9 @@ impl Machine {
     fn config(&self) -> site::Config {
         let day = Duration::from_secs(24 * 60 * 60);
         let records = self.records.clone();
-        site::Config::new(SITE, WATCHES, self.path("state"), records).look_every(day)
+        let config = site::Config::new(SITE, WATCHES, self.path("state"), records).look_every(day);
+        // No test but those of the quiet time edits a file in parts.
+        config.quiet(Duration::from_millis(1))
     }
 
     async fn keep(&self, manifest: &str, config: site::Config) -> TestResult {

@@ -33,6 +33,7 @@ use crate::state::world::WatchedFact;
 #[must_use]
 pub struct Watch {
     pub(crate) paths: Vec<PathBuf>,
+    pub(crate) reads: Vec<PathBuf>,
     pub(crate) every: Option<Duration>,
     pub(crate) instants: Vec<Instants>,
     pub(crate) signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
@@ -57,6 +58,14 @@ impl Watch {
     /// Watches these files and folders, whether they exist or not.
     pub fn paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.paths.extend(paths);
+        self
+    }
+
+    /// Watches files that the resource reads and that people edit, such as templates. After a change the resource is
+    /// looked at only when they were left alone for a while, so that it never takes a part of an edit for the whole:
+    /// for 500 ms unless [`Reconcile::quiet`](crate::run::Reconcile::quiet) says otherwise.
+    pub fn reads(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.reads.extend(paths);
         self
     }
 
@@ -97,7 +106,7 @@ impl Watch {
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Watch");
-        shown.field("paths", &self.paths).field("every", &self.every);
+        shown.field("paths", &self.paths).field("reads", &self.reads).field("every", &self.every);
         shown.field("instants", &self.instants.len()).field("signals", &self.signals.len());
         shown.field("facts", &self.facts);
         shown.finish()

@@ -48,6 +48,9 @@ mod tallies;
 /// give or take 20 %.
 pub const FULL_LOOK: Duration = Duration::from_secs(5 * 60);
 
+/// How long a file that a resource reads, such as a template, must have been left alone before it is read again.
+pub const QUIET: Duration = Duration::from_millis(500);
+
 /// How resources are kept.
 #[derive(Debug, Clone)]
 pub struct Reconcile {
@@ -58,6 +61,10 @@ pub struct Reconcile {
     /// How often a resource is looked at without a reason; default [`FULL_LOOK`]. It is spread by
     /// the backoff's jitter.
     pub look_every: Duration,
+    /// How long a file that a resource [reads](crate::Watch::reads) must have been left alone after a change before it
+    /// is read again; default [`QUIET`], at most 60 s. One that keeps changing is read after 20 times that, and one that
+    /// somebody has written to and not closed is waited for up to 5 s.
+    pub quiet: Duration,
     /// What resources are given; nothing that outlives the process by default.
     pub facilities: Facilities,
     /// Seeds the jitter, together with the resource's name. By default another one each time, so
@@ -71,7 +78,7 @@ impl Reconcile {
         let backoff = Backoff::default();
         let seed = rand::random();
         let facilities = Facilities::default();
-        Self { kinds, backoff, look_every: FULL_LOOK, facilities, seed }
+        Self { kinds, backoff, look_every: FULL_LOOK, quiet: QUIET, facilities, seed }
     }
 
     /// Returns the wait after a failure: that of the resource itself, or of all.

@@ -317,11 +317,12 @@ fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
         || !watch.instants.is_empty()
         || !watch.signals.is_empty()
         || !watch.facts.is_empty();
-    if watch.paths.is_empty() || is_more {
+    let paths: Vec<_> = watch.paths.iter().chain(&watch.reads).collect();
+    if paths.is_empty() || is_more {
         return;
     }
     let is_near = |path: &Path| {
-        watch.paths.iter().any(|watched| path.starts_with(watched) || watched.starts_with(path))
+        paths.iter().any(|watched| path.starts_with(watched) || watched.starts_with(path))
     };
     let is_watched = changed.iter().any(|path| is_near(path));
     trial.require(is_watched, || format!("what the drift \"{drift}\" changes is not watched"));

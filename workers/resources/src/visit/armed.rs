@@ -17,6 +17,7 @@ use crate::kind::watch::{Instants, Watch};
 use crate::schedule::cause::Why;
 use crate::state::world::WatchedFact;
 use crate::visit::opened::Opened;
+use crate::visit::reads::Reads;
 use crate::visit::watching::{Signal, Watching};
 
 /// How often to look at the wall clock, which somebody may set.
@@ -29,6 +30,8 @@ const TAKEN: usize = 1_000;
 #[derive(Debug)]
 pub(crate) struct Armed {
     files: Watching,
+    /// The files that the resource reads. Boxed, as most resources read none.
+    reads: Option<Box<Reads>>,
     /// How often to look.
     pub(crate) every: Option<Duration>,
     instants: Vec<Due>,
@@ -48,6 +51,7 @@ impl Armed {
     pub(crate) fn new(watches: Live<Watches>) -> Self {
         Self {
             files: Watching::new(watches),
+            reads: None,
             every: None,
             instants: Vec::new(),
             signals: Vec::new(),
@@ -59,13 +63,19 @@ impl Armed {
         }
     }
 
+    /// Takes over the edits that go on from the watch before: the files may be the same ones.
+    pub(crate) fn take_edits(&mut self, before: &mut Self) {
+        self.reads = before.reads.take();
+    }
+
     /// Watches, if that is still to be done. What is looked at afterwards is watched.
     ///
-    /// A watch that lasts for as long as `lasting` is a good one.
+    /// A watch that lasts for as long as `lasting` is a good one. A file that the resource reads is left alone until it
+    /// was `quiet` for so long.
     pub(crate) async fn arm(
         &mut self,
         opened: &Opened,
-        lasting: Duration,
+        (lasting, quiet): (Duration, Duration),
         stop: &Stop,
     ) -> Result<(), String> {
         let panicked = self.instants.iter_mut().find_map(|due| due.panicked.take());
@@ -78,10 +88,18 @@ impl Armed {
             let watch =
                 watch.map_err(|reason| self.fail(format!("cannot watch it: {reason}"), lasting))?;
             self.asked_in = Some(folder.to_owned());
-            self.exchange(watch);
+            self.exchange(watch, quiet);
         }
         self.files.renew(stop).await;
+        if let Some(reads) = &mut self.reads {
+            reads.renew(stop).await;
+        }
         Ok(())
+    }
+
+    /// Waits while somebody edits a file that the resource reads. Returns the change, if there was one.
+    pub(crate) async fn rest(&mut self, stop: &Stop) -> Option<Why> {
+        self.reads.as_mut()?.rest(stop).await
     }
 
     /// Counts a failure, and returns its reason.
@@ -91,11 +109,17 @@ impl Armed {
         reason
     }
 
-    fn exchange(&mut self, watch: Watch) {
-        let Watch { paths, every, instants, signals, facts } = watch;
+    fn exchange(&mut self, watch: Watch, quiet: Duration) {
+        let Watch { paths, reads, every, instants, signals, facts } = watch;
         self.facts = facts;
         let now = wall_clock();
         self.files.exchange(paths);
+        if reads.is_empty() {
+            self.reads = None;
+        } else {
+            let new = || Box::new(Reads::new(self.files.beside(), quiet));
+            self.reads.get_or_insert_with(new).exchange(reads);
+        }
         (self.every, self.signals, self.since) = (every, signals, Instant::now());
         self.instants = instants.into_iter().map(|next| Due::new(next, now)).collect();
     }
@@ -106,8 +130,9 @@ impl Armed {
             // It is to be asked for anew, after the backoff.
             return Vec::new();
         }
-        let Self { files, instants, signals, facts, failed, .. } = self;
+        let Self { files, reads, instants, signals, facts, failed, .. } = self;
         let mut told = files.signals();
+        told.extend(reads.iter_mut().map(|reads| -> Signal<'_> { Box::pin(reads.left_alone()) }));
         told.extend(instants.iter_mut().map(|due| -> Signal<'_> {
             Box::pin(async move {
                 due.wait().await;

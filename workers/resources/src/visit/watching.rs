@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use crankcase_engine::{EngineGone, Live, Stop};
-use crankcase_workers::{Subscription, WatchError, Watches};
+use crankcase_workers::{Subscription, WatchError, Watches, Writing};
 
 use crate::base::blocking::thread;
 use crate::schedule::cause::Why;
@@ -97,6 +97,20 @@ impl Watching {
             }
             Ok(Err(err)) => tracing::debug!(%err, "cannot watch; a new watcher will"),
             Err(panicked) => tracing::warn!(%panicked, "cannot watch"),
+        }
+    }
+
+    /// Returns what watches nothing yet, with the same watcher.
+    pub(crate) fn beside(&self) -> Self {
+        Self::new(self.watches.clone())
+    }
+
+    /// Returns whether one of the files is being written.
+    pub fn writing(&self) -> Writing {
+        let mut told = self.paths.iter().filter_map(|(_, told)| told.as_ref());
+        match told.any(|subscription| subscription.writing() == Writing::Open) {
+            true => Writing::Open,
+            false => Writing::Closed,
         }
     }
 

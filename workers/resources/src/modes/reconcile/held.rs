@@ -73,26 +73,24 @@ impl Held {
         prepared: Prepared,
         watches: &Live<Watches>,
     ) -> Result<Self, Unopened> {
-        let mut running = Running::default();
+        let (mut running, mut armed) = (Running::default(), Armed::new(watches.clone()));
         if let Some(mut old) = old {
             running = std::mem::take(&mut old.running);
+            armed.take_edits(&mut old.armed);
             old.close().await;
         }
-        Self::open_with(running, prepared, watches).await
+        Self::open_with(running, prepared, armed).await
     }
 
     /// Opens a resource whose program may run already.
     pub(crate) async fn open_with(
         running: Running,
         prepared: Prepared,
-        watches: &Live<Watches>,
+        armed: Armed,
     ) -> Result<Self, Unopened> {
         let reads = prepared.claimed().reads.into_iter().map(|read| read.path).collect();
         match prepared.open().await {
-            Ok(opened) => {
-                let armed = Armed::new(watches.clone());
-                Ok(Self { opened, armed, running, reads, before: None })
-            }
+            Ok(opened) => Ok(Self { opened, armed, running, reads, before: None }),
             Err(reason) => Err(Unopened { reason, running }),
         }
     }

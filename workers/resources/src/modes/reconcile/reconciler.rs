@@ -60,8 +60,10 @@ pub(crate) struct Reconciler<F> {
     why: String,
     /// Who has asked for the last one, if somebody has.
     asked_by: Option<Box<AskedBy>>,
-    /// How long the last visit took.
+    /// How long the last visit took, without the time that it waited for files to be left alone.
     took: Duration,
+    /// How long it waited for that.
+    rested: Duration,
     /// How it has failed, if it has.
     last_failure: Option<String>,
     /// Whether it has left its site and was put back as it was.
@@ -107,6 +109,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             asked_by: None,
             is_back: false,
             took: Duration::ZERO,
+            rested: Duration::ZERO,
             last_failure: None,
             setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
@@ -178,6 +181,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn visit(&mut self, begun: BegunVisit) -> Result<Duration, Exit> {
         let began = Instant::now();
         self.is_waiting = false;
+        self.rested = Duration::ZERO;
         let failures = self.setbacks.failures();
         let mut whys = self.whys_of(&begun);
         let BegunVisit { ticket, notices, .. } = begun;
@@ -189,7 +193,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if let Err(end) = self.round(declared, ticket, &mut visit, &mut whys).await {
             visit.end = end;
         }
-        self.took = began.elapsed();
+        self.took = began.elapsed().saturating_sub(self.rested);
         let closing = closing(ticket, &visit);
         let (state, is_good) = (closing.state.clone(), closing.outcome.is_good());
         if !is_good && self.stop.is_stopped() {

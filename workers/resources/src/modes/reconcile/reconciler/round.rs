@@ -20,6 +20,7 @@ use crate::schedule::Ticket;
 use crate::schedule::cause::{VisitBasis, Why, Whys, noted, others};
 use crate::schedule::state::State;
 use crate::state::reversal::Reversal;
+use crate::visit::armed::Armed;
 use crate::visit::inputs::{Inputs, not_known};
 use crate::visit::last_good;
 use crate::visit::notifying::Promise;
@@ -70,8 +71,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         held.opened.join(Some(self.seat.turn(ticket)));
         let lasting = setting.backoff_of(declaration).reset_after;
         visit.step = Step::Watch;
-        let armed = held.armed.arm(&held.opened, lasting, &self.stop).await;
+        let armed = held.armed.arm(&held.opened, (lasting, setting.quiet), &self.stop).await;
         armed.map_err(Outcome::failed)?;
+        self.rest(whys).await;
+        let Some(held) = &mut self.held else { return Ok(()) };
         let sources = held.sources().await;
         let (states, declared) = (self.known.clone(), declaration.clone());
         let basis = VisitBasis { declaration: declared, states, sources };
@@ -93,7 +96,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let wrong = wrong.or(unseen);
         said::log(&self.name, &visit.output());
         if !visit.done.is_empty() {
-            self.note_change(visit, is_drift, began.elapsed());
+            self.note_change(visit, is_drift, began.elapsed().saturating_sub(self.rested));
         }
         if !visit.end.is_good() {
             return Err(visit.end.clone());
@@ -105,6 +108,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let Some(wrong) = wrong else { return Ok(()) };
         visit.is_kept_as_before = true;
         Err(Outcome::failed(wrong))
+    }
+
+    /// Waits while somebody edits a file that the resource reads.
+    async fn rest(&mut self, whys: &mut Whys) {
+        let Some(held) = &mut self.held else { return };
+        let began = Instant::now();
+        if let Some(why) = held.armed.rest(&self.stop).await {
+            whys.extend([why]);
+            self.why = whys.to_string();
+        }
+        self.rested = began.elapsed();
     }
 
     /// Does what is left to do for a resource that is as declared, or left alone, or as it was
@@ -259,8 +273,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let used = self.used(declaration, &[]);
             Prepared::as_before((before, used), (declaration, wrong), setting).ok()
         });
+        let armed = Armed::new(self.links.watches.clone());
         let mut left = match prepared {
-            Some(prepared) => match Held::open_with(running, prepared, &self.links.watches).await {
+            Some(prepared) => match Held::open_with(running, prepared, armed).await {
                 Ok(held) => {
                     self.held = Some(held);
                     return true;
