@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crankcase_resources::derived::Value;
 use crankcase_resources::front::Secrets;
+use crankcase_resources::run::QUIET;
 use crankcase_resources::{Kinds, Site};
 
 use crate::facts::{NoFacts, SeenFacts, SiteFacts};
@@ -48,14 +50,17 @@ pub struct SiteFiles {
     pub secrets: Secrets,
     /// The folder of the agent's own state, in which no resource may be. Default: not known.
     pub state: Option<PathBuf>,
+    /// How long the files must have been left alone after a change before they are loaded again. Default [`QUIET`], at
+    /// most 60 s.
+    pub quiet: Duration,
 }
 
 impl SiteFiles {
     /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
-        let facts = Arc::new(NoFacts);
-        Self { paths, overrides, kinds, host: Host::of_machine(), facts, secrets, state: None }
+        let (host, facts) = (Host::of_machine(), Arc::new(NoFacts));
+        Self { paths, overrides, kinds, host, facts, secrets, state: None, quiet: QUIET }
     }
 
     /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and

@@ -8,7 +8,7 @@ use crankcase_engine::{Health, Live, Outcome, Stop};
 use crankcase_resources::Site;
 use crankcase_resources::derived::Value;
 use crankcase_resources::run::Watching;
-use crankcase_workers::{Signal, SignalHandle, Watches};
+use crankcase_workers::{QuietTime, Signal, SignalHandle, Watches};
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, sleep_until};
 
@@ -17,14 +17,8 @@ use crate::judge::{Judged, Renewed, SiteJudge};
 use crate::manifest::Manifest;
 use crate::site_files::SiteFiles;
 
-/// How long a manifest must have been left alone before it is loaded again.
-const QUIET: Duration = Duration::from_millis(500);
-
 /// How often the host is looked at.
 const HOST_LOOKS: Duration = Duration::from_secs(60);
-
-/// How many times that a manifest that never rests may go on changing before it is loaded anyway.
-const PATIENCE: u32 = 20;
 
 const LOADED: &str = "the manifest was loaded again";
 const RENEWED: &str = "resources are declared again, as facts that they use have changed";
@@ -208,10 +202,10 @@ impl SiteSource {
     /// Waits until nothing more has changed for a while, or it is not to be waited for any longer;
     /// returns whether it may go on.
     async fn is_left_alone(&mut self, stop: &Stop, hangups: &mut u64) -> bool {
-        let latest = Instant::now() + QUIET * PATIENCE;
+        let mut quiet_time = QuietTime::new(self.files.quiet);
         loop {
+            quiet_time.note(self.watching.writing());
             self.watching.renew(stop).await;
-            let rested = (Instant::now() + QUIET).min(latest);
             // Changes are last: in a folder that is always busy they must not hide all else.
             tokio::select! {
                 biased;
@@ -220,7 +214,7 @@ impl SiteSource {
                     *hangups = hangup;
                     return true;
                 }
-                () = sleep_until(rested) => return true,
+                () = quiet_time.over() => return true,
                 () = self.watching.changed() => {}
             }
         }
