@@ -2,6 +2,7 @@ use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
@@ -47,6 +48,9 @@ const PAGE: Name<()> = Name::new("page");
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
 
+/// The longest time for which files that people edit may be left alone.
+const LONGEST_QUIET_TIME: Duration = Duration::from_secs(60);
+
 /// What is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -56,6 +60,10 @@ pub(crate) struct Args {
     /// nothing may have happened for a second
     #[arg(long)]
     until_settled: bool,
+    /// How long a manifest, a template or a source must have been left alone after a change before it is read again, at
+    /// most 60s
+    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
+    quiet_time: Duration,
     /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
     /// the state folder
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -67,6 +75,12 @@ pub(crate) struct Args {
     /// the page shows, and may do what it allows
     #[arg(long, requires = "page")]
     page_insecure_address: bool,
+}
+
+fn quiet_time(text: &str) -> Result<Duration, String> {
+    let quiet_time = humantime::parse_duration(text).ok();
+    let quiet_time = quiet_time.filter(|quiet_time| *quiet_time <= LONGEST_QUIET_TIME);
+    quiet_time.ok_or_else(|| "expected a duration of at most 60s, such as 2s".to_owned())
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -152,7 +166,8 @@ fn keep(
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let lock = Arc::new(lock);
-    let files = args.site.files_of_agent(global, &facts);
+    let quiet = args.quiet_time;
+    let files = SiteFiles { quiet, ..args.site.files_of_agent(global, &facts) };
     let state = lock.state_dir().path().to_owned();
     let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
@@ -166,6 +181,7 @@ fn keep(
         records: records.clone(),
     };
     let keeping = site::Config::new(SITE, WATCHES, state, records)
+        .quiet(quiet)
         .observer(Arc::new(telling))
         .world(world_of(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
