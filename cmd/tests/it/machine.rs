@@ -12,18 +12,23 @@ use crankcase_state::reading;
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
+use rustix::pipe::fcntl_setpipe_size;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tempfile::TempDir;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::world::{Error, Ran, TestResult, program, ran};
 
-/// No test waits for longer; a test that does hangs.
-const HANG: Duration = Duration::from_secs(60);
+/// No test waits for longer, however busy the machine is; a test that does hangs.
+pub(crate) const HANG: Duration = Duration::from_secs(300);
+
+/// The least that a pipe can hold, in bytes.
+const NARROW: usize = 4096;
 
 /// Guards against a hang.
 pub(crate) async fn within<F: Future>(future: F) -> Result<F::Output, Error> {
@@ -100,6 +105,15 @@ impl Machine {
     pub(crate) fn begin(&self, arguments: &[&str]) -> Result<Child, Error> {
         let mut command = self.program(arguments);
         Ok(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?)
+    }
+
+    /// Begins to run the program. Its output goes to a pipe that is full after 4 KiB.
+    pub(crate) fn begin_narrow(&self, arguments: &[&str]) -> Result<(Child, Receiver), Error> {
+        let (reader, writer) = std::io::pipe()?;
+        fcntl_setpipe_size(&reader, NARROW)?;
+        let mut command = self.program(arguments);
+        let child = command.stdout(writer).stderr(Stdio::piped()).spawn()?;
+        Ok((child, Receiver::from_owned_fd(reader.into())?))
     }
 
     /// Returns the program, which runs after a command of the shell, such as `ulimit`, that holds

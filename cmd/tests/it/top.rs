@@ -9,14 +9,11 @@ use tokio::process::Command;
 use tokio::time::{interval, timeout};
 
 use crate::agent::Agent;
-use crate::machine::{Machine, gone, signal};
+use crate::machine::{HANG, Machine, gone, signal};
 use crate::world::{Error, Ran, TestResult, World, install_failing, ran};
 
 /// How often a screen is looked at while it is waited for: tmux does not say when it has changed.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// No test waits for longer.
-const HANG: Duration = Duration::from_secs(60);
 
 /// The prompt of the shell that is in the terminal.
 const PROMPT: &str = "ready> ";

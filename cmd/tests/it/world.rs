@@ -12,6 +12,8 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
+use crate::machine::within;
+
 pub(crate) type Error = Box<dyn std::error::Error>;
 pub(crate) type TestResult = Result<(), Error>;
 
@@ -39,7 +41,7 @@ pub(crate) fn program(arguments: &[&str]) -> Command {
 
 /// Runs a program to its end.
 pub(crate) async fn ran(mut command: Command) -> Result<Ran, Error> {
-    let output = tokio::time::timeout(Duration::from_secs(60), command.output()).await??;
+    let output = within(command.output()).await??;
     Ok(Ran {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout)?,

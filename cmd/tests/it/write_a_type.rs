@@ -45,7 +45,8 @@ pub(crate) async fn follow(page: &str) -> TestResult {
                 let shown = if command.contains("build-image") { String::new() } else { shown };
                 // How far a command has come is said only on a slow machine.
                 let is_progress = |line: &&str| {
-                    line.contains(" done, at work on ") || line.starts_with("load: waits for ")
+                    let is_counted = line.starts_with("apply: ") && line.contains(" done");
+                    is_counted || line.starts_with("load: waits for ")
                 };
                 let shown: String =
                     shown.split_inclusive('\n').filter(|line| !is_progress(line)).collect();

@@ -134,5 +134,5 @@ pub(crate) fn example(name: &str) -> Result<PathBuf, Error> {
 
 /// Ends a test that hangs.
 pub(crate) async fn guarded<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test hangs")
 }

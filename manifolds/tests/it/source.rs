@@ -99,7 +99,7 @@ impl Kept {
     /// Waits until the site has a resource.
     async fn until(&mut self, name: &str) -> Result<(), Box<dyn Error>> {
         let seen = self.names.wait_for(|seen| seen == name);
-        timeout(Duration::from_secs(60), seen).await??;
+        timeout(Duration::from_secs(300), seen).await??;
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Kept {
             }
             Ok(())
         };
-        timeout(Duration::from_secs(60), rejected).await?
+        timeout(Duration::from_secs(300), rejected).await?
     }
 
     /// Waits likewise while the folder is written to again and again; at one of the writes SIGHUP is

@@ -37,7 +37,7 @@ const SETTLED: Name<()> = Name::new("settled");
 const RULES: Name<()> = Name::new("rules");
 
 /// No test waits for longer; a test that does hangs.
-const HANG: Duration = Duration::from_secs(60);
+const HANG: Duration = Duration::from_secs(300);
 
 /// Returns a backoff that a test can wait for.
 pub(crate) fn quick() -> Backoff {

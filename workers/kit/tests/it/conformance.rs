@@ -62,7 +62,7 @@ impl Spawned {
     async fn are_gone(&self) -> Result<(), String> {
         let all = std::mem::take(&mut *self.0.lock());
         for process in all {
-            let ended = tokio::time::timeout(Duration::from_secs(20), ended(process)).await;
+            let ended = tokio::time::timeout(Duration::from_secs(300), ended(process)).await;
             ended.map_err(|_| "a process was left")?.map_err(|err| err.to_string())?;
         }
         Ok(())
@@ -112,7 +112,7 @@ type Followed = Arc<watch::Sender<()>>;
 
 /// Waits until no child is there any more.
 async fn until_left(followed: Followed) -> Result<(), String> {
-    let left = tokio::time::timeout(Duration::from_secs(20), followed.closed());
+    let left = tokio::time::timeout(Duration::from_secs(300), followed.closed());
     left.await.map_err(|_| format!("{} children are left", followed.receiver_count()))
 }
 

@@ -42,5 +42,5 @@ impl Running {
 
 /// Ends a test that hangs.
 pub(crate) async fn guarded<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test hangs")
 }

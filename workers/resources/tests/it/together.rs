@@ -309,7 +309,7 @@ async fn an_apply_that_is_dropped_while_a_group_waits_drops_its_visits() -> Test
         () = watched.wait_for(3) => {}
     }
 
-    let dropped = timeout(Duration::from_secs(60), watched.dropped.notified()).await;
+    let dropped = timeout(Duration::from_secs(300), watched.dropped.notified()).await;
     assert!(dropped.is_ok(), "a visit goes on");
     assert_eq!(world.installed(), Vec::<String>::new());
     Ok(())

@@ -121,5 +121,5 @@ pub(crate) async fn send(socket: &Path, bytes: &[u8]) -> Result<String, Error> {
 
 /// Ends a test that hangs.
 pub(crate) async fn guarded<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test hangs")
 }
