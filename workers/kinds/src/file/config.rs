@@ -267,6 +267,11 @@ impl FilePartial {
                 "there is no content to validate; give content, source or template as well",
             ),
             (is_in_place, "with in_place: true there is no new file that could be validated"),
+            (
+                is_given(&self.stop_first),
+                "stop_first would stop the program before it is known whether the content is valid; \
+                 give only one of the two",
+            ),
             (!validation::names_file(argv), validation::NAMES_NO_FILE),
         ];
         let wrong = wrong.into_iter().filter(|(is_wrong, _)| *is_wrong);

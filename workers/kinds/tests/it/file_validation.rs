@@ -267,6 +267,11 @@ fn a_validation_that_could_never_run_is_refused_when_it_is_loaded() {
             with(&file, json!({"in_place": true})),
             "with in_place: true there is no new file that could be validated",
         ),
+        (
+            with(&file, json!({"stop_first": ["true"]})),
+            "stop_first would stop the program before it is known whether the content is valid; give \
+             only one of the two",
+        ),
     ] {
         let config = with(&config, json!({"validate": validate}));
         assert_eq!(errors(config), [format!("validate: {why}")]);
