@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crankcase_history::{Event, Recorder};
-use crankcase_resources::report::{Accounted, What};
-use crankcase_resources::{Happened, Observer};
+use crankcase_history::{self as history, Recorder};
+use crankcase_resources::report::{Accounted, EventKind};
+use crankcase_resources::{Event, Observer};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;
@@ -159,9 +159,9 @@ impl Observer for Observing {
         }
     }
 
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         if let Some(lines) = &self.lines
-            && (self.mode == RUN || event.event == What::Released)
+            && (self.mode == RUN || event.event == EventKind::Released)
         {
             lines.print(event);
         }
@@ -183,10 +183,10 @@ impl Observer for Observing {
 /// The mode of an agent.
 pub(crate) const RUN: &str = "run";
 
-fn recorded(happened: &Happened) -> Event {
-    let Happened { event, resource, kind, differences, actions, error, why, took_ms, .. } =
+fn recorded(happened: &Event) -> history::Event {
+    let Event { event, resource, kind, differences, actions, error, why, took_ms, .. } =
         happened.clone();
-    let Happened { changes, done, notified_by, asked_by, pid, .. } = happened;
+    let Event { changes, done, notified_by, asked_by, pid, .. } = happened;
     let has_lists = !changes.is_empty() || !done.is_empty() || !notified_by.is_empty();
     let has_details = has_lists || asked_by.is_some() || pid.is_some();
     let mut details = json!({"changes": changes, "done": done, "notified_by": notified_by});
@@ -197,7 +197,7 @@ fn recorded(happened: &Happened) -> Event {
         details["pid"] = json!(pid);
     }
     let (event, details) = (event.word().to_owned(), has_details.then_some(details));
-    Event { event, resource, kind, differences, actions, error, why, took_ms, details }
+    history::Event { event, resource, kind, differences, actions, error, why, took_ms, details }
 }
 
 /// Returns the time of the wall clock.
@@ -208,7 +208,7 @@ pub(crate) fn now() -> SystemTime {
 
 #[cfg(test)]
 mod tests {
-    use crankcase_resources::Happened;
+    use crankcase_resources::Event;
     use serde_json::json;
 
     use super::recorded;
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_record_of_a_program_has_its_pid_and_who_asked() -> serde_json::Result<()> {
-        let happened: Happened = serde_json::from_str(STARTED)?;
+        let happened: Event = serde_json::from_str(STARTED)?;
 
         let details = recorded(&happened).details.unwrap_or_default();
 
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn an_event_and_its_record_are_written_as_before() -> serde_json::Result<()> {
         for (written, on_record) in [(WHOLE, ON_RECORD), (BARE, BARE)] {
-            let happened: Happened = serde_json::from_str(written)?;
+            let happened: Event = serde_json::from_str(written)?;
 
             assert_eq!(serde_json::to_string(&happened)?, written);
             assert_eq!(serde_json::to_string(&recorded(&happened))?, on_record);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::run::Tallies;
-use crankcase_resources::{Facilities, Happened, Site, blocking};
+use crankcase_resources::{Event, Facilities, Site, blocking};
 use crankcase_workers::{Leftover, Watches, end_leftovers};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ pub fn manifold(config: Config) -> Manifold {
         .output(Keeper::engine)
         .output(Keeper::activity)
         .output(Keeper::tallies)
-        .output(Keeper::board)
+        .output(Keeper::schedule)
         .report(|keeper| keeper.engine().reporter())
         .build()
         .grace(GRACE)
@@ -100,8 +100,8 @@ async fn start(
 
 /// Returns the event of a program that an earlier agent has left and that has ended, if it is the
 /// program of a resource of the site.
-fn ended_program(leftover: &Leftover, site: &Site) -> Option<Happened> {
+fn ended_program(leftover: &Leftover, site: &Site) -> Option<Event> {
     let declaration = site.declarations().iter().find(|declared| declared.name == leftover.name)?;
     let kind = site.kinds().get(&declaration.kind).ok().filter(|kind| kind.is_supervised())?;
-    Happened::left_behind((&declaration.name, kind.name()), leftover)
+    Event::left_behind((&declaration.name, kind.name()), leftover)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anstyle::AnsiColor;
 use crankcase_resources::front::resource_name;
 use crankcase_resources::report::{AskedBy, LastEvent, ResourceTally};
-use crankcase_resources::{Done, Happened, Tally};
+use crankcase_resources::{Done, Event, Tally};
 use crankcase_status::wire::{
     AttemptsReport, Counts, Detail, EngineReport, Origin, StartReport, Subject, WaitedFor,
     WorkerReport, WorkerState,
@@ -281,7 +281,7 @@ fn own_report(value: &Value, out: &mut Out<'_>) -> io::Result<()> {
 
 /// Writes the last event of a resource.
 fn last_event(LastEvent { at, event, .. }: &LastEvent, out: &mut Out<'_>) -> io::Result<()> {
-    let Happened { event: what, changes, done, notified_by, error, why, took_ms, .. } = event;
+    let Event { event: what, changes, done, notified_by, error, why, took_ms, .. } = event;
     write!(out, "  last event: {} at {at}", what.word())?;
     if let Some(pid) = event.pid {
         write!(out, ", pid {pid}")?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
 use crankcase_resources::Site;
-use crankcase_resources::run::{Activity, Board, Tallies};
+use crankcase_resources::run::{Activity, Schedule, Tallies};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;
@@ -34,9 +34,9 @@ impl Keeper {
         self.wiring.activity()
     }
 
-    /// Returns the board that the resources share.
-    pub(super) fn board(&self) -> Board {
-        self.wiring.board()
+    /// Returns the schedule that the resources share.
+    pub(super) fn schedule(&self) -> Schedule {
+        self.wiring.schedule()
     }
 
     /// Returns what tells how the resources have fared.

@@ -8,7 +8,7 @@ use crankcase_engine::manifold::Up;
 use crankcase_engine::{Backoff, Changing, Latest, Live, Manifold, Name, NameError, Policy};
 use crankcase_resources::front::worker_name;
 use crankcase_resources::run::{
-    Board, Claims, CurrentDeclaration, Links, Program, Reconcile, State, reconcile,
+    Claims, CurrentDeclaration, Links, Program, Reconcile, Schedule, State, reconcile,
 };
 use crankcase_workers::Watches;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) struct Resource {
     /// The setting of all resources of a site.
     pub(super) setting: Arc<Reconcile>,
     pub(super) watches: Live<Watches>,
-    pub(super) board: Board,
+    pub(super) schedule: Schedule,
     pub(super) claims: Claims,
     pub(super) program: Program,
 }
@@ -41,7 +41,7 @@ pub(super) fn policy(backoff: Backoff) -> Policy {
 /// Returns the manifold of one resource; it is up when the resource has a state for others to see.
 ///
 /// The dependencies are inputs for the order and for what is said of it. Their states come by way of
-/// the board, with the notifications that belong to them.
+/// the schedule, with the notifications that belong to them.
 pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let declaration = resource.declaration.get();
     // An automatic edge may be beside a declared one.
@@ -55,11 +55,11 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
     let manifold = builder.run_with(
         resource,
         |resource, _: Vec<Latest<State>>, up: Up<(Changing<State>,)>| {
-            let Resource { declaration, setting, watches, board, claims, program } = resource;
+            let Resource { declaration, setting, watches, schedule, claims, program } = resource;
             let (health, journal) = (up.context().health(), up.context().journal());
             let stop = up.context().stop().clone();
             let reported = program.clone();
-            let (declared, events) = (declaration.get(), board.clone());
+            let (declared, events) = (declaration.get(), schedule.clone());
             let kind = setting.kinds.get(&declared.kind).cloned();
             let is_program = kind.is_ok_and(|kind| kind.is_supervised());
             let name = declared.name.clone();
@@ -74,8 +74,16 @@ pub(super) fn manifold(resource: Resource) -> Result<Manifold, NameError> {
             });
             let asked_by = up.context().asked_by().cloned();
             let offer = move |state| drop(up.ready((Changing::new(state),)));
-            let links =
-                Links { declaration, watches, board, claims, program, health, journal, asked_by };
+            let links = Links {
+                declaration,
+                watches,
+                schedule,
+                claims,
+                program,
+                health,
+                journal,
+                asked_by,
+            };
             reconcile(setting, links, offer, stop)
         },
     );

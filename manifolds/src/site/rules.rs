@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::{Engine, Manifold, Name, Outcome, Stop, Worker};
-use crankcase_resources::run::{Board, Happenings, RuleTally, Rules, World};
+use crankcase_resources::run::{Happenings, RuleTally, Rules, Schedule, World};
 use crankcase_resources::state::Records;
 use crankcase_resources::{Facilities, Site};
 use crankcase_workers::Ledger;
@@ -37,16 +37,16 @@ impl fmt::Debug for RulesConfig {
 
 /// Returns a manifold that runs the rules of a site, and reports a [`RuleTally`] for each.
 pub fn rules(config: RulesConfig) -> Manifold {
-    let inputs = (config.site.live().required(), config.resources.output::<Board>());
+    let inputs = (config.site.live().required(), config.resources.output::<Schedule>());
     Manifold::builder()
         .inputs(inputs)
-        .start_with(config, |config, (site, board), ctx| async move {
+        .start_with(config, |config, (site, schedule), ctx| async move {
             let RulesConfig { world, events, state, records, .. } = config;
             let tally = watch::Sender::new(BTreeMap::new());
             let current = tally.subscribe();
             let ledger = Some(Ledger::new(&Facilities::processes(&state)));
             let health = ctx.health();
-            let rules = Rules { site, world, board, events, records, ledger, health, tally };
+            let rules = Rules { site, world, schedule, events, records, ledger, health, tally };
             Ok(Following { rules, current })
         })
         .report(|following| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crankcase_engine::{Change, Live, Name, NameError};
 use crankcase_resources::front::worker_name;
 use crankcase_resources::run::{
-    Activity, Board, Claims, CurrentDeclaration, Leaving, Program, State, Tallies,
+    Activity, Claims, CurrentDeclaration, Leaving, Program, Schedule, State, Tallies,
 };
 use crankcase_resources::{Declaration, Facilities, Released, Site};
 use crankcase_workers::Watches;
@@ -18,7 +18,7 @@ pub(super) struct Wiring {
     config: Config,
     facilities: Facilities,
     watches: Live<Watches>,
-    board: Board,
+    schedule: Schedule,
     claims: Claims,
     installed: BTreeMap<String, Installed>,
 }
@@ -61,37 +61,37 @@ struct Installed {
 
 impl Wiring {
     pub(super) fn new(config: Config, facilities: Facilities, watches: Live<Watches>) -> Self {
-        let (board, claims) = (Board::default(), Claims::default());
-        Self { config, facilities, watches, board, claims, installed: BTreeMap::new() }
+        let (schedule, claims) = (Schedule::default(), Claims::default());
+        Self { config, facilities, watches, schedule, claims, installed: BTreeMap::new() }
     }
 
     pub(super) fn facilities(&self) -> &Facilities {
         &self.facilities
     }
 
-    /// Returns the board that the resources share.
-    pub(super) fn board(&self) -> Board {
-        self.board.clone()
+    /// Returns the schedule that the resources share.
+    pub(super) fn schedule(&self) -> Schedule {
+        self.schedule.clone()
     }
 
     /// Returns whether the resources are at rest.
     pub(super) fn activity(&self) -> Activity {
-        self.board.activity()
+        self.schedule.activity()
     }
 
     /// Returns what tells how the resources have fared.
     pub(super) fn tallies(&self) -> Tallies {
-        self.board.tallies()
+        self.schedule.tallies()
     }
 
     /// Releases what the site does not keep any more, and tells so.
     pub(super) async fn release(&self, leaving: Leaving) {
-        self.board.note_released(leaving.release(&self.facilities).await);
+        self.schedule.note_released(leaving.release(&self.facilities).await);
     }
 
     /// Logs how many resources were changed beyond those that are logged one by one. Never ends.
     pub(super) fn summarize(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.board.clone().summarize()
+        self.schedule.clone().summarize()
     }
 
     /// Returns the change that makes the engine's resources those of a site, as one group.
@@ -122,7 +122,7 @@ impl Wiring {
                         declaration: declaration.clone(),
                         setting: Arc::clone(&setting),
                         watches: self.watches.clone(),
-                        board: self.board.clone(),
+                        schedule: self.schedule.clone(),
                         claims: self.claims.clone(),
                         program: Program::default(),
                     };
@@ -134,7 +134,7 @@ impl Wiring {
         }
         let resources = (site.order(), site.declarations());
         let names = fresh.iter().map(String::as_str);
-        self.board.connect(resources, site.kinds(), &self.facilities, names);
+        self.schedule.connect(resources, site.kinds(), &self.facilities, names);
         let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
         let (total, new) = (self.installed.len(), fresh.len());
         let moved = Moved { total, new, renewed };
@@ -171,7 +171,7 @@ impl Wiring {
             })
             .collect();
         let names: Vec<&str> = handed.iter().map(|(name, ..)| *name).collect();
-        self.board.renew(names, || {
+        self.schedule.renew(names, || {
             for (_, declaration, next) in handed {
                 declaration.replace(next);
             }
@@ -180,7 +180,7 @@ impl Wiring {
 }
 
 /// Returns whether a worker can go on with another declaration: its inputs are still there. One that
-/// is only ordered after more resources than before goes on; the board has that order.
+/// is only ordered after more resources than before goes on; the schedule has that order.
 fn is_same(old: &Declaration, new: &Declaration) -> bool {
     let uses = |declaration: &Declaration| -> Vec<(String, String)> {
         let uses = declaration.dependencies.iter();

@@ -12,7 +12,7 @@ use crankcase_engine::{Engine, Manifold, Name};
 use crankcase_kinds::builtin;
 use crankcase_manifest::SiteFiles;
 use crankcase_manifolds::{SIGNALS, site};
-use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
+use crankcase_resources::dynamic::{Config, Found, Kind, Stale, Unit};
 use crankcase_resources::state::Records;
 use crankcase_resources::{Action, AttributeError, BoxError, Context, Site, Unfinished, Watch};
 use crankcase_testing::{Broken, Mode, Notes, Setup, Simulation, Tally};
@@ -177,7 +177,7 @@ impl Unit for Thing {
             return Ok(Found::Valid(json!({ "content": self.content })));
         }
         let is = found.map(Value::from);
-        let amiss = Amiss::new(is.clone().map(|content| json!({ "content": content })));
+        let amiss = Stale::new(is.clone().map(|content| json!({ "content": content })));
         let amiss = amiss.differs("content", is.unwrap_or_default(), self.content.clone());
         Ok(Found::Stale(amiss.action(Action::new("write"))))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Amiss, Config, Found, Shape, Unit};
+use crankcase_resources::dynamic::{Config, Found, Shape, Stale, Unit};
 use crankcase_resources::front::{DependencyState, is_fact_alias};
 use crankcase_resources::{Action, BoxError, Context, Difference, Unfinished, Watch, blocking};
 use crankcase_workers::Told;
@@ -17,7 +17,7 @@ use crate::call::CallError;
 use crate::calls::Caller;
 use crate::external_type::ExternalType;
 use crate::known::Known;
-use crate::messages::{ActionSpec, Answer, CallSpec, Stale, State};
+use crate::messages::{self, ActionSpec, Answer, CallSpec, State};
 use crate::prepared::{Prepared, Watched};
 use crate::type_name::Runner;
 use crate::waking::Memory;
@@ -171,12 +171,13 @@ impl External {
         memory.wake_after(answer.requeue_after);
         answer.state.hide(&known.init, context.secrets());
         let amiss = if self.is_deleted() {
-            let (State::Valid(now) | State::Stale(Stale { now: Some(now), .. })) = answer.state
+            let (State::Valid(now) | State::Stale(messages::Stale { now: Some(now), .. })) =
+                answer.state
             else {
                 return Ok(Found::Valid(Map::new().into()));
             };
             *memory.stale.lock() = now.clone();
-            let amiss = Amiss::new(Some(now.into())).differs("state", "exists", "absent");
+            let amiss = Stale::new(Some(now.into())).differs("state", "exists", "absent");
             amiss.action(delete(known)?)
         } else {
             match answer.state {
@@ -270,8 +271,13 @@ impl External {
     }
 
     /// Returns what differs, as far as the type has told it, and what would mend it.
-    fn amiss(&self, stale: Stale, known: &Known, context: &Context) -> Result<Amiss, String> {
-        let Stale { now, mut differences, planned, is_replaced, actions } = stale;
+    fn amiss(
+        &self,
+        stale: messages::Stale,
+        known: &Known,
+        context: &Context,
+    ) -> Result<Stale, String> {
+        let messages::Stale { now, mut differences, planned, is_replaced, actions } = stale;
         // Before the first of them is done.
         for image in actions.iter().filter_map(|action| action.call.image.as_deref()) {
             self.called(image, context)?;
@@ -282,14 +288,14 @@ impl External {
                 Some(now) => self.differences(now),
             };
         }
-        let amiss = Amiss::new(now.map(Value::Object));
-        let mut amiss = differences.into_iter().fold(amiss, Amiss::difference);
+        let amiss = Stale::new(now.map(Value::Object));
+        let mut amiss = differences.into_iter().fold(amiss, Stale::difference);
         if let Some(planned) = planned {
             amiss = amiss.after(Value::Object(planned));
         }
         let first = is_replaced.then(|| delete(known)).transpose()?;
         let actions = first.into_iter().chain(actions.iter().map(action));
-        Ok(actions.fold(amiss, Amiss::action))
+        Ok(actions.fold(amiss, Stale::action))
     }
 
     /// Returns the attributes of the config that a state has with another value.

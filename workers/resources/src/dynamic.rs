@@ -11,7 +11,7 @@ pub use crate::kind::config_report::ConfigReport;
 pub use crate::kind::contract::{GroupMember, Kind, Unit};
 pub use crate::kind::foresight::Foreseen;
 pub use crate::kind::part::Part;
-pub use crate::report::found::{Amiss, Found};
+pub use crate::report::found::{Found, Stale};
 pub use crate::state::facilities::Shared;
 pub use crate::state::world::FactSchema;
 pub use crankcase_workers::printable;

@@ -45,7 +45,7 @@ pub use modes::plan::PlanOptions;
 pub use modes::site::{Selection, Site};
 pub use report::account::{Account, Done, Halt, Outcome};
 pub use report::found::Difference;
-pub use report::observer::{Happened, Observer};
+pub use report::observer::{Event, Observer};
 pub use report::planned::{Plan, Verdict};
 pub use report::progress::Progress;
 pub use report::released::Released;

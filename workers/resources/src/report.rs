@@ -13,7 +13,7 @@ pub(crate) mod seal;
 pub(crate) mod tally;
 
 pub use self::account::Accounted;
-pub use self::observer::{AskedBy, LastEvent, What};
+pub use self::observer::{AskedBy, EventKind, LastEvent};
 pub use self::planned::{Change, PlannedResource, Refresh};
 pub use self::seal::{Basis, Salt, Seal};
 pub use self::tally::ResourceTally;

@@ -8,7 +8,7 @@ pub use crate::modes::reconcile::{
 };
 pub use crate::modes::ruling::{Happenings, RuleEvents, RuleTally, Rules};
 pub use crate::modes::site::Leaving;
-pub use crate::schedule::board::{Activity, Board, Rest};
+pub use crate::schedule::shared::{Activity, Rest, Schedule};
 pub use crate::schedule::state::State;
 pub use crate::state::world::{FactChanges, WatchedFact, World, WorldSnapshot};
 pub use crate::visit::approval::Proposal;

@@ -56,11 +56,11 @@
 //!   failing itself.
 
 pub(crate) mod asking;
-pub(crate) mod board;
 pub(crate) mod cause;
 pub(crate) mod declared;
 mod graph;
 mod groups;
+pub(crate) mod handle;
 mod id;
 mod interface;
 mod machine;
@@ -68,8 +68,8 @@ mod node;
 mod notifications;
 pub(crate) mod pace;
 pub(crate) mod repairs;
-pub(crate) mod seat;
-pub(crate) mod setbacks;
+pub(crate) mod retry_state;
+pub(crate) mod shared;
 pub(crate) mod state;
 
 #[cfg(test)]

@@ -12,19 +12,19 @@ use crate::declare::action::Action;
 use crate::declare::declaration::{Declaration, DependencyState};
 use crate::kind::context::Notice;
 use crate::report::account::{Account, Accounted, Done, Halt, Outcome};
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::report::planned::{Change, PlannedResource, Refresh, Verdict};
 use crate::report::seal::Seal;
 use crate::schedule;
 
+pub(crate) mod active_watches;
+pub(crate) mod announcement;
 pub(crate) mod approval;
-pub(crate) mod armed;
 pub(crate) mod claims;
 pub(crate) mod converge;
-pub(crate) mod halting;
+pub(crate) mod gatekeeper;
 pub(crate) mod inputs;
 pub(crate) mod last_good;
-pub(crate) mod notifying;
 pub(crate) mod opened;
 pub(crate) mod prepared;
 mod reads;
@@ -246,22 +246,22 @@ impl Visit {
 
     /// Returns the event that the resource was changed, or could not be. It names the actions that
     /// were done, and the action that has failed.
-    pub(crate) fn event(&self, event: What, why: &str, took: Duration) -> Happened {
-        let event = Happened::new(event, (&self.name, &self.kind), (why, took));
+    pub(crate) fn event(&self, event: EventKind, why: &str, took: Duration) -> Event {
+        let event = Event::new(event, (&self.name, &self.kind), (why, took));
         event.with(&self.change.differences, &self.done, self.end.failed_action())
     }
 
     /// Returns the event of an apply, if the resource was changed or could not be.
-    pub(crate) fn applied(&self, took: Duration) -> Option<Happened> {
+    pub(crate) fn applied(&self, took: Duration) -> Option<Event> {
         let (what, error) = match &self.end {
-            Outcome::Changed if self.change.differences.is_empty() => (What::Refreshed, None),
-            Outcome::Changed => (What::Changed, None),
-            Outcome::Failed { error, .. } => (What::Failed, Some(error.clone())),
+            Outcome::Changed if self.change.differences.is_empty() => (EventKind::Refreshed, None),
+            Outcome::Changed => (EventKind::Changed, None),
+            Outcome::Failed { error, .. } => (EventKind::Failed, Some(error.clone())),
             // What was done before it was halted or refused is done.
-            _ if !self.done.is_empty() => (What::Changed, None),
+            _ if !self.done.is_empty() => (EventKind::Changed, None),
             _ => return None,
         };
-        Some(Happened { error, ..self.event(what, "apply", took) })
+        Some(Event { error, ..self.event(what, "apply", took) })
     }
 
     /// Returns the entry of an account.

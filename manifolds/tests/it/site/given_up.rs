@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Amiss, Found, Unit};
-use crankcase_resources::report::What;
+use crankcase_resources::dynamic::{Found, Stale, Unit};
+use crankcase_resources::report::EventKind;
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -37,7 +37,7 @@ impl Valve {
 impl Unit for Valve {
     async fn check(&self, _: &Context) -> Result<Found, BoxError> {
         if *self.is_shut.lock() {
-            let amiss = Amiss::new(None).differs("open", false, true);
+            let amiss = Stale::new(None).differs("open", false, true);
             return Ok(Found::Stale(amiss.action(Action::new("open"))));
         }
         Ok(Found::Valid(json!({})))
@@ -92,7 +92,7 @@ async fn nobody_is_held_back_by_a_resource_that_is_bounced_during_its_action() -
         let text = format!("{notice:?}");
         assert!(!text.contains("held back"), "{text}");
     }
-    let failed = seen.events().into_iter().find(|event| event.event == What::Failed);
+    let failed = seen.events().into_iter().find(|event| event.event == EventKind::Failed);
     assert_eq!(failed, None);
     Ok(())
 }

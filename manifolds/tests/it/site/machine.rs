@@ -17,7 +17,7 @@ use crankcase_kinds::builtin;
 use crankcase_manifest::{ManifestError, SiteFiles};
 use crankcase_manifolds::{self as manifolds, file_watch, site};
 use crankcase_resources::rules::Rule;
-use crankcase_resources::run::{Board, RuleEvents, State, Tallies};
+use crankcase_resources::run::{RuleEvents, Schedule, State, Tallies};
 use crankcase_resources::state::{Loaded, Records, Topic};
 use crankcase_resources::{Kinds, Observer, Site, Tally};
 use crankcase_state::{SqliteStore, reading};
@@ -377,8 +377,8 @@ impl Machine {
     }
 
     /// Returns the board that the resources share.
-    pub(crate) async fn board(&self) -> Result<Board, Box<dyn Error>> {
-        Ok(within(self.engine.output(RESOURCES.output::<Board>())).await?)
+    pub(crate) async fn board(&self) -> Result<Schedule, Box<dyn Error>> {
+        Ok(within(self.engine.output(RESOURCES.output::<Schedule>())).await?)
     }
 
     /// Returns how often workers of a resource were started.

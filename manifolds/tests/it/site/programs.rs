@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use crankcase_engine::Name;
 use crankcase_kinds::builtin;
-use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
-use crankcase_resources::report::What;
+use crankcase_resources::dynamic::{Config, Found, Kind, Stale, Unit};
+use crankcase_resources::report::EventKind;
 use crankcase_resources::run::State;
-use crankcase_resources::{
-    Action, AttributeError, BoxError, Context, Happened, Observer, Unfinished,
-};
+use crankcase_resources::{Action, AttributeError, BoxError, Context, Event, Observer, Unfinished};
 use crankcase_workers::ProcessConfig;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
@@ -42,12 +40,12 @@ async fn observed(site: &str) -> TestResult<(Machine, Arc<Seen>)> {
 #[tokio::test]
 async fn each_start_and_end_of_a_program_is_an_event_with_its_reason() -> TestResult {
     let (machine, seen) = observed(SITE).await?;
-    let restarted = |before| seen.nth("server", What::Restarted, before);
+    let restarted = |before| seen.nth("server", EventKind::Restarted, before);
 
-    let first = seen.first("server", What::Started).await?;
+    let first = seen.first("server", EventKind::Started).await?;
     machine.until("pids", |pids| pids == format!("{}\n", first.pid.unwrap_or_default())).await?;
     kill(first.pid)?;
-    let ended = seen.first("server", What::Ended).await?;
+    let ended = seen.first("server", EventKind::Ended).await?;
     let again = restarted(0).await?;
     machine.until("pids", |pids| lines(pids) == 2).await?;
     machine.write("conf", "wrong")?;
@@ -55,7 +53,7 @@ async fn each_start_and_end_of_a_program_is_an_event_with_its_reason() -> TestRe
     machine.swap(&SITE.replace("1000", "1001")).await?;
     let changed = restarted(2).await?;
     machine.swap("{}").await?;
-    let gone = seen.nth("server", What::Ended, 1).await?;
+    let gone = seen.nth("server", EventKind::Ended, 1).await?;
 
     // It may have been notified before its first start.
     let whys = ["its worker has started", "\"conf\" notifies it"];
@@ -72,12 +70,12 @@ async fn each_start_and_end_of_a_program_is_an_event_with_its_reason() -> TestRe
 #[tokio::test]
 async fn the_end_of_a_program_with_its_agent_is_an_event() -> TestResult {
     let (machine, seen) = observed(SITE).await?;
-    let started = seen.first("server", What::Started).await?;
+    let started = seen.first("server", EventKind::Started).await?;
 
     machine.stop().await?;
 
     let events = seen.events();
-    let ended = events.iter().find(|event| event.event == What::Ended).ok_or("no end")?;
+    let ended = events.iter().find(|event| event.event == EventKind::Ended).ok_or("no end")?;
     assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker was told to stop"));
     Ok(())
 }
@@ -90,9 +88,9 @@ struct Panicking {
 }
 
 impl Observer for Panicking {
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         self.seen.happened(event);
-        let is_start = event.event == What::Started;
+        let is_start = event.event == EventKind::Started;
         assert!(!is_start || self.has_panicked.swap(true, Ordering::Relaxed), "no luck");
     }
 }
@@ -104,24 +102,24 @@ async fn the_end_of_a_program_whose_worker_panics_is_an_event() -> TestResult {
     let setting = (quick(), builtin());
     let machine = Machine::observed(tempfile::tempdir()?, SITE, setting, observer).await?;
 
-    let started = seen.first("server", What::Started).await?;
-    let ended = seen.first("server", What::Ended).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    let ended = seen.first("server", EventKind::Ended).await?;
 
     assert_eq!((ended.pid, &*ended.why), (started.pid, "its worker has panicked"));
-    within(seen.first("server", What::Restarted)).await?;
+    within(seen.first("server", EventKind::Restarted)).await?;
     machine.stop().await
 }
 
 #[tokio::test]
 async fn a_start_that_somebody_asked_for_says_who_and_why() -> TestResult {
     let (machine, seen) = observed(SITE).await?;
-    seen.first("server", What::Started).await?;
+    seen.first("server", EventKind::Started).await?;
     machine.running("server").await?;
 
     let engine = machine.resources().await?.asked_by("ada", "a new disk");
     engine.bounce(Name::<State>::parse("server")?).await?;
 
-    let restarted = seen.first("server", What::Restarted).await?;
+    let restarted = seen.first("server", EventKind::Restarted).await?;
     let asked_by = restarted.asked_by.as_ref().ok_or("nobody")?;
     assert_eq!((&*asked_by.who, &*asked_by.why), ("ada", "a new disk"));
     assert_eq!(restarted.why, "ada asked for it: a new disk");
@@ -139,14 +137,14 @@ async fn a_program_with_a_wrong_config_is_started_again_as_it_ran_before() -> Te
     fs::set_permissions(folder.path().join("page"), Permissions::from_mode(0o644))?;
     let (seen, observer) = Seen::pair();
     let machine = Machine::observed(folder, site, (quick(), builtin()), observer).await?;
-    let first = seen.first("server", What::Started).await?;
+    let first = seen.first("server", EventKind::Started).await?;
     machine.running("server").await?;
 
     fs::set_permissions(machine.path("page"), Permissions::from_mode(0o600))?;
     machine.degraded_by("server", "never").await?;
     kill(first.pid)?;
 
-    let again = seen.first("server", What::Restarted).await?;
+    let again = seen.first("server", EventKind::Restarted).await?;
     assert_eq!(again.why, "process \"server\" ended with signal: 9 (SIGKILL)");
     machine.until("starts", |starts| lines(starts) == 2).await?;
     machine.stop().await
@@ -199,7 +197,7 @@ impl Unit for Door {
         if self.is_made.load(Ordering::Relaxed) {
             return Ok(Found::Valid(json!({})));
         }
-        let amiss = Amiss::new(None).differs("it", "closed", "open");
+        let amiss = Stale::new(None).differs("it", "closed", "open");
         Ok(Found::Stale(amiss.action(Action::new("make"))))
     }
 
@@ -234,9 +232,9 @@ async fn a_program_whose_new_config_cannot_be_opened_runs_on_with_the_old_one() 
 
     machine.swap(&site("closed")).await?;
     let reason = machine.degraded("server").await?;
-    let ends = seen.events().iter().filter(|event| event.event == What::Ended).count();
+    let ends = seen.events().iter().filter(|event| event.event == EventKind::Ended).count();
     machine.swap(&site("two")).await?;
-    within(seen.first("server", What::Restarted)).await?;
+    within(seen.first("server", EventKind::Restarted)).await?;
 
     assert_eq!((reason.as_str(), ends), ("cannot open it: it is closed", 0));
     machine.until("starts", |starts| starts == "one\ntwo\n").await?;
@@ -257,7 +255,7 @@ async fn what_cannot_be_put_back_is_not_kept_as_it_was_and_stays_on_record() -> 
     let reason = machine.degraded("server").await?;
 
     assert_eq!(reason, "cannot open it: it is closed");
-    within(seen.first("server", What::Ended)).await?;
+    within(seen.first("server", EventKind::Ended)).await?;
     assert!(machine.is_on_record(has_reversal)?);
     machine.stop().await
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crankcase_engine::Backoff;
 use crankcase_kinds::builtin;
-use crankcase_resources::report::What;
+use crankcase_resources::report::EventKind;
 
 use crate::site::machine::{Machine, TestResult, quick};
 use crate::site::seen::Seen;
@@ -26,19 +26,19 @@ async fn each_event_has_its_true_reason() -> TestResult {
     }
 
     machine.write("source", "wrong")?;
-    let repaired = seen.first("source", What::Repaired).await?;
+    let repaired = seen.first("source", EventKind::Repaired).await?;
     let path = machine.path("source");
     assert!(repaired.why.contains(&format!("its watch has told of {path:?}")), "{repaired:?}");
 
     machine.swap(&SITE.replace("content: a", "content: b")).await?;
-    let changes = |name: &'static str| seen.nth(name, What::Changed, 1);
+    let changes = |name: &'static str| seen.nth(name, EventKind::Changed, 1);
     let source = changes("source").await?;
     assert!(source.why.starts_with("its declaration has changed: content"), "{source:?}");
     let note = changes("note").await?;
     assert!(note.why.contains("\"source\" has a new state"), "{note:?}");
-    let told = seen.nth("told", What::Refreshed, 1).await?;
+    let told = seen.nth("told", EventKind::Refreshed, 1).await?;
     assert_eq!(told.why, "\"note\" notifies it");
-    let first = seen.first("source", What::Changed).await?;
+    let first = seen.first("source", EventKind::Changed).await?;
     assert_eq!(first.why, "its worker has started");
     machine.stop().await
 }
@@ -52,7 +52,7 @@ async fn what_is_found_by_the_time_says_so() -> TestResult {
 
     machine.write("page", "wrong")?;
 
-    assert_eq!(seen.first("page", What::Repaired).await?.why, "it was time to look");
+    assert_eq!(seen.first("page", EventKind::Repaired).await?.why, "it was time to look");
     machine.stop().await
 }
 
@@ -76,7 +76,7 @@ async fn edits_of_a_template_are_changes_and_never_slowed() -> TestResult {
         machine.until("page", |page| page == text).await?;
     }
 
-    let repairs = seen.events().into_iter().filter(|event| event.event == What::Repaired);
+    let repairs = seen.events().into_iter().filter(|event| event.event == EventKind::Repaired);
     assert_eq!(repairs.count(), 0);
     assert_eq!(machine.tally().await?.resources["page"].repairs, 0);
     machine.stop().await

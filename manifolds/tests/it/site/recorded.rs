@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, Detail};
-use crankcase_resources::dynamic::{Amiss, Found, Unit};
-use crankcase_resources::report::{LastEvent, What};
+use crankcase_resources::dynamic::{Found, Stale, Unit};
+use crankcase_resources::report::{EventKind, LastEvent};
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -76,7 +76,7 @@ impl Unit for Lamp {
         if self.0.lit.lock().contains(context.name()) {
             return Ok(Found::Valid(json!({"on": true})));
         }
-        let amiss = Amiss::new(None).differs("on", false, true);
+        let amiss = Stale::new(None).differs("on", false, true);
         Ok(Found::Stale(amiss.action(Action::new("switch_on").with("watts", 40))))
     }
 
@@ -122,14 +122,14 @@ async fn what_is_written_of_a_kept_site_is_as_before() -> TestResult {
     }
 
     hall.switch_off("lamp")?;
-    seen.first("bell", What::Refreshed).await?;
+    seen.first("bell", EventKind::Refreshed).await?;
     hall.broken.lock().insert("fuse".to_owned());
     hall.switch_off("fuse")?;
     machine.degraded("fuse").await?;
     hall.switch_off("behind")?;
     machine.degraded_by("behind", "held back").await?;
     machine.swap(SITE).await?;
-    seen.first("gone", What::Released).await?;
+    seen.first("gone", EventKind::Released).await?;
     // When the next site is there, all of this one is on record.
     machine.swap(&format!("{SITE}  last: {{type: lamp}}\n")).await?;
     machine.running("last").await?;

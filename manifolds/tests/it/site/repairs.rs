@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use crankcase_engine::Backoff;
 use crankcase_manifest::{SeenFacts, SiteFacts, SiteFiles};
-use crankcase_resources::dynamic::{Amiss, Found, Unit};
+use crankcase_resources::dynamic::{Found, Stale, Unit};
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ impl Unit for Fought {
             return Ok(Found::Valid(json!({})));
         }
         *self.is_mended.lock() = true;
-        let amiss = Amiss::new(None).differs("it", "wrong", "right");
+        let amiss = Stale::new(None).differs("it", "wrong", "right");
         Ok(Found::Stale(amiss.action(Action::new("mend"))))
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use crankcase_facts::{Change, Facts, Operation, Sqlite, Submission, Tree, Update};
 use crankcase_resources::BoxError;
-use crankcase_resources::report::What;
+use crankcase_resources::report::EventKind;
 use crankcase_resources::rules::{Cause, Handler, Rule, RuleTools, Trigger};
 use crankcase_resources::state::{
     Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError, Topic,
@@ -230,7 +230,7 @@ async fn an_event_that_an_agent_has_left_is_handled_by_the_next_one() -> TestRes
             .map(|it| it.to_string());
     let journal = machine.path("state/rules/events.jsonl");
     fs::write(&journal, format!("{}\n{{\"begun", lines.join("\n")))?;
-    let on = Trigger::Event { resource: None, event: Some(What::Changed) };
+    let on = Trigger::Event { resource: None, event: Some(EventKind::Changed) };
     let rule = Rule::new("tell", on, Arc::new(TellResource));
 
     machine.rule("resources: {}", vec![rule], facts.clone()).await?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_engine::{Backoff, EventKind};
-use crankcase_resources::dynamic::{Amiss, Config, Found, Unit};
+use crankcase_resources::dynamic::{Config, Found, Stale, Unit};
 use crankcase_resources::front::DependencyState;
-use crankcase_resources::run::Board;
-use crankcase_resources::{Action, BoxError, Context, Happened, Observer, Unfinished, Watch};
+use crankcase_resources::run::Schedule;
+use crankcase_resources::{Action, BoxError, Context, Event, Observer, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
@@ -40,7 +40,7 @@ impl Signals {
 
 /// Returns the finding of a resource that wants one action.
 fn wants(action: &str) -> Found {
-    Found::Stale(Amiss::new(None).differs("it", "wrong", "right").action(Action::new(action)))
+    Found::Stale(Stale::new(None).differs("it", "wrong", "right").action(Action::new(action)))
 }
 
 /// Returns the version in the state of the only dependency.
@@ -310,7 +310,7 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
 struct Beginnings(Mutex<BTreeSet<String>>);
 
 impl Observer for Beginnings {
-    fn begins(&self, event: &Happened) {
+    fn begins(&self, event: &Event) {
         self.0.lock().insert(event.resource.clone());
     }
 }
@@ -323,7 +323,7 @@ struct Switch {
     actions: Mutex<usize>,
     reversals: Mutex<usize>,
     /// With it, somebody switches it on and has it visited anew when it is about to ask.
-    board: Mutex<Option<Board>>,
+    board: Mutex<Option<Schedule>>,
     signals: Signals,
 }
 

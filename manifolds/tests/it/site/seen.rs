@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use crankcase_resources::report::What;
-use crankcase_resources::{Happened, Observer};
+use crankcase_resources::report::EventKind;
+use crankcase_resources::{Event, Observer};
 use tokio::sync::watch;
 
 use crate::site::machine::{TestResult, within};
 
 /// The events that were seen so far.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(watch::Sender<Vec<Happened>>);
+pub(crate) struct Seen(watch::Sender<Vec<Event>>);
 
 impl Observer for Seen {
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         self.0.send_modify(|events| events.push(event.clone()));
     }
 }
@@ -26,12 +26,12 @@ impl Seen {
     }
 
     /// Returns all events, in the order in which they were seen.
-    pub(crate) fn events(&self) -> Vec<Happened> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.0.borrow().clone()
     }
 
     /// Waits until something has happened to a resource for the first time, and returns the event.
-    pub(crate) async fn first(&self, resource: &str, what: What) -> TestResult<Happened> {
+    pub(crate) async fn first(&self, resource: &str, what: EventKind) -> TestResult<Event> {
         self.nth(resource, what, 0).await
     }
 
@@ -40,10 +40,10 @@ impl Seen {
     pub(crate) async fn nth(
         &self,
         resource: &str,
-        what: What,
+        what: EventKind,
         before: usize,
-    ) -> TestResult<Happened> {
-        let is_it = |event: &&Happened| event.resource == resource && event.event == what;
+    ) -> TestResult<Event> {
+        let is_it = |event: &&Event| event.resource == resource && event.event == what;
         let mut events = self.0.subscribe();
         let wait = events.wait_for(|events| events.iter().filter(is_it).count() > before);
         let events = within(wait).await?;

@@ -3,8 +3,8 @@
 use std::fs;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Amiss, Found, Unit};
-use crankcase_resources::report::What;
+use crankcase_resources::dynamic::{Found, Stale, Unit};
+use crankcase_resources::report::EventKind;
 use crankcase_resources::{Action, BoxError, Context, Unfinished};
 use serde_json::json;
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ impl Unit for Server {
         if is_changed(&self.begun.borrow()) {
             return Ok(Found::Valid(json!({})));
         }
-        let amiss = Amiss::new(None).differs("it", "old", "new").action(Action::new("change"));
+        let amiss = Stale::new(None).differs("it", "old", "new").action(Action::new("change"));
         Ok(Found::Stale(amiss.shutdown(Action::new("stop"))))
     }
 
@@ -54,7 +54,7 @@ async fn a_resource_stops_what_it_must_before_its_other_actions() -> TestResult 
     let setting = (quick(), with_double(Server::new(0)));
     let machine = Machine::observed(tempfile::tempdir()?, SITE, setting, observer).await?;
 
-    let changed = seen.first("it", What::Changed).await?;
+    let changed = seen.first("it", EventKind::Changed).await?;
 
     assert_eq!(changed.actions, ["stop", "change"]);
     machine.stop().await

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use crankcase_engine::EventKind;
 use crankcase_kinds::builtin;
-use crankcase_resources::dynamic::{Amiss, Found, Unit};
+use crankcase_resources::dynamic::{Found, Stale, Unit};
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use serde_json::json;
 use tokio::sync::watch;
@@ -405,7 +405,7 @@ impl Unit for Unseen {
         let looks = *self.looks.borrow();
         match looks {
             2 => {
-                let amiss = Amiss::new(None).differs("it", "wrong", "right");
+                let amiss = Stale::new(None).differs("it", "wrong", "right");
                 Ok(Found::Stale(amiss.action(Action::new("mend"))))
             }
             3 => Err("it is out of sight".into()),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 use crankcase_external::{External, Settings};
 use crankcase_manifest::SiteFiles;
-use crankcase_resources::{Account, ApplyOptions, Facilities, Happened, Kinds, Observer};
+use crankcase_resources::{Account, ApplyOptions, Event, Facilities, Kinds, Observer};
 use parking_lot::Mutex;
 
 pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error>>;
@@ -35,10 +35,10 @@ pub(crate) struct World {
 
 /// What was seen of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Seen(Mutex<Vec<Happened>>);
+pub(crate) struct Seen(Mutex<Vec<Event>>);
 
 impl Observer for Seen {
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         self.0.lock().push(event.clone());
     }
 }
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Applies the manifest. Returns what came of it, and what was seen.
-    pub(crate) async fn apply(&self) -> TestResult<(Account, Vec<Happened>)> {
+    pub(crate) async fn apply(&self) -> TestResult<(Account, Vec<Event>)> {
         let site = self.files().load()?;
         let seen = Arc::new(Seen::default());
         let facilities = Facilities::default().observed_by(seen.clone());

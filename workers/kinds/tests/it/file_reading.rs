@@ -2,7 +2,7 @@
 use std::fs::File;
 
 use crankcase_kinds::builtin;
-use crankcase_resources::dynamic::{Amiss, Found};
+use crankcase_resources::dynamic::{Found, Stale};
 use crankcase_resources::front::Wanted;
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -27,7 +27,7 @@ fn valid(found: Found) -> Result<Value, String> {
     }
 }
 
-fn stale(found: Found) -> Result<Amiss, String> {
+fn stale(found: Found) -> Result<Stale, String> {
     match found {
         Found::Stale(amiss) => Ok(amiss),
         other => Err(format!("{other:?}")),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crankcase_resources::front::{Edges, Order};
-use crankcase_resources::report::What;
+use crankcase_resources::report::EventKind;
 use crankcase_resources::rules::Trigger;
 use crankcase_resources::{Declaration, OnChange};
 
@@ -95,10 +95,10 @@ fn edges(
         let notified = rule.notifies.iter().filter_map(|name| by_name.get(name.as_str()));
         notified.for_each(|notified| causes(index, refreshed + notified));
         for (at, declaration) in declarations.iter().enumerate() {
-            if waits_for(&rule.on, &declaration.name, What::Changed) {
+            if waits_for(&rule.on, &declaration.name, EventKind::Changed) {
                 causes(changed + at, index);
             }
-            if waits_for(&rule.on, &declaration.name, What::Refreshed) {
+            if waits_for(&rule.on, &declaration.name, EventKind::Refreshed) {
                 causes(refreshed + at, index);
             }
         }
@@ -139,9 +139,9 @@ fn users(
 }
 
 /// Returns whether a rule waits for this event of a resource.
-fn waits_for(on: &Trigger, name: &str, what: What) -> bool {
+fn waits_for(on: &Trigger, name: &str, what: EventKind) -> bool {
     match on {
-        Trigger::State(of) => of == name && what == What::Changed,
+        Trigger::State(of) => of == name && what == EventKind::Changed,
         Trigger::Event { resource, event } => {
             resource.as_ref().is_none_or(|of| of == name) && event.is_none_or(|event| event == what)
         }

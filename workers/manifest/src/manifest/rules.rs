@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use crankcase_resources::BoxError;
-use crankcase_resources::report::What;
+use crankcase_resources::report::EventKind;
 use crankcase_resources::rules::{Cause, Handler, Rule, RuleParameters, RuleTools, Trigger};
 use indexmap::IndexMap;
 use serde_json::{Value, json};
@@ -37,8 +37,13 @@ const TRIGGERS: &[&str] = &["fact", "state", "event", "resource"];
 const STEPS: &[&str] = &["set", "notify", "run"];
 
 /// The events of a resource that a rule can wait for.
-const EVENTS: [What; 5] =
-    [What::Changed, What::Repaired, What::Refreshed, What::Failed, What::Released];
+const EVENTS: [EventKind; 5] = [
+    EventKind::Changed,
+    EventKind::Repaired,
+    EventKind::Refreshed,
+    EventKind::Failed,
+    EventKind::Released,
+];
 
 /// The longest debounce, and the longest timeout.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -177,7 +182,7 @@ impl Reading<'_, '_> {
     }
 
     /// Reads the word for an event. For `any` the inner option is none.
-    fn event(&mut self, node: Node) -> Option<Option<What>> {
+    fn event(&mut self, node: Node) -> Option<Option<EventKind>> {
         let span = node.span.clone();
         let word = self.decoder.text(node, "an event")?;
         if word == "any" {
@@ -186,7 +191,7 @@ impl Reading<'_, '_> {
         if let Some(event) = EVENTS.into_iter().find(|event| event.word() == word) {
             return Some(Some(event));
         }
-        let words = || EVENTS.map(What::word).into_iter().chain(["any"]);
+        let words = || EVENTS.map(EventKind::word).into_iter().chain(["any"]);
         let problems = &mut *self.decoder.problems;
         let hint = problems.nearest(&word, words());
         let hint = hint.or(format!("there are {}", words().collect::<Vec<_>>().join(", ")));

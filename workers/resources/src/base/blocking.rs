@@ -37,7 +37,7 @@ where
 {
     let thread = thread().await;
     let task = tokio::task::spawn_blocking(move || {
-        // Held by the work: it goes on when nobody waits for it any more.
+        // OpenResource by the work: it goes on when nobody waits for it any more.
         let _thread = thread;
         work()
     });

@@ -13,13 +13,13 @@ const LIMIT: usize = 7 * 1024 * 1024;
 /// What a call has logged. Cheap to clone; clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Log {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<Lines>>,
     /// What is hidden in it.
     secrets: Secrets,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Lines {
     lines: Vec<String>,
     bytes: usize,
     dropped: usize,
@@ -46,7 +46,7 @@ impl Log {
     }
 }
 
-impl Kept {
+impl Lines {
     /// Counts a line as it was given: what its escapes take is no fault of the lines after it.
     fn add(&mut self, line: &str) {
         if self.dropped > 0 || self.bytes + line.len() > LIMIT {

@@ -10,7 +10,7 @@ use crate::declare::claim::{Claim, PATH, Role};
 use crate::declare::declaration::Declaration;
 
 /// A resource, by its position, and what it keeps.
-type Kept<'a> = (usize, &'a Claim);
+type NumberedClaim<'a> = (usize, &'a Claim);
 
 /// The device and the number of a file.
 type Id = (u64, u64);
@@ -51,7 +51,7 @@ pub enum FileConflict {
 pub fn file_conflicts(declarations: &[Declaration], state: Option<&Path>) -> Vec<FileConflict> {
     let mut files = Files::default();
     let state = state.map(|folder| (folder, files.state(folder)));
-    let mut kept: HashMap<Identity<'_>, Vec<Kept<'_>>> = HashMap::new();
+    let mut kept: HashMap<Identity<'_>, Vec<NumberedClaim<'_>>> = HashMap::new();
     let mut conflicts = Vec::new();
     for (node, declaration) in declarations.iter().enumerate() {
         let paths = declaration.claims.iter().filter(|claim| claim.space == PATH);
@@ -79,12 +79,12 @@ pub fn file_conflicts(declarations: &[Declaration], state: Option<&Path>) -> Vec
 
 /// Returns what keeps a file under another path, so that a resource cannot keep it as well.
 fn keeper<'a>(
-    kept: &HashMap<Identity<'_>, Vec<Kept<'a>>>,
+    kept: &HashMap<Identity<'_>, Vec<NumberedClaim<'a>>>,
     identities: &[Identity<'_>],
-    (node, claim): Kept<'_>,
-) -> Option<Kept<'a>> {
+    (node, claim): NumberedClaim<'_>,
+) -> Option<NumberedClaim<'a>> {
     let mut others = identities.iter().filter_map(|identity| kept.get(identity)).flatten();
-    let is_other = |(first, other): &&Kept<'_>| {
+    let is_other = |(first, other): &&NumberedClaim<'_>| {
         *first != node && other.name != claim.name && other.overlaps(claim)
     };
     others.find(is_other).copied()

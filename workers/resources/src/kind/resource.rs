@@ -17,7 +17,7 @@ use crate::declare::surroundings::Surroundings;
 use crate::kind::context::Context;
 use crate::kind::part::Part;
 use crate::kind::watch::Watch;
-use crate::report::found::{Amiss, Difference, Found};
+use crate::report::found::{self, Difference, Found};
 use crate::state::world::FactSchema;
 
 /// A kind of resource: the struct is the config of one resource, and nothing else.
@@ -378,7 +378,7 @@ impl<R: Resource> From<Stale<R>> for Check<R> {
 /// How a resource differs from its declaration, and what would mend it.
 #[must_use]
 pub struct Stale<R: Resource> {
-    amiss: Amiss,
+    amiss: found::Stale,
     kind: PhantomData<fn() -> R>,
 }
 
@@ -394,7 +394,7 @@ impl<R: Resource> Stale<R> {
     }
 
     fn of(current: Option<Value>) -> Self {
-        Self { amiss: Amiss::new(current), kind: PhantomData }
+        Self { amiss: found::Stale::new(current), kind: PhantomData }
     }
 
     /// Adds an attribute that is `old` and should be `new`; null stands for absent. The values of a

@@ -15,7 +15,7 @@ use crate::report::account::Account;
 use crate::report::progress::Progress;
 use crate::state::facilities::Facilities;
 use crate::visit::approval::Approval;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::prepared::Setting;
 
 mod passed;
@@ -89,10 +89,10 @@ pub(crate) async fn apply_in_order(
     (options, stop): (&ApplyOptions, Stop),
 ) -> Account {
     let setting = Setting::new(kinds, stop.clone(), declarations, &options.facilities);
-    let halting = Halting::new(stop).fail_fast(options.fail_fast);
-    let halting = Arc::new(halting.approved(options.approval.clone()));
+    let gatekeeper = Gatekeeper::new(stop).fail_fast(options.fail_fast);
+    let gatekeeper = Arc::new(gatekeeper.approved(options.approval.clone()));
     let parallel = options.parallel;
-    let pass = Pass { order, declarations, setting, halting, foresight: None, parallel };
+    let pass = Pass { order, declarations, setting, gatekeeper, foresight: None, parallel };
     options.progress.begin(declarations.len());
     let priors = shutdown::shut_down(&pass, &options.progress).await;
     let visit = |mut pass_visit: PassVisit| {

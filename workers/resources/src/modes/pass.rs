@@ -6,7 +6,7 @@
 //! The notifications of the schedule mean nothing in a pass. It begins with none, the pass drops
 //! their records, and no visit reports that it has acted. A plan writes nothing. An apply keeps its
 //! notifications itself: a visit finds in the visits so far who has changed, and in the records
-//! what an earlier run has left. Its `Promise` is on disk before it acts.
+//! what an earlier run has left. Its `Announcement` is on disk before it acts.
 //!
 //! Invariants:
 //! 1. The visits of everything before a resource are there when its own begins.
@@ -33,7 +33,7 @@ use crate::schedule::declared::graph;
 use crate::schedule::{Answer, Command, Ending, Id, Machine, Policy, Ticket};
 use crate::state::Position;
 use crate::visit::Visit;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::inputs::Inputs;
 use crate::visit::prepared::Setting;
 
@@ -45,7 +45,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) order: &'a Arc<Order>,
     pub(crate) declarations: &'a [Declaration],
     pub(crate) setting: Setting,
-    pub(crate) halting: Arc<Halting>,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
     /// What a plan knows of things that are not there yet. Without it the visits act.
     pub(crate) foresight: Option<Foresight>,
     /// How many resources are visited at a time.
@@ -109,7 +109,7 @@ impl Pass<'_> {
 
     /// Returns the visit of a resource after all that come before it.
     fn pass_visit(&self, node: usize, visits: &[Option<Visit>], turn: Option<Turn>) -> PassVisit {
-        let Self { order, declarations, setting, halting, foresight, .. } = self;
+        let Self { order, declarations, setting, gatekeeper, foresight, .. } = self;
         let at = (node, setting.facilities.records());
         PassVisit {
             node,
@@ -117,7 +117,7 @@ impl Pass<'_> {
             inputs: Inputs::gather(order, declarations, at, visits, foresight.as_ref()),
             targets: self.targets(node),
             setting: setting.clone(),
-            halting: Arc::clone(halting),
+            gatekeeper: Arc::clone(gatekeeper),
             prior: None,
             turn: turn.filter(|_| foresight.is_none()),
             left_open: None,

@@ -15,7 +15,7 @@ use crate::report::planned::Plan;
 use crate::report::progress::Progress;
 use crate::report::seal::Salt;
 use crate::state::facilities::Facilities;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::prepared::Setting;
 
 /// How many resources are looked at or changed at a time, unless an option says otherwise.
@@ -76,12 +76,12 @@ pub(crate) async fn plan_in_order(
 ) -> Plan {
     let (stopper, stop) = Stop::pair();
     let _ending = EndingLooks(stopper);
-    let halting = Arc::new(Halting::new(stop.clone()));
+    let gatekeeper = Arc::new(Gatekeeper::new(stop.clone()));
     let setting = Setting::new(kinds, stop, declarations, &options.facilities);
     let setting = Setting { salt: options.salt.clone(), ..setting };
     let foresight = Some(Foresight::new(order, declarations));
     let pass =
-        Pass { order, declarations, setting, halting, foresight, parallel: options.parallel };
+        Pass { order, declarations, setting, gatekeeper, foresight, parallel: options.parallel };
     options.progress.begin(declarations.len());
     let visit = |pass_visit: PassVisit| {
         options.progress.clone().count(pass_visit.declaration.name.clone(), pass_visit.run())

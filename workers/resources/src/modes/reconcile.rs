@@ -36,11 +36,11 @@ use self::reconciler::Reconciler;
 
 pub use self::declared::CurrentDeclaration;
 pub use self::tallies::Tallies;
-use crate::schedule::board::Board;
+use crate::schedule::shared::Schedule;
 use crate::schedule::state::State;
 
 mod declared;
-mod held;
+mod open_resource;
 mod reconciler;
 mod tallies;
 
@@ -98,7 +98,7 @@ pub struct Links {
     /// What it and the other resources of its site tell each other. It is to be told of the
     /// resource before the worker starts, and the worker starts when each dependency has a state on
     /// offer.
-    pub board: Board,
+    pub schedule: Schedule,
     /// Which resource keeps which path.
     pub claims: Claims,
     /// What is known of the program that the resource keeps running, if it keeps one.

@@ -37,7 +37,7 @@ use crate::rules::pace::Pace;
 use crate::rules::parameters::RuleParameters;
 use crate::rules::rule::{Handler, Rule};
 use crate::rules::tools::RuleTools;
-use crate::schedule::board::Board;
+use crate::schedule::shared::Schedule;
 use crate::state::Records;
 use crate::state::world::{World, WorldSnapshot};
 
@@ -89,8 +89,8 @@ pub struct Rules {
     pub site: Latest<Arc<Site>>,
     /// The facts that the rules read and write.
     pub world: Arc<dyn World>,
-    /// The board of the resources.
-    pub board: Board,
+    /// The schedule of the resources.
+    pub schedule: Schedule,
     /// The events of the resources, from [`RuleEvents`].
     pub events: Happenings,
     /// The records of the rules, with those of the resources.
@@ -170,7 +170,7 @@ impl Rules {
         let mut events = events.lock().await;
         let mut lives = BTreeMap::new();
         let mut handled: JoinSet<Handled> = JoinSet::new();
-        let (mut states, mut batch) = (self.board.states(), Vec::new());
+        let (mut states, mut batch) = (self.schedule.states(), Vec::new());
         let mut known = None;
         self.take_over(&mut lives).await;
         self.note_left(&mut lives).await;
@@ -314,7 +314,7 @@ impl Rules {
             world: Arc::clone(&self.world),
             facts: Arc::clone(facts),
             secrets: self.site.get().secrets().clone(),
-            board: self.board.clone(),
+            schedule: self.schedule.clone(),
             ledger: self.ledger.clone(),
             timeout: life.parameters.timeout,
             pace: Arc::clone(&life.pace),
@@ -327,7 +327,7 @@ impl Rules {
         let (of, value) = match &life.rule.on {
             Trigger::Event { .. } => return life.record.pending.front().cloned(),
             Trigger::Fact(path) => (path, facts.get(path).ok()?),
-            Trigger::State(name) => (name, Some(self.board.last_state(name)?.value().clone())),
+            Trigger::State(name) => (name, Some(self.schedule.last_state(name)?.value().clone())),
         };
         let now: Vec<Value> = value.iter().cloned().collect();
         let handled = life.record.handled.as_ref();

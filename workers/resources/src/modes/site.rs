@@ -218,7 +218,7 @@ impl Site {
     ///
     /// Cancel safe.
     pub async fn plan(&self, options: &PlanOptions) -> Plan {
-        let whole = self.departed(&options.facilities).await.join(self);
+        let whole = self.removed(&options.facilities).await.join(self);
         let Self { order, declarations, kinds, .. } = whole.as_ref().unwrap_or(self);
         let facilities = options.facilities.hiding(&self.secrets);
         let options = PlanOptions { facilities, ..options.clone() };

@@ -21,7 +21,7 @@ pub enum Found {
     /// The resource is as declared; this is its state.
     Valid(Value),
     /// The resource is not as declared.
-    Stale(Amiss),
+    Stale(Stale),
     /// What is declared is known only after these dependencies, by alias, were changed.
     Unknown(Vec<String>),
 }
@@ -40,7 +40,7 @@ impl fmt::Debug for Found {
 /// How a resource differs from its declaration, and what would mend it.
 #[non_exhaustive]
 #[must_use]
-pub struct Amiss {
+pub struct Stale {
     /// The state as it is; absent if the resource does not exist.
     pub current: Option<Value>,
     /// What differs, per attribute.
@@ -54,12 +54,12 @@ pub struct Amiss {
 }
 
 /// Shows the names of attributes and actions, and no values: nothing is hidden in them yet.
-impl fmt::Debug for Amiss {
+impl fmt::Debug for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { current, differences, actions, shutdown, after } = self;
         let differences: Vec<_> = differences.iter().map(|it| &it.attribute).collect();
         let actions: Vec<_> = actions.iter().map(|it| &it.name).collect();
-        let mut shown = f.debug_struct("Amiss");
+        let mut shown = f.debug_struct("Stale");
         shown.field("current", &current.as_ref().map(Shape::of));
         shown.field("differences", &differences).field("actions", &actions);
         shown.field("shutdown", &shutdown.as_ref().map(|it| &it.name));
@@ -67,7 +67,7 @@ impl fmt::Debug for Amiss {
     }
 }
 
-impl Amiss {
+impl Stale {
     /// Returns a finding without differences or actions yet.
     pub fn new(current: Option<Value>) -> Self {
         Self { current, differences: Vec::new(), actions: Vec::new(), shutdown: None, after: None }

@@ -40,7 +40,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
     /// Sees, under run, that a resource is about to do its first action after a look, which the
     /// schedule has allowed. `event` is the event that follows the actions, as far as it is known.
     /// The call may block for the disk.
-    fn begins(&self, event: &Happened) {
+    fn begins(&self, event: &Event) {
         let _ = event;
     }
 
@@ -53,7 +53,7 @@ pub trait Observer: fmt::Debug + Send + Sync {
 
     /// Sees that a resource was changed, or could not be. A failure that is the same at each try is seen
     /// once.
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         let _ = event;
     }
 
@@ -66,9 +66,9 @@ pub trait Observer: fmt::Debug + Send + Sync {
 /// What has happened to a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Happened {
+pub struct Event {
     /// What that was.
-    pub event: What,
+    pub event: EventKind,
     /// The resource's name.
     pub resource: String,
     /// Its kind.
@@ -127,7 +127,7 @@ impl From<Origin> for AskedBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum What {
+pub enum EventKind {
     /// It was made as declared, for the first time or because its declaration is another one.
     Changed,
     /// Something else had changed it, and it was made as declared again.
@@ -146,7 +146,7 @@ pub enum What {
     Ended,
 }
 
-impl What {
+impl EventKind {
     /// Returns whether it has happened to the program of the resource, and not to the resource.
     /// Rules wait for none of these.
     pub fn is_of_program(self) -> bool {
@@ -168,7 +168,7 @@ impl What {
     }
 }
 
-impl Happened {
+impl Event {
     /// Returns that the program of a resource, with a name and a kind, has ended: an earlier agent
     /// had left it behind. Returns none if it was never started, or may still run.
     pub fn left_behind(resource: (&str, &str), leftover: &Leftover) -> Option<Self> {
@@ -178,11 +178,11 @@ impl Happened {
             _ => return None,
         };
         let pid = leftover.pid;
-        Some(Self { pid, ..Self::new(What::Ended, resource, (why, Duration::ZERO)) })
+        Some(Self { pid, ..Self::new(EventKind::Ended, resource, (why, Duration::ZERO)) })
     }
 
     pub(crate) fn new(
-        event: What,
+        event: EventKind,
         (resource, kind): (&str, &str),
         (why, took): (&str, Duration),
     ) -> Self {
@@ -232,7 +232,7 @@ impl Happened {
     }
 }
 
-impl Happened {
+impl Event {
     /// Returns the event without values, diffs and lines: a rule may have to keep many.
     pub(crate) fn brief(&self) -> Self {
         let Self { event, resource, kind, differences, actions, error, why, took_ms, .. } = self;
@@ -278,13 +278,13 @@ pub struct LastEvent {
     pub at: String,
     /// What happened.
     #[serde(flatten)]
-    pub event: Happened,
+    pub event: Event,
 }
 
 impl LastEvent {
     /// Packs an event that happens now.
     #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
-    pub(crate) fn pack(event: Happened) -> Packed {
+    pub(crate) fn pack(event: Event) -> Packed {
         let at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
         Packed::new(&json!(Self { at, event }))
     }
@@ -297,7 +297,7 @@ mod tests {
     use crankcase_workers::{Fate, Leftover};
     use serde_json::{Value, json};
 
-    use super::{Happened, LONGEST_TEXTS, LastEvent, What};
+    use super::{Event, EventKind, LONGEST_TEXTS, LastEvent};
     use crate::declare::action::Action;
     use crate::report::account::Done;
     use crate::report::found::Difference;
@@ -306,7 +306,7 @@ mod tests {
     fn a_program_that_was_left_behind_has_ended_unless_it_may_run_or_never_ran() {
         let left = |pid, fate| {
             let leftover = Leftover { name: "web".to_owned(), pid, fate };
-            Happened::left_behind(("web", "process"), &leftover).map(|event| event.why)
+            Event::left_behind(("web", "process"), &leftover).map(|event| event.why)
         };
 
         let ended = left(Some(7), Fate::Ended);
@@ -329,7 +329,7 @@ mod tests {
         ];
         let done = [Done { action: Action::new("write"), log: vec![long; 50] }];
 
-        let happened = Happened::new(What::Repaired, ("page", "file"), ("why", Duration::ZERO));
+        let happened = Event::new(EventKind::Repaired, ("page", "file"), ("why", Duration::ZERO));
         let whole = happened.with(&differences, &done, None);
         let happened = whole.clone().excerpt();
 
@@ -352,7 +352,7 @@ mod tests {
                 .with_text("-a\n+b".into()),
         ];
         let done = [Done { action: Action::new("write"), log: vec!["a \"line\"".to_owned()] }];
-        let happened = Happened::new(What::Repaired, ("page", "file"), ("why", Duration::ZERO));
+        let happened = Event::new(EventKind::Repaired, ("page", "file"), ("why", Duration::ZERO));
         let happened = happened.with(&differences, &done, None);
 
         let LastEvent { event, .. } =

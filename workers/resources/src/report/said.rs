@@ -4,32 +4,32 @@ use std::time::Duration;
 
 use crate::base::text::{cut_after, excerpt};
 use crate::report::flood::Flood;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 
 /// How many characters the names of actions have at most.
 const MAX_NAMES: usize = 200;
 
 /// Logs that a resource was changed: what differed, by which actions, why it was looked at, and how long
 /// that took.
-pub(crate) fn log_change(flood: &Flood, happened: &Happened, took: Duration) {
-    let Happened { event, resource, differences: what, actions, why, .. } = happened;
+pub(crate) fn log_change(flood: &Flood, happened: &Event, took: Duration) {
+    let Event { event, resource, differences: what, actions, why, .. } = happened;
     let by = cut_after(&actions.join(", "), MAX_NAMES);
     // Milliseconds, with one digit after the point.
     let took_ms = (took.as_secs_f64() * 10_000.0).round() / 10.0;
     match event {
         _ if !flood.admits() => {}
-        What::Repaired => tracing::info!(resource, what, by, why, took_ms, "repaired"),
-        What::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
+        EventKind::Repaired => tracing::info!(resource, what, by, why, took_ms, "repaired"),
+        EventKind::Refreshed => tracing::info!(resource, by, why, took_ms, "refreshed"),
         _ => tracing::info!(resource, what, by, why, took_ms, "changed"),
     }
 }
 
 /// Logs that the program of a resource was started or has ended, and why.
-pub(crate) fn log_program(happened: &Happened) {
-    let Happened { event, resource, pid, why, .. } = happened;
+pub(crate) fn log_program(happened: &Event) {
+    let Event { event, resource, pid, why, .. } = happened;
     match event {
-        What::Started => tracing::info!(resource, pid, why, "started"),
-        What::Restarted => tracing::info!(resource, pid, why, "restarted"),
+        EventKind::Started => tracing::info!(resource, pid, why, "started"),
+        EventKind::Restarted => tracing::info!(resource, pid, why, "restarted"),
         _ => tracing::info!(resource, pid, why, "ended"),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::base::shape::Shape;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 
 /// What a rule waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,13 @@ pub enum Trigger {
         /// The resource. None stands for any resource.
         resource: Option<String>,
         /// What has happened. None stands for any event.
-        event: Option<What>,
+        event: Option<EventKind>,
     },
 }
 
 impl Trigger {
     /// Returns whether the trigger waits for this event.
-    pub(crate) fn is_for(&self, happened: &Happened) -> bool {
+    pub(crate) fn is_for(&self, happened: &Event) -> bool {
         match self {
             Self::Event { resource, event } => {
                 resource.as_ref().is_none_or(|name| *name == happened.resource)
@@ -62,7 +62,7 @@ pub struct Cause {
     pub value: Option<Value>,
     /// What has happened to the resource. None if the cause is no event.
     #[serde(default)]
-    pub happened: Option<Happened>,
+    pub happened: Option<Event>,
 }
 
 /// Shows no values, which may be secrets.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::base::error::BoxError;
 use crate::rules::cause::Cause;
 use crate::rules::pace::Pace;
-use crate::schedule::board::Board;
+use crate::schedule::shared::Schedule;
 use crate::state::world::{World, WorldSnapshot, set_fact};
 
 /// How much of the output of a command is kept for its error, in bytes.
@@ -22,7 +22,7 @@ pub struct RuleTools {
     pub(crate) world: Arc<dyn World>,
     pub(crate) facts: Arc<dyn WorldSnapshot>,
     pub(crate) secrets: Secrets,
-    pub(crate) board: Board,
+    pub(crate) schedule: Schedule,
     pub(crate) ledger: Option<Ledger>,
     pub(crate) timeout: Duration,
     pub(crate) pace: Arc<Pace>,
@@ -64,7 +64,7 @@ impl RuleTools {
     /// When there is no such resource, or the notification cannot be put on record.
     pub async fn notify(&self, resource: &str) -> Result<(), BoxError> {
         self.pace.turn().await;
-        match self.board.notify(resource, &format!("rule {}", self.rule)).await? {
+        match self.schedule.notify(resource, &format!("rule {}", self.rule)).await? {
             true => Ok(()),
             false => Err(format!("there is no resource \"{resource}\" to notify").into()),
         }

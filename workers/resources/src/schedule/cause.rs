@@ -10,7 +10,7 @@ use crankcase_workers::name_first;
 
 use crate::declare::declaration::{Config, Declaration};
 use crate::kind::context::Notice;
-use crate::report::observer::{AskedBy, What};
+use crate::report::observer::{AskedBy, EventKind};
 use crate::schedule::state::State;
 use crate::state::facilities::FileStamp;
 
@@ -182,14 +182,18 @@ pub(crate) fn others(before: &Config, now: &Config) -> Vec<String> {
 }
 
 /// Says how a resource was changed, and at whose wish.
-pub(crate) fn noted(differing: &[String], is_drift: bool, notices: &[Notice]) -> (What, Origin) {
+pub(crate) fn noted(
+    differing: &[String],
+    is_drift: bool,
+    notices: &[Notice],
+) -> (EventKind, Origin) {
     if !notices.is_empty() && differing.is_empty() {
-        return (What::Refreshed, by_notices(notices));
+        return (EventKind::Refreshed, by_notices(notices));
     }
     let differing = differing.join(", ");
     match is_drift {
-        true => (What::Repaired, by_agent(&format!("not as declared any more: {differing}"))),
-        false => (What::Changed, by_agent(&format!("not as declared: {differing}"))),
+        true => (EventKind::Repaired, by_agent(&format!("not as declared any more: {differing}"))),
+        false => (EventKind::Changed, by_agent(&format!("not as declared: {differing}"))),
     }
 }
 

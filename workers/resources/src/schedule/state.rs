@@ -12,9 +12,9 @@ use crate::base::shape::Shape;
 ///
 /// Its value is made when somebody asks for it: most resources have no dependents.
 #[derive(Clone)]
-pub struct State(Arc<Kept>);
+pub struct State(Arc<Inner>);
 
-struct Kept {
+struct Inner {
     packed: Packed,
     value: OnceLock<Arc<Value>>,
 }
@@ -34,7 +34,7 @@ impl fmt::Debug for State {
 
 impl State {
     pub(crate) fn new(value: &Value) -> Self {
-        Self(Arc::new(Kept { packed: Packed::new(value), value: OnceLock::new() }))
+        Self(Arc::new(Inner { packed: Packed::new(value), value: OnceLock::new() }))
     }
 
     /// Returns the value.
@@ -48,7 +48,7 @@ impl State {
     }
 
     fn kept(&self) -> &Arc<Value> {
-        let Kept { packed, value } = &*self.0;
+        let Inner { packed, value } = &*self.0;
         value.get_or_init(|| Arc::new(packed.value()))
     }
 }

@@ -20,7 +20,7 @@ use crate::kind::kinds::Kinds;
 use crate::modes::apply::{ApplyOptions, apply};
 use crate::modes::plan::{PlanOptions, plan};
 use crate::report::account::{Account, Outcome};
-use crate::report::found::{Amiss, Difference, Found, otherwise};
+use crate::report::found::{Difference, Found, Stale, otherwise};
 use crate::report::planned::{Plan, PlannedResource, Verdict};
 use crate::testing::conformance::{NAME, Trial, listed, paths, run};
 use crate::testing::world::Snapshot;
@@ -100,7 +100,7 @@ async fn walk(
         Found::Unknown(after) => {
             return Err(format!("after its actions it is not known because of {after:?}"));
         }
-        Found::Stale(Amiss { differences, .. }) => {
+        Found::Stale(Stale { differences, .. }) => {
             let differences = differences.iter().map(ToString::to_string);
             let differences = differences.collect::<Vec<_>>().join(", ");
             return Err(format!("after its actions it is not as declared: {differences}"));
@@ -139,7 +139,7 @@ async fn look_twice(
 fn whole(found: &Found) -> String {
     match found {
         Found::Valid(state) => format!("valid, with the state {state}"),
-        Found::Stale(Amiss { current, differences, actions, shutdown, after }) => {
+        Found::Stale(Stale { current, differences, actions, shutdown, after }) => {
             let after = after.as_deref();
             format!("stale: {}", json!([current, differences, actions, shutdown, after]))
         }

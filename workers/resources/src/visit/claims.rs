@@ -15,13 +15,13 @@ use crate::declare::declaration::{Declaration, Place};
 /// resource is compared when it is known, with those and with each other. Cheap to clone; clones are
 /// the same claims.
 #[derive(Debug, Clone, Default)]
-pub struct Claims(Arc<Mutex<Kept>>);
+pub struct Claims(Arc<Mutex<KnownClaims>>);
 
 /// The space and the name of a thing.
 type ClaimKey = (Cow<'static, str>, String);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct KnownClaims {
     /// What was known from the start.
     declared: HashMap<ClaimKey, Vec<Keeper>>,
     /// What became known.
@@ -54,7 +54,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl KnownClaims {
     fn release(&mut self, name: &str) {
         for thing in self.found_by.remove(name).unwrap_or_default() {
             if let Some(keepers) = self.found.get_mut(&thing) {

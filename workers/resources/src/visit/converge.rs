@@ -5,13 +5,13 @@ use serde_json::Value;
 use crate::declare::action::Action;
 use crate::declare::declaration::{Declaration, DependencyState};
 use crate::report::account::Outcome;
-use crate::report::found::{Amiss, Found, listed};
+use crate::report::found::{Found, Stale, listed};
 use crate::report::planned::Change;
 use crate::report::seal::Basis;
+use crate::visit::announcement::Announcement;
 use crate::visit::approval::Proposal;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::inputs::{Inputs, not_known};
-use crate::visit::notifying::Promise;
 use crate::visit::opened::Opened;
 use crate::visit::{Changes, Step, Visit};
 
@@ -21,9 +21,9 @@ pub(crate) struct Convergence<'a> {
     pub(crate) opened: &'a Opened,
     pub(crate) declaration: &'a Declaration,
     pub(crate) inputs: &'a Inputs,
-    pub(crate) halting: &'a Halting,
+    pub(crate) gatekeeper: &'a Gatekeeper,
     /// What is put on disk before anything is done.
-    pub(crate) promise: &'a Promise,
+    pub(crate) announcement: &'a Announcement,
 }
 
 impl Convergence<'_> {
@@ -39,7 +39,7 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.is_left_alone() => {
                 return Ok(self.leave_alone(amiss, visit));
             }
-            Found::Stale(Amiss { differences, actions, shutdown, after, .. }) => {
+            Found::Stale(Stale { differences, actions, shutdown, after, .. }) => {
                 visit.change = Change { differences, shutdown, actions };
                 visit.after = after;
                 if self.is_plan() {
@@ -69,8 +69,8 @@ impl Convergence<'_> {
     }
 
     /// Takes over the state of a resource that is not as declared, and is left so.
-    fn leave_alone(&self, amiss: Amiss, visit: &mut Visit) -> Outcome {
-        let Amiss { current, differences, actions, shutdown, after } = amiss;
+    fn leave_alone(&self, amiss: Stale, visit: &mut Visit) -> Outcome {
+        let Stale { current, differences, actions, shutdown, after } = amiss;
         visit.state = current.map(|state| DependencyState::Known(state.into()));
         visit.after = after;
         if self.declaration.readonly {
@@ -113,11 +113,11 @@ impl Convergence<'_> {
         visit.step = Step::Look;
         let found = self.opened.check().await;
         // Only what is one action is done together with others.
-        let is_one = |it: &Amiss| it.actions.len() == 1 && it.shutdown.is_none();
+        let is_one = |it: &Stale| it.actions.len() == 1 && it.shutdown.is_none();
         if !matches!(&found, Ok(Found::Stale(it)) if is_one(it) && !self.is_left_alone()) {
             self.opened.leave();
         }
-        let found = found.map_err(|err| self.inputs.cannot_look(self.halting.stop(), err))?;
+        let found = found.map_err(|err| self.inputs.cannot_look(self.gatekeeper.stop(), err))?;
         visit.step = Step::Act;
         Ok(found)
     }
@@ -153,11 +153,11 @@ impl Convergence<'_> {
         if !visit.done.is_empty() {
             return Ok(());
         }
-        self.halting.approve_change(self.opened, &visit.change, visit.after.as_deref()).await
+        self.gatekeeper.approve_change(self.opened, &visit.change, visit.after.as_deref()).await
     }
 
     async fn act(&self, visit: &mut Visit) -> Result<(), Outcome> {
-        self.halting.run(self.opened, visit, self.promise).await
+        self.gatekeeper.run(self.opened, visit, self.announcement).await
     }
 
     /// Does what a notification asks for, and returns the state after it.
@@ -166,11 +166,11 @@ impl Convergence<'_> {
             return Ok(None);
         };
         visit.change.actions = vec![action.clone()];
-        let programs = self.halting.programs(self.opened).await;
+        let programs = self.gatekeeper.programs(self.opened).await;
         let config = self.opened.config();
         let basis = Basis { config: &config, after: None, programs: &programs };
-        self.halting.approve(self.opened.name(), Proposal::Refresh(&action, basis)).await?;
-        self.promise.refreshes();
+        self.gatekeeper.approve(self.opened.name(), Proposal::Refresh(&action, basis)).await?;
+        self.announcement.refreshes();
         self.act(visit).await?;
         self.verify(visit).await.map(Some)
     }

@@ -87,7 +87,7 @@ impl Watching {
             thread = thread() => thread,
         };
         let subscribe = move || {
-            // Held by the work, which may go on when nobody waits for it any more.
+            // OpenResource by the work, which may go on when nobody waits for it any more.
             let _thread = thread;
             paths.iter().map(|path| subscribe(&watches, path)).collect::<Result<_, _>>()
         };

@@ -1,6 +1,6 @@
 //! Actions as data.
 
-use crankcase_resources::dynamic::{ActionType, Amiss};
+use crankcase_resources::dynamic::{ActionType, Stale};
 use crankcase_resources::{Action, Actions};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn the_actions_of_a_kind_are_listed_with_what_they_do() {
 
 #[test]
 fn an_action_changes_what_was_found_since_the_one_before() {
-    let amiss = Amiss::new(None)
+    let amiss = Stale::new(None)
         .differs("power", Value::Null, 40)
         .differs("colour", Value::Null, "red")
         .action(Action::new("first"))

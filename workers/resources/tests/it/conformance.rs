@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use crankcase_resources::dynamic::{
-    ActionType, Amiss, Config, ConfigReport, Found, Kind, KnownConfig, Parameter, Table, Unit,
+    ActionType, Config, ConfigReport, Found, Kind, KnownConfig, Parameter, Stale, Table, Unit,
 };
 use crankcase_resources::testing::{Conformance, Sample, Violations};
 use crankcase_resources::{
@@ -207,7 +207,7 @@ impl Unit for Lit {
         }
         if !self.is_wanted {
             return Ok(if self.path.exists() {
-                let amiss = Amiss::new(None).differs("is_on", true, false);
+                let amiss = Stale::new(None).differs("is_on", true, false);
                 Found::Stale(amiss.action(Action::new("flash")))
             } else {
                 Found::Valid(json!({"is_on": false}))
@@ -219,7 +219,7 @@ impl Unit for Lit {
             return Ok(Found::Valid(json!({name: true})));
         }
         let old = if self.has("checks differ") { json!(looks) } else { json!(false) };
-        let amiss = Amiss::new(None).differs("is_on", old, true).action(self.action());
+        let amiss = Stale::new(None).differs("is_on", old, true).action(self.action());
         if self.has("it foresees another state") {
             return Ok(Found::Stale(amiss.after(json!({"is_on": false}))));
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use crankcase_resources::dynamic::{Amiss, Config, Found, KnownConfig, Part, Shape};
+use crankcase_resources::dynamic::{Config, Found, KnownConfig, Part, Shape, Stale};
 use crankcase_resources::front::{DependencyState, Inputs, Render};
 use crankcase_resources::rules::Cause;
 use crankcase_resources::{Action, Literal};
@@ -28,7 +28,7 @@ fn no_debug_text_shows_a_value_of_a_config_or_a_state() -> TestResult {
     let (now, then) = (Arc::new(state()), Arc::new(state()));
     let states = [("a", DependencyState::Known(now)), ("b", DependencyState::Foreseen(then))];
     let states = states.map(|(alias, state)| (alias.to_owned(), state));
-    let amiss = Amiss::new(Some(state())).differs("key", "old", SECRET).after(state());
+    let amiss = Stale::new(Some(state())).differs("key", "old", SECRET).after(state());
     let amiss = amiss.action(Action::new("set").with("key", SECRET));
     let cause: Cause = serde_json::from_value(
         json!({"rule": "r", "of": "/key", "before": SECRET, "value": state()}),

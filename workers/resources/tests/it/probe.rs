@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Amiss, Config, Found, Kind, Unit};
+use crankcase_resources::dynamic::{Config, Found, Kind, Stale, Unit};
 use crankcase_resources::{
     Action, AttributeError, BoxError, Context, Declaration, Kinds, Unfinished,
 };
@@ -149,7 +149,7 @@ impl Unit for Probed {
         if self.has("valid") || self.journal.applied.lock().contains(&self.name) {
             return Ok(Found::Valid(json!({"name": self.name})));
         }
-        let mut amiss = Amiss::new(None).differs("made", false, true);
+        let mut amiss = Stale::new(None).differs("made", false, true);
         amiss = amiss.action(Action::new("make")).action(Action::new("polish"));
         if let Some(name) = self.fault.strip_prefix("foresees ") {
             amiss = amiss.after(json!({"name": name, "other": 1}));

@@ -9,7 +9,7 @@ use crate::modes::pass::visit::{LeftOpen, PassVisit};
 use crate::report::account::Outcome;
 use crate::report::progress::Progress;
 use crate::visit::Visit;
-use crate::visit::notifying::Promise;
+use crate::visit::announcement::Announcement;
 use crate::visit::opened::Opened;
 
 /// Runs the shutdown-first actions of the configs that are known before the first action, one
@@ -17,7 +17,7 @@ use crate::visit::opened::Opened;
 ///
 /// What a resource uses is not shut down if the resource could not be.
 pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<usize, Visit> {
-    let Pass { order, declarations, setting, halting, .. } = pass;
+    let Pass { order, declarations, setting, gatekeeper, .. } = pass;
     let mut priors = BTreeMap::new();
     let is_needed = declarations.iter().any(|declaration| {
         let kind = setting.kinds.get(&declaration.kind);
@@ -27,9 +27,9 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
         return priors;
     }
     let open = Arc::new(LeftOpen::default());
-    let (setting, halting) = (setting.clone(), Arc::clone(halting));
+    let (setting, gatekeeper) = (setting.clone(), Arc::clone(gatekeeper));
     let foresight = Some(Foresight::new(order, declarations));
-    let plan = Pass { setting, halting, foresight, ..*pass };
+    let plan = Pass { setting, gatekeeper, foresight, ..*pass };
     let look = |pass_visit: PassVisit| {
         let left_open = Some(Arc::clone(&open));
         PassVisit { left_open, ..pass_visit }.run()
@@ -50,13 +50,13 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
         let ended = if let Some(because) = held {
             Err(Outcome::Skipped { because })
         } else {
-            let promise = Promise::new(pass.targets(*node), None);
-            let work = stop(pass, (&opened, look), &mut prior, &promise);
+            let announcement = Announcement::new(pass.targets(*node), None);
+            let work = stop(pass, (&opened, look), &mut prior, &announcement);
             progress.at_work_on(&declaration.name, work).await
         };
         let closed = opened.close().await.map_err(Outcome::failed);
         if let Err(end) = ended.and(closed) {
-            pass.halting.note_end(&end);
+            pass.gatekeeper.note_end(&end);
             prior.end = end;
             held_by[*node] = prior.blocked_by().map(str::to_owned);
         }
@@ -70,8 +70,8 @@ async fn stop(
     pass: &Pass<'_>,
     (opened, look): (&Opened, &Visit),
     prior: &mut Visit,
-    promise: &Promise,
+    announcement: &Announcement,
 ) -> Result<(), Outcome> {
-    pass.halting.approve_change(opened, &look.change, look.after.as_deref()).await?;
-    pass.halting.run(opened, prior, promise).await
+    pass.gatekeeper.approve_change(opened, &look.change, look.after.as_deref()).await?;
+    pass.gatekeeper.run(opened, prior, announcement).await
 }

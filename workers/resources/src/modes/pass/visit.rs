@@ -14,11 +14,11 @@ use crate::report::account::Outcome;
 use crate::report::seal::{Basis, Seal};
 use crate::schedule::asking::Turn;
 use crate::state::reversal::Reversal;
+use crate::visit::announcement::{Announcement, acknowledge};
 use crate::visit::converge::Convergence;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::inputs::Inputs;
 use crate::visit::last_good;
-use crate::visit::notifying::{Promise, acknowledge};
 use crate::visit::opened::Opened;
 use crate::visit::prepared::{NotPrepared, Prepared, Setting};
 use crate::visit::{Changes, Step, Visit};
@@ -35,7 +35,7 @@ pub(crate) struct PassVisit {
     pub(crate) inputs: Inputs,
     /// The resources that this one notifies.
     pub(crate) targets: Vec<Arc<str>>,
-    pub(crate) halting: Arc<Halting>,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
     /// What was done to the resource before all others, if something was.
     pub(crate) prior: Option<Visit>,
     /// Asks the schedule before each action. None in a plan, and if the resource is skipped.
@@ -71,7 +71,7 @@ impl PassVisit {
 
     /// Prepares the resource by its declaration, and opens it.
     async fn open(&mut self, visit: &mut Visit) -> Result<Opened, Outcome> {
-        match (self.halting.halt(), &self.inputs.blocked_by) {
+        match (self.gatekeeper.halt(), &self.inputs.blocked_by) {
             (Some(by), _) => return Err(Outcome::NotAttempted { by }),
             (None, Some(because)) => return Err(Outcome::Skipped { because: because.clone() }),
             (None, None) => {}
@@ -88,20 +88,20 @@ impl PassVisit {
         })?;
         visit.step = Step::Open;
         let opened = prepared.open().await;
-        let opened = opened.map_err(|err| self.inputs.cannot_look(self.halting.stop(), err))?;
+        let opened = opened.map_err(|err| self.inputs.cannot_look(self.gatekeeper.stop(), err))?;
         opened.join(self.turn.take());
         Ok(opened)
     }
 
     /// Goes on to the end, or to what stops it, and closes the resource.
     async fn advance(&mut self, opened: Opened, visit: &mut Visit) {
-        let promise = Promise::new(std::mem::take(&mut self.targets), None);
+        let announcement = Announcement::new(std::mem::take(&mut self.targets), None);
         let convergence = Convergence {
             opened: &opened,
             declaration: &self.declaration,
             inputs: &self.inputs,
-            halting: &self.halting,
-            promise: &promise,
+            gatekeeper: &self.gatekeeper,
+            announcement: &announcement,
         };
         let ended = convergence.run(visit).await;
         visit.close(ended);
@@ -152,7 +152,7 @@ impl PassVisit {
         if let Some(thing) = self.declaration.record.as_ref().filter(|_| is_good) {
             Reversal::forget(facilities.records(), from_ref(thing)).await;
         }
-        self.halting.note_end(&visit.end);
+        self.gatekeeper.note_end(&visit.end);
         if let Some(observer) = facilities.observer() {
             if let Some(event) = visit.applied(took) {
                 observer.happened(&event);

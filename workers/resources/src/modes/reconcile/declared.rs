@@ -8,7 +8,7 @@ use crate::declare::declaration::Declaration;
 
 /// The declaration of a resource, as it is now. Cheap to clone; clones are the same.
 ///
-/// Nobody waits here for another declaration: the [`Board`](crate::run::Board) has a resource visited that
+/// Nobody waits here for another declaration: the [`Schedule`](crate::run::Schedule) has a resource visited that
 /// was handed one. So it takes a seventh of the memory of a channel.
 #[derive(Debug, Clone)]
 pub struct CurrentDeclaration(Arc<Mutex<Current>>);

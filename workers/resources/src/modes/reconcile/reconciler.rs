@@ -14,18 +14,18 @@ use tokio::time::Instant;
 use crate::base::naming::worker_name;
 use crate::base::text::cut_after;
 use crate::declare::declaration::Declaration;
-use crate::modes::reconcile::held::Held;
+use crate::modes::reconcile::open_resource::OpenResource;
 use crate::modes::reconcile::{Links, Reconcile};
-use crate::report::observer::{AskedBy, Happened, What};
-use crate::schedule::board::{BegunVisit, Closing, Followed, Stands};
+use crate::report::observer::{AskedBy, Event, EventKind};
 use crate::schedule::cause::{VisitBasis, Why, Whys};
+use crate::schedule::handle::ScheduleHandle;
 use crate::schedule::pace::Pace;
-use crate::schedule::seat::Seat;
-use crate::schedule::setbacks::Setbacks;
+use crate::schedule::retry_state::RetryState;
+use crate::schedule::shared::{AfterVisit, BegunVisit, Consequence, VisitReport};
 use crate::schedule::state::State;
 use crate::schedule::{Reason, Ticket};
-use crate::visit::halting::Halting;
-use crate::visit::notifying::flush_answers;
+use crate::visit::announcement::flush_answers;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::watching::any;
 use crate::visit::{Step, Visit};
 
@@ -50,8 +50,8 @@ pub(crate) struct Reconciler<F> {
     setting: Arc<Reconcile>,
     links: Links,
     stop: Stop,
-    halting: Halting,
-    seat: Seat,
+    gatekeeper: Gatekeeper,
+    handle: ScheduleHandle,
     /// Whether a requested visit has not begun, and nobody was told so yet.
     is_waiting: bool,
     /// Why the next visit comes, as far as that is known.
@@ -68,7 +68,7 @@ pub(crate) struct Reconciler<F> {
     last_failure: Option<String>,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
-    setbacks: Setbacks,
+    retry_state: RetryState,
     pace: Pace,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
@@ -76,7 +76,7 @@ pub(crate) struct Reconciler<F> {
     visited_by: Option<Declaration>,
     /// What the resource was last made as declared by: what differs after that is drift.
     made_by: Option<VisitBasis>,
-    held: Option<Held>,
+    held: Option<OpenResource>,
     /// The pid of the program that was started last, until its end was told.
     pid: Option<i32>,
     state: Option<watch::Sender<State>>,
@@ -101,8 +101,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut whys = Whys::default();
         whys.extend([links.asked_by.take().map_or(Why::Started, |by| Why::Asked(by.into()))]);
         Self {
-            seat: Seat::new(links.board.clone(), &name),
-            halting: Halting::new(stop.clone()),
+            handle: ScheduleHandle::new(links.schedule.clone(), &name),
+            gatekeeper: Gatekeeper::new(stop.clone()),
             is_waiting: true,
             whys,
             why: String::new(),
@@ -111,7 +111,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             took: Duration::ZERO,
             rested: Duration::ZERO,
             last_failure: None,
-            setbacks: Setbacks::new(setting.seed ^ seed_of(&name)),
+            retry_state: RetryState::new(setting.seed ^ seed_of(&name)),
             pace: Pace::default(),
             known: BTreeMap::new(),
             visited_by: None,
@@ -135,7 +135,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Next::Stop => return Ok(()),
                 Next::Ended(exit) => {
                     self.tell_error(&self.redact(&exit.to_string()), None);
-                    self.seat.fail();
+                    self.handle.fail();
                     return Err(exit);
                 }
                 Next::Visit(visit) => {
@@ -161,7 +161,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn request(&mut self, reason: Reason, whys: impl IntoIterator<Item = Why>) -> Duration {
         self.whys.extend(whys);
         self.is_waiting = true;
-        self.seat.request(reason);
+        self.handle.request(reason);
         PATIENCE
     }
 
@@ -169,7 +169,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// visit is requested once more, in case that none is to come.
     fn wait_for_another(&mut self) -> Duration {
         self.is_waiting = false;
-        if let Some(name) = self.seat.waits_for() {
+        if let Some(name) = self.handle.waits_for() {
             let reason = format!("waits for \"{name}\", which has something to do");
             self.links.health.waits_for(&worker_name(&name), reason);
         }
@@ -182,7 +182,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let began = Instant::now();
         self.is_waiting = false;
         self.rested = Duration::ZERO;
-        let failures = self.setbacks.failures();
+        let failures = self.retry_state.failures();
         let mut whys = self.whys_of(&begun);
         let BegunVisit { ticket, notices, .. } = begun;
         let (declaration, was_visited) = self.links.declaration.visit();
@@ -198,25 +198,25 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let (state, is_good) = (closing.state.clone(), closing.outcome.is_good());
         if !is_good && self.stop.is_stopped() {
             // Most likely that is why. The next worker sees how the resource is.
-            self.seat.give_up(&closing);
+            self.handle.give_up(&closing);
             return Ok(Duration::ZERO);
         }
-        let Followed { stands, records } = self.seat.report(closing);
+        let Consequence { stands, records } = self.handle.report(closing);
         flush_answers(self.setting.facilities.records(), records).await;
-        if let Some(state) = state.filter(|_| is_good && stands == Stands::Counted) {
+        if let Some(state) = state.filter(|_| is_good && stands == AfterVisit::Counted) {
             self.publish(state);
         }
         if self.stop.is_stopped() {
             return Ok(Duration::ZERO);
         }
         let is_seen = whys.are_seen();
-        if stands != Stands::Counted {
+        if stands != AfterVisit::Counted {
             self.whys = whys;
         }
         let is_changed = visit.end.is_good() && !visit.done.is_empty();
         let delay = self.judge(visit, &stands).await?;
         if is_seen && !is_changed {
-            let has_failed = self.setbacks.failures() > failures;
+            let has_failed = self.retry_state.failures() > failures;
             self.pace.spend(if has_failed { self.took.max(FAILED_LOOK) } else { self.took });
         }
         Ok(delay)
@@ -227,7 +227,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let mut whys = std::mem::take(&mut self.whys);
         whys.extend(visit.notices.iter().map(|notice| Why::Notified(notice.by.as_str().into())));
         whys.extend(visit.because.clone());
-        if !self.setbacks.is_fought_over() {
+        if !self.retry_state.is_fought_over() {
             // What it depends on may be faster to tell of the same change.
             whys.extend(self.seen());
         }
@@ -240,12 +240,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// reported already.
     fn tell_error(&self, error: &str, visit: Option<&Visit>) {
         let kind = self.links.declaration.get().kind.clone();
-        let mut event = Happened::new(What::Failed, (&self.name, &kind), (&self.why, self.took));
+        let mut event = Event::new(EventKind::Failed, (&self.name, &kind), (&self.why, self.took));
         if let Some(Visit { change, end, .. }) = visit {
             event = event.with(&change.differences, &[], end.failed_action());
         }
         let error = Some(cut_after(error, LONGEST_ERROR));
-        self.tell(Happened { error, ..event });
+        self.tell(Event { error, ..event });
     }
 
     /// Ends what is held.
@@ -253,7 +253,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let Some(held) = self.held.take() else { return };
         self.asked_by = None;
         held.close().await;
-        let why = self.seat.why_stopped(&self.name);
+        let why = self.handle.why_stopped(&self.name);
         self.tell_end(why);
     }
 
@@ -273,15 +273,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Says how the resource is after a visit. Returns how long to wait at most for the next.
-    async fn judge(&mut self, visit: Visit, stands: &Stands) -> Result<Duration, Exit> {
+    async fn judge(&mut self, visit: Visit, stands: &AfterVisit) -> Result<Duration, Exit> {
         match stands {
-            Stands::Counted => {}
-            Stands::HeldBack(by) => {
+            AfterVisit::Counted => {}
+            AfterVisit::HeldBack(by) => {
                 let reason = format!("held back by \"{by}\", which is not as declared");
                 self.links.health.held_back(&worker_name(by), reason);
                 return Ok(self.full_look());
             }
-            Stands::Waits => {
+            AfterVisit::Waits => {
                 self.is_waiting = true;
                 return Ok(PATIENCE);
             }
@@ -289,9 +289,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_failed = !visit.end.is_good();
         let trouble = match visit.trouble() {
             None => {
-                self.setbacks.end_failures();
+                self.retry_state.end_failures();
                 self.last_failure = None;
-                let is_fought_over = self.setbacks.are_any();
+                let is_fought_over = self.retry_state.are_any();
                 let fought_over = || is_fought_over.then(|| FOUGHT_OVER.to_owned());
                 visit.remark.or(visit.holds).or_else(fought_over)
             }
@@ -301,15 +301,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 return Err(exit);
             }
             Some(reason) => {
-                self.setbacks.fail(match (visit.step, &self.held) {
-                    (Step::Watch, Some(held)) => held.armed.failures,
+                self.retry_state.fail(match (visit.step, &self.held) {
+                    (Step::Watch, Some(held)) => held.watches.failures,
                     _ => 1,
                 });
                 Some(self.note_failure(&reason, &visit).await)
             }
         };
         let delay = self.delay();
-        let next_try = Instant::now().checked_add(delay).filter(|_| self.setbacks.are_any());
+        let next_try = Instant::now().checked_add(delay).filter(|_| self.retry_state.are_any());
         match (trouble, next_try) {
             (None, _) => self.links.health.good(),
             (Some(trouble), None) => self.links.health.degraded(trouble),
@@ -345,16 +345,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return tokio::select! {
                 biased;
                 () = self.stop.wait() => Next::Stop,
-                visit = self.seat.visit() => Next::Visit(visit),
+                visit = self.handle.visit() => Next::Visit(visit),
             };
         }
-        let is_fought_over = self.setbacks.is_fought_over();
-        let (mut armed, mut program) = match &mut self.held {
-            Some(held) => (Some(&mut held.armed), held.running.program.as_mut()),
+        let is_fought_over = self.retry_state.is_fought_over();
+        let (mut watches, mut program) = match &mut self.held {
+            Some(held) => (Some(&mut held.watches), held.running.program.as_mut()),
             None => (None, None),
         };
-        let watched = armed.as_mut().filter(|_| !is_fought_over);
-        let watched = watched.map(|armed| armed.signals()).unwrap_or_default();
+        let watched = watches.as_mut().filter(|_| !is_fought_over);
+        let watched = watched.map(|watches| watches.signals()).unwrap_or_default();
         let pace = &self.pace;
         let seen = async {
             pace.rest().await;
@@ -370,7 +370,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             biased;
             () = self.stop.wait() => return Next::Stop,
             exit = ended => exit,
-            visit = self.seat.visit() => return Next::Visit(visit),
+            visit = self.handle.visit() => return Next::Visit(visit),
             whys = seen => return Next::Seen(whys),
             () = tokio::time::sleep(delay) => return Next::Time,
         };
@@ -381,7 +381,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Returns of what its watches have told, and takes that as known.
     fn seen(&mut self) -> Vec<Why> {
         let Some(held) = &mut self.held else { return Vec::new() };
-        let seen = pin!(any(held.armed.signals()));
+        let seen = pin!(any(held.watches.signals()));
         match seen.poll(&mut task::Context::from_waker(Waker::noop())) {
             Poll::Ready(whys) => whys,
             Poll::Pending => Vec::new(),
@@ -390,17 +390,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Returns how long to wait at most.
     fn delay(&mut self) -> Duration {
-        let delay = self.setbacks.delay(&self.backoff());
+        let delay = self.retry_state.delay(&self.backoff());
         delay.unwrap_or_else(|| self.full_look())
     }
 
     /// Returns how long to wait for a look without a reason.
     fn full_look(&mut self) -> Duration {
-        let poll = self.held.as_ref().and_then(|held| held.armed.every);
+        let poll = self.held.as_ref().and_then(|held| held.watches.every);
         let declared = self.links.declaration.get().poll.unwrap_or(self.setting.look_every);
         let every = poll.unwrap_or(Duration::MAX).min(declared);
         let backoff = self.backoff();
-        self.setbacks.spread(every, &backoff)
+        self.retry_state.spread(every, &backoff)
     }
 
     fn backoff(&self) -> Backoff {
@@ -410,12 +410,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
 impl<F> Reconciler<F> {
     /// Keeps an event as the resource's last one, and tells it to the observer.
-    fn tell(&self, mut happened: Happened) {
+    fn tell(&self, mut happened: Event) {
         happened.asked_by = self.asked_by.as_deref().cloned();
         if let Some(observer) = self.setting.facilities.observer() {
             observer.happened(&happened);
         }
-        self.seat.note_event(happened.excerpt());
+        self.handle.note_event(happened.excerpt());
     }
 }
 
@@ -432,8 +432,8 @@ impl<F> Drop for Reconciler<F> {
 }
 
 /// Returns the report of a visit for the schedule.
-fn closing(ticket: Ticket, visit: &Visit) -> Closing {
-    Closing {
+fn closing(ticket: Ticket, visit: &Visit) -> VisitReport {
+    VisitReport {
         ticket,
         outcome: visit.outcome(),
         has_acted: visit.has_acted(),

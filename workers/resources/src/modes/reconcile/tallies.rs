@@ -1,11 +1,11 @@
 //! Who tells how the resources of a site have fared.
 
 use crate::report::tally::Tally;
-use crate::schedule::board::Board;
+use crate::schedule::shared::Schedule;
 
 /// Tells how the resources of a site have fared. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Tallies(Board);
+pub struct Tallies(Schedule);
 
 impl Tallies {
     /// Returns how they have fared up to now.
@@ -14,7 +14,7 @@ impl Tallies {
     }
 }
 
-impl Board {
+impl Schedule {
     /// Returns what tells how the resources have fared.
     pub fn tallies(&self) -> Tallies {
         Tallies(self.clone())

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, mpsc};
 
 use crate::modes::ruling::journal::{Begun, Journal};
 use crate::report::account::Accounted;
-use crate::report::observer::{Happened, Observer};
+use crate::report::observer::{Event, Observer};
 
 /// The most events that wait to be put on record. Events beyond that are told by the next agent, and this is logged.
 const WAITING: usize = 10_000;
@@ -45,7 +45,7 @@ impl Observer for RuleEvents {
         self.inner.iter().for_each(|inner| inner.said(resource, line));
     }
 
-    fn begins(&self, event: &Happened) {
+    fn begins(&self, event: &Event) {
         self.inner.iter().for_each(|inner| inner.begins(event));
         self.journal.begin(event);
     }
@@ -55,7 +55,7 @@ impl Observer for RuleEvents {
         self.journal.end(resource);
     }
 
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         self.inner.iter().for_each(|inner| inner.happened(event));
         if event.event.is_of_program() {
             return;
@@ -63,7 +63,7 @@ impl Observer for RuleEvents {
         let number = self.journal.tell(&event.resource);
         let begun = Begun { number, event: event.brief(), is_told: true };
         if let Err(mpsc::error::TrySendError::Full(_)) = self.sender.try_send(begun) {
-            let Happened { resource, event, .. } = event;
+            let Event { resource, event, .. } = event;
             tracing::warn!(resource, event = event.word(), "too much happens: rules are not told");
         }
     }
@@ -79,7 +79,7 @@ mod tests {
     use std::time::Duration;
 
     use super::RuleEvents;
-    use crate::report::observer::{Happened, Observer, What};
+    use crate::report::observer::{Event, EventKind, Observer};
 
     #[test]
     fn rules_get_the_events_of_a_resource_and_not_those_of_its_program()
@@ -87,13 +87,14 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let (observer, events) = RuleEvents::new(None, folder.path().join("rules"));
 
-        for what in [What::Started, What::Failed, What::Restarted, What::Ended] {
-            let event = Happened::new(what, ("server", "process"), ("", Duration::ZERO));
+        for what in [EventKind::Started, EventKind::Failed, EventKind::Restarted, EventKind::Ended]
+        {
+            let event = Event::new(what, ("server", "process"), ("", Duration::ZERO));
             observer.happened(&event);
         }
 
         let mut receiver = events.receiver.try_lock()?;
-        assert_eq!(receiver.try_recv()?.event.event, What::Failed);
+        assert_eq!(receiver.try_recv()?.event.event, EventKind::Failed);
         assert!(receiver.try_recv().is_err());
         Ok(())
     }

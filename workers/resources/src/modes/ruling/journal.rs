@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::error::BoxError;
 use crate::base::text::chain;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::rules::cause::Trigger;
 
 /// The name of the file.
@@ -55,7 +55,7 @@ struct State {
 #[derive(Debug, Clone)]
 pub(super) struct Begun {
     pub(super) number: u64,
-    pub(super) event: Happened,
+    pub(super) event: Event,
     /// Whether the rules get the event.
     pub(super) is_told: bool,
 }
@@ -65,9 +65,9 @@ pub(super) struct Begun {
 #[serde(rename_all = "snake_case")]
 enum Line {
     /// A resource is about to act.
-    Begun(Box<Happened>),
+    Begun(Box<Event>),
     /// The event of a resource is on record, or did not happen.
-    Noted { resource: String, event: What },
+    Noted { resource: String, event: EventKind },
 }
 
 impl Journal {
@@ -83,7 +83,7 @@ impl Journal {
 
     /// Notes that a resource is about to act. Blocks for the disk. If the line cannot be written, the event is lost
     /// only if the agent is killed too.
-    pub(super) fn begin(&self, event: &Happened) {
+    pub(super) fn begin(&self, event: &Event) {
         let state = &mut *self.state.lock();
         let is_wanted = |all: &Vec<Trigger>| all.iter().any(|it| it.is_of(&event.resource));
         if !state.wanted.as_ref().is_none_or(is_wanted) {
@@ -123,7 +123,7 @@ impl Journal {
         }
     }
 
-    fn remove(&self, state: &mut State, resource: &str, event: What) {
+    fn remove(&self, state: &mut State, resource: &str, event: EventKind) {
         state.open.remove(&(resource.to_owned(), event.word()));
         let line = Line::Noted { resource: resource.to_owned(), event };
         if let Err(error) = self.write(state, &line) {
@@ -221,7 +221,7 @@ impl Journal {
 }
 
 impl State {
-    fn open(&mut self, event: Happened) {
+    fn open(&mut self, event: Event) {
         self.last += 1;
         let key = (event.resource.clone(), event.event.word());
         self.open.insert(key, Begun { number: self.last, event, is_told: false });
@@ -262,10 +262,10 @@ mod tests {
     use std::time::Duration;
 
     use super::{Journal, STALE};
-    use crate::report::observer::{Happened, What};
+    use crate::report::observer::{Event, EventKind};
 
-    fn event(what: What, resource: &str) -> Happened {
-        Happened::new(what, (resource, "file"), ("", Duration::ZERO))
+    fn event(what: EventKind, resource: &str) -> Event {
+        Event::new(what, (resource, "file"), ("", Duration::ZERO))
     }
 
     /// Returns what the next agent finds.
@@ -280,12 +280,12 @@ mod tests {
     -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let journal = Journal::new(folder.path().to_owned());
-        journal.begin(&event(What::Repaired, "other"));
-        journal.begin(&event(What::Repaired, "page"));
+        journal.begin(&event(EventKind::Repaired, "other"));
+        journal.begin(&event(EventKind::Repaired, "page"));
         let repaired = journal.tell("page");
-        journal.begin(&event(What::Changed, "page"));
+        journal.begin(&event(EventKind::Changed, "page"));
         let changed = journal.tell("page");
-        journal.begin(&event(What::Changed, "pages"));
+        journal.begin(&event(EventKind::Changed, "pages"));
 
         let all = ["other", "page", "page", "pages"].map(str::to_owned);
         let words = ["repaired", "repaired", "changed", "changed"];
@@ -302,11 +302,11 @@ mod tests {
     fn what_fails_again_leaves_no_event() -> Result<(), Box<dyn Error>> {
         let folder = tempfile::tempdir()?;
         let journal = Journal::new(folder.path().to_owned());
-        journal.begin(&event(What::Changed, "page"));
+        journal.begin(&event(EventKind::Changed, "page"));
         journal.end("page");
         assert!(left(folder.path())?.is_empty());
 
-        journal.begin(&event(What::Changed, "page"));
+        journal.begin(&event(EventKind::Changed, "page"));
         journal.tell("page");
         journal.end("page");
         assert_eq!(left(folder.path())?, [("page".to_owned(), "changed")], "the rules get it");
@@ -318,7 +318,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let journal = Journal::new(folder.path().to_owned());
 
-        (0..3 * STALE).for_each(|_| journal.begin(&event(What::Repaired, "page")));
+        (0..3 * STALE).for_each(|_| journal.begin(&event(EventKind::Repaired, "page")));
 
         let text = fs::read_to_string(folder.path().join("events.jsonl"))?;
         let lines = text.lines().filter(|line| !line.is_empty()).count();

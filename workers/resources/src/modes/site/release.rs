@@ -8,7 +8,7 @@ use crate::base::text::chain;
 use crate::declare::declaration::Declaration;
 use crate::declare::kept_thing::KeptThing;
 use crate::modes::site::Site;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::report::released::Released;
 use crate::state::facilities::Facilities;
 use crate::state::reversal::Reversal;
@@ -41,7 +41,7 @@ impl Leaving {
         if let Some(observer) = facilities.observer() {
             for Released { name, kind } in &released {
                 let why = ("its manifest has it no more", Duration::ZERO);
-                observer.happened(&Happened::new(What::Released, (name, kind), why));
+                observer.happened(&Event::new(EventKind::Released, (name, kind), why));
             }
         }
         let records = facilities.records();

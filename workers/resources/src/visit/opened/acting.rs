@@ -11,7 +11,7 @@ use crate::kind::contract::GroupMember;
 use crate::schedule::Answer;
 use crate::schedule::asking::{Follower, INTERRUPTED, Part, Question, Turn, joined};
 use crate::state::Position;
-use crate::visit::notifying::Promise;
+use crate::visit::announcement::Announcement;
 use crate::visit::opened::{Acted, NotBegun, Opened};
 
 impl Opened {
@@ -43,12 +43,12 @@ impl Opened {
 
     /// Runs an action: together with those of others, if the resource is in a group. It is not
     /// begun if the schedule, or `may_start` after the wait for others, keeps it from starting. The
-    /// promise is made between the permission and the action. An action that has failed together
+    /// announcement is made between the permission and the action. An action that has failed together
     /// with others and may not start alone is interrupted.
     pub(crate) async fn act(
         &self,
         action: &Action,
-        promise: &Promise,
+        announcement: &Announcement,
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Acted, NotBegun> {
         let action = match self.disguise.take(action) {
@@ -57,19 +57,19 @@ impl Opened {
         };
         let turn = self.turn.lock().take();
         let Some(mut turn) = turn else {
-            let records = self.record(promise).await?;
-            self.flush_promise(promise, records).await?;
+            let records = self.record(announcement).await?;
+            self.flush_promise(announcement, records).await?;
             return Ok(self.act_alone(&action).await);
         };
         let call = self.untimed();
         let member =
             GroupMember::new(Arc::clone(&self.prepared.unit), action.clone(), call.clone());
-        let part = self.take_part(&mut turn, (member.clone(), promise), may_start).await;
+        let part = self.take_part(&mut turn, (member.clone(), announcement), may_start).await;
         self.join(Some(turn));
         let nothing = Position::default();
         let (why, records) = match part? {
             Part::Lead { followers, records } => {
-                match self.lead((member, promise), (followers, records), may_start).await? {
+                match self.lead((member, announcement), (followers, records), may_start).await? {
                     None => (None, nothing),
                     Some(Err(Unfinished::Failed(err))) => (Some(chain(&*err)), nothing),
                     Some(ended) => return Ok(Acted::of(ended, &call)),
@@ -107,37 +107,37 @@ impl Opened {
         Ok(Acted { log: [call.lines(), acted.log].concat(), ..acted })
     }
 
-    /// Asks for an action. If another visit may act for this one, joins it when the promise is
+    /// Asks for an action. If another visit may act for this one, joins it when the announcement is
     /// made, and waits until the other one has acted.
     async fn take_part(
         &self,
         turn: &mut Turn,
-        (member, promise): (GroupMember, &Promise),
+        (member, announcement): (GroupMember, &Announcement),
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Part, NotBegun> {
         let key = || self.told(|unit, _| unit.group()).ok().flatten();
         let part = turn.ask(key).await.map_err(NotBegun::NotAllowed)?;
         let Part::Join(leader) = part else { return Ok(part) };
         allowed(may_start)?;
-        let records = self.record(promise).await?;
+        let records = self.record(announcement).await?;
         turn.follow(leader, (member, records)).await.map_err(NotBegun::NotAllowed)
     }
 
-    /// Makes the promise, acts for the resource and for others that join, and tells them how it has
+    /// Announces whom it notifies, acts for the resource and for others that join, and tells them how it has
     /// ended. Does not act if there are no others.
     async fn lead(
         &self,
-        (own, promise): (GroupMember, &Promise),
+        (own, announcement): (GroupMember, &Announcement),
         (questions, records): (Vec<Question>, Position),
         may_start: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Result<(), Unfinished>>, NotBegun> {
         // If it goes no further, the others are dropped from the group, and ask for themselves.
         allowed(may_start)?;
-        let own_records = self.record(promise).await?;
+        let own_records = self.record(announcement).await?;
         let followers = joined(questions).await;
         let positions = followers.iter().map(|follower| follower.records);
         let records = positions.fold(records.max(own_records), Ord::max);
-        let flushed = self.flush_promise(promise, records).await;
+        let flushed = self.flush_promise(announcement, records).await;
         if let Err(refused) = flushed.and_then(|()| allowed(may_start)) {
             for Follower { told, .. } in followers {
                 drop(told.send(Part::NotBegun));

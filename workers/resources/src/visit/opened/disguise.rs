@@ -11,7 +11,7 @@ use crate::declare::action::Action;
 use crate::declare::params::{HIDDEN, Type};
 use crate::kind::context::Context;
 use crate::kind::secrets::{note_secrets, redact_text, redact_value};
-use crate::report::found::{Amiss, Difference, Found};
+use crate::report::found::{Difference, Found, Stale};
 use crate::visit::prepared::Prepared;
 
 /// How many actions that were done are remembered.
@@ -48,7 +48,7 @@ impl Disguise {
         match &mut found {
             Found::Valid(state) => note(state),
             Found::Unknown(_) => {}
-            Found::Stale(Amiss { current, differences, actions, shutdown, after }) => {
+            Found::Stale(Stale { current, differences, actions, shutdown, after }) => {
                 for state in current.as_ref().into_iter().chain(after.as_deref()) {
                     note(state);
                 }

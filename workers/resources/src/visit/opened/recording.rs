@@ -12,42 +12,45 @@ use serde_json::Map;
 use crate::base::text::chain;
 use crate::state::Position;
 use crate::state::reversal::Reversal;
-use crate::visit::notifying::Promise;
+use crate::visit::announcement::Announcement;
 use crate::visit::opened::{NotBegun, Opened};
 use crate::visit::prepared::Prepared;
 
 impl Opened {
-    /// Makes a promise, unless it is made: puts on record how the resource is put back as it is
+    /// Makes an announcement, unless it is made: puts on record how the resource is put back as it is
     /// now, whom it notifies, and the event that comes of the action. Returns up to where records
     /// have to be on disk before the resource acts.
-    pub(super) async fn record(&self, promise: &Promise) -> Result<Position, NotBegun> {
-        if let Some(records) = promise.made() {
+    pub(super) async fn record(&self, announcement: &Announcement) -> Result<Position, NotBegun> {
+        if let Some(records) = announcement.made() {
             return Ok(records);
         }
-        let reversal = self.note_reversal(promise).await.map_err(|error| {
+        let reversal = self.note_reversal(announcement).await.map_err(|error| {
             NotBegun::NotOnRecord(format!("cannot put on record how to put it back: {error}"))
         })?;
         let facilities = self.prepared.context.facilities();
-        let notifications = promise.notifications(self.name());
+        let notifications = announcement.notifications(self.name());
         let records = match notifications.is_empty() {
             true => reversal,
             false => facilities.records().push(notifications),
         };
-        if let Some(event) = promise.event() {
+        if let Some(event) = announcement.event() {
             facilities.observe(move |observer| observer.begins(&event)).await;
         }
-        promise.make(records);
+        announcement.make(records);
         Ok(records)
     }
 
     /// Waits until the records up to there are on disk, with which the resource may act.
     pub(super) async fn flush_promise(
         &self,
-        promise: &Promise,
+        announcement: &Announcement,
         records: Position,
     ) -> Result<(), NotBegun> {
-        let what =
-            if promise.targets().is_empty() { "how to put it back" } else { "whom it notifies" };
+        let what = if announcement.targets().is_empty() {
+            "how to put it back"
+        } else {
+            "whom it notifies"
+        };
         self.flush(records)
             .await
             .map_err(|error| NotBegun::NotOnRecord(format!("cannot put on record {what}: {error}")))
@@ -60,8 +63,8 @@ impl Opened {
     }
 
     /// Tells the observer that no event comes of what it has seen beginning, if it has.
-    pub(crate) async fn note_not_begun(&self, promise: &Promise) {
-        if promise.made().is_some() && promise.event().is_some() {
+    pub(crate) async fn note_not_begun(&self, announcement: &Announcement) {
+        if announcement.made().is_some() && announcement.event().is_some() {
             let (facilities, name) = (self.prepared.context.facilities(), self.name().to_owned());
             facilities.observe(move |observer| observer.failed_again(&name)).await;
         }
@@ -69,7 +72,7 @@ impl Opened {
 
     /// Puts on record how the resource is put back as it is now, unless that is on record. Returns
     /// up to where the records of that are.
-    async fn note_reversal(&self, promise: &Promise) -> Result<Position, String> {
+    async fn note_reversal(&self, announcement: &Announcement) -> Result<Position, String> {
         let Prepared { kind, context, .. } = &self.prepared;
         if !context.is_reversed() || !context.facilities().are_lasting() {
             return Ok(Position::default());
@@ -85,7 +88,7 @@ impl Opened {
             tracing::warn!(resource = context.name(), why, "it cannot be put back as it is now");
         }
         let (resource, kind) = (context.name().to_owned(), kind.name().to_owned());
-        let notified = promise.targets().iter().map(ToString::to_string).collect();
+        let notified = announcement.targets().iter().map(ToString::to_string).collect();
         let folder = context.folder().to_owned();
         // What was there may have come of a secret too.
         let hidden = config.iter().filter(|_| !context.hidden().is_empty());

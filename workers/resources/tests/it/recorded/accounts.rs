@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::Stop;
 use crankcase_resources::run::{apply, plan};
 use crankcase_resources::{
-    Account, ApplyOptions, Approval, AsPlanned, Declaration, Facilities, Happened, Kinds, Observer,
+    Account, ApplyOptions, Approval, AsPlanned, Declaration, Event, Facilities, Kinds, Observer,
     PlanOptions, Site,
 };
 use parking_lot::Mutex;
@@ -23,15 +23,15 @@ use crate::support::{StateFolder, TestResult, declare, declare_with, uses};
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Applied {
     account: Account,
-    events: Vec<Happened>,
+    events: Vec<Event>,
 }
 
 /// Keeps all events that it sees.
 #[derive(Debug, Default)]
-struct Seen(Mutex<Vec<Happened>>);
+struct Seen(Mutex<Vec<Event>>);
 
 impl Observer for Seen {
-    fn happened(&self, event: &Happened) {
+    fn happened(&self, event: &Event) {
         self.0.lock().push(event.clone());
     }
 }

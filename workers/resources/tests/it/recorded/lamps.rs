@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use crankcase_resources::dynamic::{Amiss, Config, Found, GroupMember, Kind, Unit};
+use crankcase_resources::dynamic::{Config, Found, GroupMember, Kind, Stale, Unit};
 use crankcase_resources::{
     Action, AttributeError, BoxError, Context, Declaration, Difference, Kinds, Unfinished,
 };
@@ -118,7 +118,7 @@ impl Unit for Lamp {
         let text = format!("-{}\n+{}\n", word(is_on), word(self.on));
         let difference = Difference::new("on", is_on.into(), self.on.into()).with_text(text);
         let switch = Action::new("switch").with("on", self.on);
-        Ok(Found::Stale(Amiss::new(Some(state)).difference(difference).action(switch)))
+        Ok(Found::Stale(Stale::new(Some(state)).difference(difference).action(switch)))
     }
 
     async fn act(&self, _: &Action, context: &Context) -> Result<(), Unfinished> {

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use crate::base::text::chain;
 use crate::kind::context::Notice;
-use crate::modes::reconcile::held::Start;
+use crate::modes::reconcile::open_resource::Start;
 use crate::modes::reconcile::reconciler::Reconciler;
 use crate::report::account::Outcome;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::report::said;
 use crate::schedule::cause::{by_agent, by_notices, started};
 use crate::schedule::state::State;
@@ -39,7 +39,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         match running {
             Ok(Some(running)) => {
                 self.links.program.begin(running, config);
-                let what = if before.is_some() { What::Restarted } else { What::Started };
+                let what = if before.is_some() { EventKind::Restarted } else { EventKind::Started };
                 self.tell_start(what, &why, notices, began.elapsed());
                 Ok(())
             }
@@ -65,14 +65,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         "its program has ended".clone_into(&mut self.why);
     }
 
-    fn tell_start(&mut self, what: What, why: &str, notices: &[Notice], took: Duration) {
+    fn tell_start(&mut self, what: EventKind, why: &str, notices: &[Notice], took: Duration) {
         let why = self.redact(why);
         let text = match what {
-            What::Restarted => "restarted its program",
+            EventKind::Restarted => "restarted its program",
             _ => "started its program",
         };
         let origin = match (notices, what) {
-            ([], What::Started) => by_agent("it did not run"),
+            ([], EventKind::Started) => by_agent("it did not run"),
             ([], _) => by_agent(&why),
             _ => by_notices(notices),
         };
@@ -80,7 +80,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let event = self.program_event(what, &why, took);
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
         self.pid = self.held.as_ref().and_then(|held| held.running.pid());
-        self.tell_program(Happened { pid: self.pid, notified_by, ..event });
+        self.tell_program(Event { pid: self.pid, notified_by, ..event });
     }
 }
 
@@ -92,15 +92,18 @@ impl<F> Reconciler<F> {
             return;
         }
         self.links.journal.note("its program has ended", by_agent(why));
-        self.tell_program(Happened { pid, ..self.program_event(What::Ended, why, Duration::ZERO) });
+        self.tell_program(Event {
+            pid,
+            ..self.program_event(EventKind::Ended, why, Duration::ZERO)
+        });
     }
 
-    fn program_event(&self, what: What, why: &str, took: Duration) -> Happened {
+    fn program_event(&self, what: EventKind, why: &str, took: Duration) -> Event {
         let kind = &self.links.declaration.get().kind;
-        Happened::new(what, (&self.name, kind), (why, took))
+        Event::new(what, (&self.name, kind), (why, took))
     }
 
-    fn tell_program(&self, happened: Happened) {
+    fn tell_program(&self, happened: Event) {
         said::log_program(&happened);
         self.tell(happened);
     }

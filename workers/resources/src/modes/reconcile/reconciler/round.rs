@@ -10,20 +10,20 @@ use tokio::time::Instant;
 use crate::declare::declaration::{Declaration, DependencyState, REPAIRS};
 use crate::declare::earlier_config::EarlierConfig;
 use crate::kind::context::{Notice, Used};
-use crate::modes::reconcile::held::{Held, Running, Unopened};
+use crate::modes::reconcile::open_resource::{OpenResource, Running, Unopened};
 use crate::modes::reconcile::reconciler::Reconciler;
 use crate::report::account::Outcome;
 use crate::report::found::listed;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::report::said;
 use crate::schedule::Ticket;
 use crate::schedule::cause::{VisitBasis, Why, Whys, noted, others};
 use crate::schedule::state::State;
 use crate::state::reversal::Reversal;
-use crate::visit::armed::Armed;
+use crate::visit::active_watches::ActiveWatches;
+use crate::visit::announcement::Announcement;
 use crate::visit::inputs::{Inputs, not_known};
 use crate::visit::last_good;
-use crate::visit::notifying::Promise;
 use crate::visit::prepared::{NotPrepared, Prepared, Setting};
 use crate::visit::{Step, Visit};
 
@@ -68,11 +68,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.why = whys.to_string();
         let Holding { is_new, wrong, .. } = holding?;
         let Some(held) = &mut self.held else { return Ok(()) };
-        held.opened.join(Some(self.seat.turn(ticket)));
+        held.opened.join(Some(self.handle.turn(ticket)));
         let lasting = setting.backoff_of(declaration).reset_after;
         visit.step = Step::Watch;
-        let armed = held.armed.arm(&held.opened, (lasting, setting.quiet), &self.stop).await;
-        armed.map_err(Outcome::failed)?;
+        let watches = held.watches.arm(&held.opened, (lasting, setting.quiet), &self.stop).await;
+        watches.map_err(Outcome::failed)?;
         self.rest(whys).await;
         let Some(held) = &mut self.held else { return Ok(()) };
         let sources = held.sources().await;
@@ -80,15 +80,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let basis = VisitBasis { declaration: declared, states, sources };
         let made_by = self.made_by.as_ref();
         let mut is_drift = !is_new && (wrong.is_some() || made_by == Some(&basis));
-        let what = if is_drift { What::Repaired } else { What::Changed };
+        let what = if is_drift { EventKind::Repaired } else { EventKind::Changed };
         let who = (&*self.name, &*declaration.kind);
-        let event = Happened::new(what, who, (&self.why, Duration::ZERO));
-        let promise = Promise::new(self.seat.notified(), Some(event));
+        let event = Event::new(what, who, (&self.why, Duration::ZERO));
+        let announcement = Announcement::new(self.handle.notified(), Some(event));
         if wrong.is_some() {
             // A resource that is wrong answers no notification.
             visit.notices.clear();
         }
-        let unseen = held.converge(&self.halting, declaration, &promise, visit).await;
+        let unseen = held.converge(&self.gatekeeper, declaration, &announcement, visit).await;
         if is_drift && !visit.done.is_empty() && wrong.is_none() {
             // What a person edits during the look is no drift either.
             is_drift = held.sources().await == basis.sources;
@@ -114,7 +114,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     async fn rest(&mut self, whys: &mut Whys) {
         let Some(held) = &mut self.held else { return };
         let began = Instant::now();
-        if let Some(why) = held.armed.rest(&self.stop).await {
+        if let Some(why) = held.watches.rest(&self.stop).await {
             whys.extend([why]);
             self.why = whys.to_string();
         }
@@ -159,10 +159,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// its last. Returns which of them are others than before.
     fn learn(&mut self, declaration: &Declaration) -> Vec<Why> {
         let soon = self.setting.backoff_of(declaration).reset_after;
-        self.setbacks.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));
+        self.retry_state.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));
         let mut whys = Vec::new();
         for used in &declaration.dependencies {
-            let Some(state) = self.links.board.last_state(&used.resource) else { continue };
+            let Some(state) = self.links.schedule.last_state(&used.resource) else { continue };
             let before = self.known.insert(used.alias.clone(), state.clone());
             if before.is_some_and(|before| before != state) {
                 whys.push(Why::NewState(used.resource.as_str().into()));
@@ -210,7 +210,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             return Ok(Holding { is_new: false, changed, wrong: None });
         }
         visit.step = Step::Open;
-        match Held::open(self.held.take(), prepared, &self.links.watches).await {
+        match OpenResource::open(self.held.take(), prepared, &self.links.watches).await {
             Ok(held) => {
                 self.held = Some(held);
                 Ok(Holding { is_new: true, changed, wrong: None })
@@ -273,9 +273,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let used = self.used(declaration, &[]);
             Prepared::as_before((before, used), (declaration, wrong), setting).ok()
         });
-        let armed = Armed::new(self.links.watches.clone());
+        let watches = ActiveWatches::new(self.links.watches.clone());
         let mut left = match prepared {
-            Some(prepared) => match Held::open_with(running, prepared, armed).await {
+            Some(prepared) => match OpenResource::open_with(running, prepared, watches).await {
                 Ok(held) => {
                     self.held = Some(held);
                     return true;
@@ -315,15 +315,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     fn note_change(&mut self, visit: &Visit, is_drift: bool, took: Duration) {
         let (what, origin) = noted(&visit.differing(), is_drift, &visit.notices);
         let notified_by = visit.notified_by();
-        let happened = Happened { notified_by, ..visit.event(what, &self.why, took) };
-        said::log_change(self.links.board.flood(), &happened, took);
+        let happened = Event { notified_by, ..visit.event(what, &self.why, took) };
+        said::log_change(self.links.schedule.flood(), &happened, took);
         // A change that has failed half-way is no repair yet.
-        self.seat.note_change(what == What::Repaired && visit.end.is_good());
+        self.handle.note_change(what == EventKind::Repaired && visit.end.is_good());
         self.tell(happened);
         let actions = visit.actions.iter().map(ToString::to_string).collect::<Vec<_>>();
         self.links.journal.note(format!("{}: {}", what.word(), actions.join("; ")), origin);
         if is_drift && visit.notices.is_empty() {
-            self.setbacks.note_repair();
+            self.retry_state.note_repair();
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::state::reversal::Reversal;
 
 /// What was put on record, and is not kept by the site any more.
 #[derive(Debug, Default)]
-pub(crate) struct Departed {
+pub(crate) struct RemovedResources {
     /// What is put back.
     declarations: Vec<Declaration>,
     /// What need not be on record any more.
@@ -44,16 +44,16 @@ impl Site {
     /// Cancel safe.
     pub async fn with_departed(&self, facilities: &Facilities) -> Option<Self> {
         self.take_over_notices(facilities).await;
-        let departed = self.departed(facilities).await;
-        Reversal::forget(facilities.records(), &departed.forgotten).await;
-        departed.join(self)
+        let removed = self.removed(facilities).await;
+        Reversal::forget(facilities.records(), &removed.forgotten).await;
+        removed.join(self)
     }
 
     /// Returns what has left. Changes nothing.
-    pub(crate) async fn departed(&self, facilities: &Facilities) -> Departed {
-        let mut departed = Departed::default();
+    pub(crate) async fn removed(&self, facilities: &Facilities) -> RemovedResources {
+        let mut removed = RemovedResources::default();
         if self.is_cut() {
-            return departed;
+            return removed;
         }
         let reversed = || self.declarations().iter().filter(|declared| declared.reverse);
         let kept = reversed().filter(|declared| declared.is_claimed).map(Declaration::thing);
@@ -67,18 +67,18 @@ impl Site {
         left.retain(|(_, reversal)| {
             !open.contains(reversal.resource.as_str()) && !unsure.has(&reversal.resource)
         });
-        departed.kinds = with_kinds_of(&left, self.kinds().clone()).await;
+        removed.kinds = with_kinds_of(&left, self.kinds().clone()).await;
         for (thing, reversal) in left {
             if reversal.config.is_none() {
-                departed.forgotten.push(thing);
-            } else if let Some(declaration) = departed.declare(reversal, thing, &mut names) {
-                departed.declarations.push(declaration);
+                removed.forgotten.push(thing);
+            } else if let Some(declaration) = removed.declare(reversal, thing, &mut names) {
+                removed.declarations.push(declaration);
             }
         }
-        if !departed.declarations.is_empty() {
-            departed.leave_to(self);
+        if !removed.declarations.is_empty() {
+            removed.leave_to(self);
         }
-        departed
+        removed
     }
 }
 
@@ -114,7 +114,7 @@ async fn with_kinds_of(left: &[(KeptThing, Reversal)], mut kinds: Kinds) -> Kind
     })
 }
 
-impl Departed {
+impl RemovedResources {
     /// Declares a resource as it was before the site had it, unless its kind does not know how.
     fn declare(
         &self,
@@ -162,8 +162,8 @@ impl Departed {
         let used = site.declarations().iter().flat_map(|declared| &declared.claims);
         let used: BTreeSet<&str> =
             used.filter(|claim| claim.space == PATH).map(|claim| claim.name.as_str()).collect();
-        for (departed, is_left) in all[present..].iter().zip(&mut is_left[present..]) {
-            *is_left |= departed.claims.iter().any(|claim| removes_any_of(claim, &used));
+        for (removed, is_left) in all[present..].iter().zip(&mut is_left[present..]) {
+            *is_left |= removed.claims.iter().any(|claim| removes_any_of(claim, &used));
         }
         let mut is_left = is_left.into_iter().skip(present);
         self.declarations.retain(|_| !is_left.next().unwrap_or_default());
@@ -174,7 +174,7 @@ impl Departed {
         if self.declarations.is_empty() {
             return None;
         }
-        let departed: HashSet<String> =
+        let removed: HashSet<String> =
             self.declarations.iter().map(|declared| declared.name.clone()).collect();
         let mut all = site.declarations().to_vec();
         all.extend(self.declarations);
@@ -185,7 +185,7 @@ impl Departed {
         connect(&mut all);
         // The resources of the site have the edges that they had, and those to what is put back.
         for (joined, own) in all.iter_mut().zip(site.declarations()) {
-            joined.automatic.retain(|edge| departed.contains(&edge.resource));
+            joined.automatic.retain(|edge| removed.contains(&edge.resource));
             joined.automatic.extend(own.automatic.iter().cloned());
             joined.left_out.clone_from(&own.left_out);
         }

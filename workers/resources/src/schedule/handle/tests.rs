@@ -1,4 +1,4 @@
-//! Workers at the board of a small site, without engine and kinds.
+//! Workers in the schedule of a small site, without engine and kinds.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-use super::Seat;
+use super::ScheduleHandle;
 use crate::base::error::BoxError;
 use crate::declare::action::Action;
 use crate::declare::declaration::{
@@ -18,7 +18,7 @@ use crate::declare::declaration::{
 use crate::declare::order::Order;
 use crate::kind::context::Notice;
 use crate::kind::kinds::Kinds;
-use crate::schedule::board::{BegunVisit, Board, Closing, Rest, Stands};
+use crate::schedule::shared::{AfterVisit, BegunVisit, Rest, Schedule, VisitReport};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
 use crate::state::facilities::Facilities;
@@ -61,23 +61,23 @@ fn telling(name: &str, targets: &[&str]) -> Declaration {
     telling
 }
 
-/// Has a board take over resources.
+/// Has a schedule take over resources.
 fn connect(
-    board: &Board,
+    schedule: &Schedule,
     declarations: &[Declaration],
     (facilities, fresh): (&Facilities, &[&str]),
 ) -> TestResult {
     let order = Order::new(declarations)?;
     let fresh = fresh.iter().copied();
-    board.connect((&order, declarations), &Kinds::default(), facilities, fresh);
+    schedule.connect((&order, declarations), &Kinds::default(), facilities, fresh);
     Ok(())
 }
 
-/// Returns a board of a site, of which all resources are new.
-fn board(declarations: &[Declaration]) -> TestResult<Board> {
-    let board = Board::default();
-    connect(&board, declarations, (&Facilities::default(), &[]))?;
-    Ok(board)
+/// Returns a schedule of a site, of which all resources are new.
+fn schedule(declarations: &[Declaration]) -> TestResult<Schedule> {
+    let schedule = Schedule::default();
+    connect(&schedule, declarations, (&Facilities::default(), &[]))?;
+    Ok(schedule)
 }
 
 fn notice(by: &str, attributes: &[&str], actions: &[(&str, &str)]) -> Notice {
@@ -86,48 +86,51 @@ fn notice(by: &str, attributes: &[&str], actions: &[(&str, &str)]) -> Notice {
     Notice::new(by, attributes, actions)
 }
 
-fn closing(ticket: Ticket, outcome: Outcome) -> Closing {
+fn closing(ticket: Ticket, outcome: Outcome) -> VisitReport {
     let (has_acted, is_holding, state) = (false, false, None);
-    Closing { ticket, outcome, has_acted, is_holding, state, notice: notice("", &[], &[]) }
+    VisitReport { ticket, outcome, has_acted, is_holding, state, notice: notice("", &[], &[]) }
 }
 
-impl Seat {
+impl ScheduleHandle {
     /// Ends the visit that has begun without an action.
-    async fn end(&self, outcome: Outcome) -> Stands {
+    async fn end(&self, outcome: Outcome) -> AfterVisit {
         let BegunVisit { ticket, .. } = *self.visit().await;
         self.report(closing(ticket, outcome)).stands
     }
 
     /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
-    async fn refused(&self) -> (Result<(), Answer>, Stands) {
+    async fn refused(&self) -> (Result<(), Answer>, AfterVisit) {
         let BegunVisit { ticket, .. } = *self.visit().await;
         let answer = self.turn(ticket).ask_alone().await;
         (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
     }
 
     /// Has a visit requested and act.
-    async fn act(&self, notice: Notice) -> Result<Stands, Answer> {
+    async fn act(&self, notice: Notice) -> Result<AfterVisit, Answer> {
         self.request(Reason::Change);
         let BegunVisit { ticket, .. } = *self.visit().await;
         self.turn(ticket).ask_alone().await?;
-        let closing = Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
+        let closing = VisitReport { has_acted: true, notice, ..closing(ticket, Outcome::Good) };
         Ok(self.report(closing).stands)
     }
 }
 
 /// Returns the workers of some resources, after their first visits.
-async fn seats<const COUNT: usize>(board: &Board, names: [&str; COUNT]) -> [Seat; COUNT] {
-    let seats = names.map(|name| Seat::new(board.clone(), name));
-    for seat in &seats {
-        seat.end(Outcome::Good).await;
+async fn handles<const COUNT: usize>(
+    schedule: &Schedule,
+    names: [&str; COUNT],
+) -> [ScheduleHandle; COUNT] {
+    let handles = names.map(|name| ScheduleHandle::new(schedule.clone(), name));
+    for handle in &handles {
+        handle.end(Outcome::Good).await;
     }
-    seats
+    handles
 }
 
 #[tokio::test]
 async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_done() -> TestResult {
-    let board = board(&[telling("source", &["target"]), resource("target")])?;
-    let [source, target] = seats(&board, ["source", "target"]).await;
+    let schedule = schedule(&[telling("source", &["target"]), resource("target")])?;
+    let [source, target] = handles(&schedule, ["source", "target"]).await;
 
     for (attribute, action) in
         [("mode", ("chmod", "0600")), ("content", ("write", "a")), ("mode", ("chmod", "0640"))]
@@ -152,8 +155,8 @@ async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_don
 #[tokio::test]
 async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestResult {
     let sources = [telling("one", &["target"]), telling("other", &["target"])];
-    let board = board(&[&sources[..], &[resource("target")]].concat())?;
-    let [one, other, target] = seats(&board, ["one", "other", "target"]).await;
+    let schedule = schedule(&[&sources[..], &[resource("target")]].concat())?;
+    let [one, other, target] = handles(&schedule, ["one", "other", "target"]).await;
 
     one.act(notice("one", &["mode"], &[])).await.expect("it may act");
     let first = target.visit().await;
@@ -168,8 +171,8 @@ async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestR
 
 #[tokio::test]
 async fn what_was_answered_is_not_told_again_with_what_its_source_does_meanwhile() -> TestResult {
-    let board = board(&[telling("source", &["target"]), resource("target")])?;
-    let [source, target] = seats(&board, ["source", "target"]).await;
+    let schedule = schedule(&[telling("source", &["target"]), resource("target")])?;
+    let [source, target] = handles(&schedule, ["source", "target"]).await;
     let said = |attribute| notice("source", &[attribute], &[]);
 
     source.act(said("mode")).await.expect("it may act");
@@ -180,7 +183,7 @@ async fn what_was_answered_is_not_told_again_with_what_its_source_does_meanwhile
     // It is answered while the source acts, which reports after that.
     target.report(closing(first.ticket, Outcome::Good));
     let (ticket, notice) = (begun.ticket, said("content"));
-    source.report(Closing { has_acted: true, notice, ..closing(ticket, Outcome::Good) });
+    source.report(VisitReport { has_acted: true, notice, ..closing(ticket, Outcome::Good) });
     let second = target.visit().await;
     // The source acts and reports before it is answered.
     source.act(said("owner")).await.expect("it may act");
@@ -195,9 +198,9 @@ async fn what_was_answered_is_not_told_again_with_what_its_source_does_meanwhile
 
 #[tokio::test]
 async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
-    let board = board(&[resource("root"), after("page", &["root"])])?;
-    let [root, page] = seats(&board, ["root", "page"]).await;
-    let held_back_by = || board.tallies().tally().resources["page"].held_back_by.clone();
+    let schedule = schedule(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = handles(&schedule, ["root", "page"]).await;
+    let held_back_by = || schedule.tallies().tally().resources["page"].held_back_by.clone();
     root.request(Reason::Change);
     root.end(Outcome::Failed).await;
 
@@ -210,7 +213,7 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
     root.end(Outcome::Good).await;
     page.end(Outcome::Good).await;
 
-    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    assert_eq!(refused, (Err(Answer::HeldBack), AfterVisit::HeldBack("root".into())));
     let root = || Some("root".to_owned());
     assert_eq!([held_back, tried, held_back_by()], [root(), root(), None]);
     Ok(())
@@ -218,59 +221,60 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
 
 #[tokio::test]
 async fn a_failed_resource_that_is_held_back_says_so() -> TestResult {
-    let board = board(&[resource("root"), after("page", &["root"])])?;
-    let [root, page] = seats(&board, ["root", "page"]).await;
-    for seat in [&page, &root] {
-        seat.request(Reason::Change);
-        seat.end(Outcome::Failed).await;
+    let schedule = schedule(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = handles(&schedule, ["root", "page"]).await;
+    for handle in [&page, &root] {
+        handle.request(Reason::Change);
+        handle.end(Outcome::Failed).await;
     }
 
     page.request(Reason::Routine);
     let refused = page.refused().await;
 
-    assert_eq!(refused, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    assert_eq!(refused, (Err(Answer::HeldBack), AfterVisit::HeldBack("root".into())));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_resource_waits_for_the_first_start_of_another_one_in_its_place() -> TestResult {
     let both = [resource("root"), after("page", &["root"])];
-    let board = board(&both)?;
-    let page = Seat::new(board.clone(), "page");
+    let schedule = schedule(&both)?;
+    let page = ScheduleHandle::new(schedule.clone(), "page");
     let first = page.refused().await;
 
-    connect(&board, &both, (&Facilities::default(), &["root"]))?;
-    let root = Seat::new(board.clone(), "root");
+    connect(&schedule, &both, (&Facilities::default(), &["root"]))?;
+    let root = ScheduleHandle::new(schedule.clone(), "root");
     root.end(Outcome::Failed).await;
     let then = page.refused().await;
 
-    assert_eq!(first, (Err(Answer::HeldBack), Stands::Waits));
-    assert_eq!(then, (Err(Answer::HeldBack), Stands::HeldBack("root".into())));
+    assert_eq!(first, (Err(Answer::HeldBack), AfterVisit::Waits));
+    assert_eq!(then, (Err(Answer::HeldBack), AfterVisit::HeldBack("root".into())));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_resource_waits_for_the_first_start_of_another_one_and_is_not_held_back() -> TestResult {
-    let board = board(&[resource("root"), after("page", &["root"])])?;
-    let page = Seat::new(board.clone(), "page");
+    let schedule = schedule(&[resource("root"), after("page", &["root"])])?;
+    let page = ScheduleHandle::new(schedule.clone(), "page");
 
     let first = page.refused().await;
-    let root = Seat::new(board.clone(), "root");
+    let root = ScheduleHandle::new(schedule.clone(), "root");
     let waits_for = page.waits_for();
     root.end(Outcome::Failed).await;
     let then = page.refused().await;
 
     let held_back = |stands| (Err(Answer::HeldBack), stands);
-    assert_eq!(first, held_back(Stands::Waits));
+    assert_eq!(first, held_back(AfterVisit::Waits));
     assert_eq!(waits_for.as_deref(), Some("root"));
-    assert_eq!(then, held_back(Stands::HeldBack("root".into())));
+    assert_eq!(then, held_back(AfterVisit::HeldBack("root".into())));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_resource_waits_for_another_one_that_was_told_to_stop_during_its_action() -> TestResult {
-    let board = board(&[telling("root", &["bell"]), after("page", &["root"]), resource("bell")])?;
-    let [root, page, bell] = seats(&board, ["root", "page", "bell"]).await;
+    let schedule =
+        schedule(&[telling("root", &["bell"]), after("page", &["root"]), resource("bell")])?;
+    let [root, page, bell] = handles(&schedule, ["root", "page", "bell"]).await;
     root.request(Reason::Change);
     let begun = root.visit().await;
     root.turn(begun.ticket).ask_alone().await.expect("it may act");
@@ -278,63 +282,63 @@ async fn a_resource_waits_for_another_one_that_was_told_to_stop_during_its_actio
 
     let said = notice("root", &["mode"], &[("chmod", "0600")]);
     let interrupted = closing(begun.ticket, Outcome::Stopped);
-    root.give_up(&Closing { has_acted: true, notice: said.clone(), ..interrupted });
-    let (without, rest) = (page.refused().await, board.activity().rest());
+    root.give_up(&VisitReport { has_acted: true, notice: said.clone(), ..interrupted });
+    let (without, rest) = (page.refused().await, schedule.activity().rest());
     drop(root);
-    let root = Seat::new(board.clone(), "root");
+    let root = ScheduleHandle::new(schedule.clone(), "root");
     let waits_for = page.waits_for();
     let then = [root.end(Outcome::Good).await, page.end(Outcome::Good).await];
 
-    assert_eq!((without, rest), ((Err(Answer::HeldBack), Stands::Waits), Rest::Starting));
+    assert_eq!((without, rest), ((Err(Answer::HeldBack), AfterVisit::Waits), Rest::Starting));
     assert_eq!(waits_for.as_deref(), Some("root"));
-    assert_eq!(then, [Stands::Counted, Stands::Counted]);
+    assert_eq!(then, [AfterVisit::Counted, AfterVisit::Counted]);
     assert_eq!(bell.visit().await.notices, [said]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_new_state_is_there_when_its_dependents_are_visited() -> TestResult {
-    let board = board(&[resource("root"), after("page", &["root"])])?;
-    let [root, page] = seats(&board, ["root", "page"]).await;
+    let schedule = schedule(&[resource("root"), after("page", &["root"])])?;
+    let [root, page] = handles(&schedule, ["root", "page"]).await;
     let state = State::new(&json!({"on": true}));
 
     root.request(Reason::Change);
     let visit = root.visit().await;
     let new_state = Some(state.clone());
-    root.report(Closing { state: new_state, ..closing(visit.ticket, Outcome::Good) });
+    root.report(VisitReport { state: new_state, ..closing(visit.ticket, Outcome::Good) });
     let because = page.visit().await.because;
 
-    assert_eq!(board.last_state("root"), Some(state));
+    assert_eq!(schedule.last_state("root"), Some(state));
     assert_eq!(because.map(|why| why.to_string()).as_deref(), Some("\"root\" has a new state"));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_worker_that_another_one_has_followed_changes_nothing() -> TestResult {
-    let board = board(&[resource("it")])?;
-    let old = Seat::new(board.clone(), "it");
+    let schedule = schedule(&[resource("it")])?;
+    let old = ScheduleHandle::new(schedule.clone(), "it");
     let visit = old.visit().await;
 
-    let new = Seat::new(board.clone(), "it");
+    let new = ScheduleHandle::new(schedule.clone(), "it");
     let answer = old.turn(visit.ticket).ask_alone().await;
     let state = Some(State::new(&json!({})));
-    let stands = old.report(Closing { state, ..closing(visit.ticket, Outcome::Good) }).stands;
+    let stands = old.report(VisitReport { state, ..closing(visit.ticket, Outcome::Good) }).stands;
     drop(old);
 
     assert_eq!(answer, Err(Answer::Halted));
-    assert_eq!((stands, board.last_state("it")), (Stands::Waits, None));
-    assert_eq!(new.end(Outcome::Good).await, Stands::Counted);
+    assert_eq!((stands, schedule.last_state("it")), (AfterVisit::Waits, None));
+    assert_eq!(new.end(Outcome::Good).await, AfterVisit::Counted);
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_still_waits_is_not_woken_in_the_place_of_the_one_after_it() -> TestResult {
-    let board = board(&[resource("it")])?;
-    let old = Seat::new(board.clone(), "it");
+    let schedule = schedule(&[resource("it")])?;
+    let old = ScheduleHandle::new(schedule.clone(), "it");
     old.end(Outcome::Good).await;
 
     let visited = async {
-        let new = Seat::new(board.clone(), "it");
+        let new = ScheduleHandle::new(schedule.clone(), "it");
         new.end(Outcome::Good).await;
         // If the old one was woken, it waits again now.
         yield_now().await;
@@ -347,22 +351,22 @@ async fn a_worker_that_still_waits_is_not_woken_in_the_place_of_the_one_after_it
         stands = timeout(Duration::from_secs(1), visited) => stands?,
     };
 
-    assert_eq!(stands, Stands::Counted);
+    assert_eq!(stands, AfterVisit::Counted);
     Ok(())
 }
 
 #[tokio::test]
 async fn what_has_left_the_site_is_not_told_when_its_name_is_back() -> TestResult {
     let both = [telling("source", &["target"]), resource("target")];
-    let board = board(&both)?;
-    let [source, target] = seats(&board, ["source", "target"]).await;
+    let schedule = schedule(&both)?;
+    let [source, target] = handles(&schedule, ["source", "target"]).await;
     source.act(notice("source", &["mode"], &[])).await.expect("it may act");
     drop(target);
 
     let facilities = Facilities::default();
-    connect(&board, &[resource("source")], (&facilities, &[]))?;
-    connect(&board, &both, (&facilities, &["target"]))?;
-    let target = Seat::new(board.clone(), "target");
+    connect(&schedule, &[resource("source")], (&facilities, &[]))?;
+    connect(&schedule, &both, (&facilities, &["target"]))?;
+    let target = ScheduleHandle::new(schedule.clone(), "target");
 
     assert_eq!(target.visit().await.notices, []);
     Ok(())
@@ -370,10 +374,10 @@ async fn what_has_left_the_site_is_not_told_when_its_name_is_back() -> TestResul
 
 #[tokio::test]
 async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
-    let (facilities, board) = (Facilities::default(), Board::default());
+    let (facilities, schedule) = (Facilities::default(), Schedule::default());
     let before = [telling("source", &["home"]), resource("home")];
-    connect(&board, &before, (&facilities, &[]))?;
-    let [source, _home] = seats(&board, ["source", "home"]).await;
+    connect(&schedule, &before, (&facilities, &[]))?;
+    let [source, _home] = handles(&schedule, ["source", "home"]).await;
     source.act(notice("source", &["mode"], &[])).await.expect("it may act");
 
     facilities.records().push([
@@ -381,8 +385,8 @@ async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
         Record::Acknowledged(Notification::new("home", "source")),
     ]);
     let after = [telling("source", &["item"]), resource("item")];
-    connect(&board, &after, (&facilities, &["item"]))?;
-    let item = Seat::new(board.clone(), "item");
+    connect(&schedule, &after, (&facilities, &["item"]))?;
+    let item = ScheduleHandle::new(schedule.clone(), "item");
 
     assert_eq!(item.visit().await.notices, [notice("source", &[], &[])]);
     Ok(())
@@ -392,16 +396,16 @@ async fn what_the_record_hands_over_is_told_to_the_heir() -> TestResult {
 async fn whom_an_action_notifies_is_in_the_store_until_it_is_answered() -> TestResult {
     let (folder, store) = (tempfile::tempdir()?, Arc::new(MemoryStore::default()));
     let facilities = Facilities::open(folder.path(), Records::open(store.clone())?);
-    let board = Board::default();
+    let schedule = Schedule::default();
     let site = [telling("source", &["target"]), resource("target")];
-    connect(&board, &site, (&facilities, &[]))?;
-    let [source, target] = seats(&board, ["source", "target"]).await;
+    connect(&schedule, &site, (&facilities, &[]))?;
+    let [source, target] = handles(&schedule, ["source", "target"]).await;
 
     source.request(Reason::Change);
     let visit = source.visit().await;
     source.turn(visit.ticket).ask_alone().await.expect("it may act");
     let allowed = store.load()?.pending;
-    let acted = Closing { has_acted: true, ..closing(visit.ticket, Outcome::Good) };
+    let acted = VisitReport { has_acted: true, ..closing(visit.ticket, Outcome::Good) };
     source.report(acted);
     let records = {
         let visit = target.visit().await;
@@ -443,12 +447,13 @@ async fn what_a_rule_sends_during_a_visit_that_answers_it_stays_in_the_store() -
     inner.write(&[Record::Pending(pending.clone())])?;
     let store = Arc::new(Gated { inner, gate: gate.into() });
     let (folder, records) = (tempfile::tempdir()?, Records::open(store.clone())?);
-    let (facilities, board) = (Facilities::open(folder.path(), records.clone()), Board::default());
-    connect(&board, &[resource("target")], (&facilities, &[]))?;
-    let target = Seat::new(board.clone(), "target");
+    let (facilities, schedule) =
+        (Facilities::open(folder.path(), records.clone()), Schedule::default());
+    connect(&schedule, &[resource("target")], (&facilities, &[]))?;
+    let target = ScheduleHandle::new(schedule.clone(), "target");
     let visit = target.visit().await;
 
-    let (is_there, followed) = tokio::join!(board.notify("target", "rule"), async {
+    let (is_there, followed) = tokio::join!(schedule.notify("target", "rule"), async {
         let followed = target.report(closing(visit.ticket, Outcome::Good));
         drop(open);
         followed
@@ -464,17 +469,17 @@ async fn what_a_rule_sends_during_a_visit_that_answers_it_stays_in_the_store() -
 
 #[tokio::test]
 async fn a_site_is_at_rest_when_all_have_started_and_were_visited() -> TestResult {
-    let board = board(&[resource("root"), after("page", &["root"])])?;
-    let mut activity = board.activity();
+    let schedule = schedule(&[resource("root"), after("page", &["root"])])?;
+    let mut activity = schedule.activity();
 
     let before = activity.rest();
-    let root = Seat::new(board.clone(), "root");
+    let root = ScheduleHandle::new(schedule.clone(), "root");
     let started = activity.rest();
     let visit = root.visit().await;
     let state = Some(State::new(&json!({})));
-    root.report(Closing { state, ..closing(visit.ticket, Outcome::Good) });
+    root.report(VisitReport { state, ..closing(visit.ticket, Outcome::Good) });
     let published = activity.rest();
-    let page = Seat::new(board.clone(), "page");
+    let page = ScheduleHandle::new(schedule.clone(), "page");
     page.end(Outcome::Good).await;
 
     assert_eq!([before, started, published], [Rest::Starting, Rest::AtWork, Rest::Starting]);

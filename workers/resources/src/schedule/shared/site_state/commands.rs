@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::Kept;
+use super::SiteState;
 use crate::kind::context::Notice;
-use crate::schedule::board::unanswered::Unanswered;
-use crate::schedule::board::visit::BegunVisit;
 use crate::schedule::cause::Why;
+use crate::schedule::shared::unanswered::Unanswered;
+use crate::schedule::shared::visit::BegunVisit;
 use crate::schedule::{self, Because, Command, Id};
 use crate::state::{Notification, Record};
 
-impl Kept {
+impl SiteState {
     /// Does what the machine wants.
-    pub(in crate::schedule::board) fn take_commands(&mut self) {
+    pub(in crate::schedule::shared) fn take_commands(&mut self) {
         while let Some(command) = self.machine.next() {
             match command {
                 Command::Visit { ticket, delivered, because } => {

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use super::Kept;
+use super::SiteState;
 use crate::base::packed::Packed;
 use crate::kind::context::Notice;
 use crate::schedule::asking::Question;
-use crate::schedule::board::unanswered::Unanswered;
-use crate::schedule::board::visit::{BegunVisit, Closing, Followed, Place, Stands};
+use crate::schedule::shared::unanswered::Unanswered;
+use crate::schedule::shared::visit::{AfterVisit, BegunVisit, Consequence, Place, VisitReport};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Reported, Standing, Ticket};
 use crate::state::Position;
 
-impl Kept {
+impl SiteState {
     /// Gives a worker the place of its resource, which is visited then. The worker before it has no
     /// effect any more. Without such a resource there is no place.
-    pub(crate) fn seat(&mut self, name: &str) -> Option<Place> {
+    pub(crate) fn take_place(&mut self, name: &str) -> Option<Place> {
         let id = self.entries.resource(name)?;
         self.workers += 1;
         let entry = self.entries.get_mut(id);
@@ -73,7 +73,7 @@ impl Kept {
         self.answer(visit.ticket).map(|_| visit)
     }
 
-    pub(in crate::schedule::board) fn ask(
+    pub(in crate::schedule::shared) fn ask(
         &mut self,
         ticket: Ticket,
         key: Option<String>,
@@ -83,7 +83,7 @@ impl Kept {
     }
 
     /// Returns what a visit would be answered now, unless it has ended.
-    pub(in crate::schedule::board) fn answer(&self, ticket: Ticket) -> Option<Answer> {
+    pub(in crate::schedule::shared) fn answer(&self, ticket: Ticket) -> Option<Answer> {
         self.machine.judge(ticket)
     }
 
@@ -103,8 +103,8 @@ impl Kept {
 
     /// Gives up a visit, because its worker was told to stop. Nobody knows whether the resource is
     /// as declared, so others wait for the next worker.
-    pub(crate) fn give_up(&mut self, closing: &Closing) {
-        let Closing { ticket, has_acted, notice, .. } = closing;
+    pub(crate) fn give_up(&mut self, closing: &VisitReport) {
+        let VisitReport { ticket, has_acted, notice, .. } = closing;
         if *has_acted {
             self.note_notice(ticket.id, notice);
         }
@@ -122,8 +122,8 @@ impl Kept {
     }
 
     /// Takes over how a visit has ended.
-    pub(crate) fn report(&mut self, closing: Closing) -> Followed {
-        let Closing { ticket, outcome, has_acted, is_holding, state, notice } = closing;
+    pub(crate) fn report(&mut self, closing: VisitReport) -> Consequence {
+        let VisitReport { ticket, outcome, has_acted, is_holding, state, notice } = closing;
         let (id, before) = (ticket.id, self.last_record);
         if has_acted {
             self.note_notice(id, &notice);
@@ -139,27 +139,27 @@ impl Kept {
             self.publish(id, state);
         }
         let stands = match self.machine.standing(id) {
-            _ if is_counted && outcome != Outcome::NotAllowed => Stands::Counted,
+            _ if is_counted && outcome != Outcome::NotAllowed => AfterVisit::Counted,
             Some(Standing::HeldBack(by)) if self.entries.get(by).was_started => {
-                Stands::HeldBack(self.entries.name(by))
+                AfterVisit::HeldBack(self.entries.name(by))
             }
             // Nobody knows yet whether that one is as declared.
             Some(Standing::HeldBack(by)) => {
                 self.entries.get_mut(by).awaited_by.insert(id);
-                Stands::Waits
+                AfterVisit::Waits
             }
-            _ => Stands::Waits,
+            _ => AfterVisit::Waits,
         };
-        if stands != Stands::Waits {
+        if stands != AfterVisit::Waits {
             self.entries.get_mut(id).held_back_by = match &stands {
-                Stands::HeldBack(by) => Some(Arc::clone(by)),
+                AfterVisit::HeldBack(by) => Some(Arc::clone(by)),
                 _ => None,
             };
         }
         self.take_commands();
         let is_new = self.last_record > before;
         let records = if is_new { self.last_record } else { Position::default() };
-        Followed { stands, records }
+        Consequence { stands, records }
     }
 
     /// Forgets what the last visit of a resource was told. If a source acts meanwhile, its
@@ -183,7 +183,7 @@ impl Kept {
         }
     }
 
-    pub(in crate::schedule::board) fn state(&self, name: &str) -> Option<State> {
+    pub(in crate::schedule::shared) fn state(&self, name: &str) -> Option<State> {
         self.entries.get(self.entries.resource(name)?).state.clone()
     }
 
@@ -196,7 +196,7 @@ impl Kept {
         self.entries.get_mut(id).count.note_event(event);
     }
 
-    pub(in crate::schedule::board) fn last_event(&self, name: &str) -> Option<Arc<Packed>> {
+    pub(in crate::schedule::shared) fn last_event(&self, name: &str) -> Option<Arc<Packed>> {
         self.entries.get(self.entries.resource(name)?).count.last_event()
     }
 }

@@ -14,19 +14,19 @@ use crate::declare::declaration::{Config, Declaration};
 use crate::kind::context::Context;
 use crate::state::facilities::FileStamp;
 use crate::visit::Visit;
-use crate::visit::armed::Armed;
+use crate::visit::active_watches::ActiveWatches;
+use crate::visit::announcement::Announcement;
 use crate::visit::converge::Convergence;
-use crate::visit::halting::Halting;
+use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::inputs::Inputs;
-use crate::visit::notifying::Promise;
 use crate::visit::opened::Opened;
 use crate::visit::prepared::Prepared;
 use crate::visit::supervised::Supervised;
 
 /// A resource from its open to its close.
-pub(crate) struct Held {
+pub(crate) struct OpenResource {
     pub(crate) opened: Opened,
-    pub(crate) armed: Armed,
+    pub(crate) watches: ActiveWatches,
     pub(crate) running: Running,
     /// The files that it reads, with paths that may begin in the folder of its manifest.
     reads: Vec<PathBuf>,
@@ -35,9 +35,9 @@ pub(crate) struct Held {
     before: Option<Box<Context>>,
 }
 
-impl fmt::Debug for Held {
+impl fmt::Debug for OpenResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("opened", &self.opened).finish_non_exhaustive()
+        f.debug_struct("OpenResource").field("opened", &self.opened).finish_non_exhaustive()
     }
 }
 
@@ -66,31 +66,31 @@ pub(crate) enum Start {
     Asked,
 }
 
-impl Held {
+impl OpenResource {
     /// Closes the old resource and opens the one that was prepared. A program goes on.
     pub(crate) async fn open(
         old: Option<Self>,
         prepared: Prepared,
         watches: &Live<Watches>,
     ) -> Result<Self, Unopened> {
-        let (mut running, mut armed) = (Running::default(), Armed::new(watches.clone()));
+        let (mut running, mut watches) = (Running::default(), ActiveWatches::new(watches.clone()));
         if let Some(mut old) = old {
             running = std::mem::take(&mut old.running);
-            armed.take_edits(&mut old.armed);
+            watches.take_edits(&mut old.watches);
             old.close().await;
         }
-        Self::open_with(running, prepared, armed).await
+        Self::open_with(running, prepared, watches).await
     }
 
     /// Opens a resource whose program may run already.
     pub(crate) async fn open_with(
         running: Running,
         prepared: Prepared,
-        armed: Armed,
+        watches: ActiveWatches,
     ) -> Result<Self, Unopened> {
         let reads = prepared.claimed().reads.into_iter().map(|read| read.path).collect();
         match prepared.open().await {
-            Ok(opened) => Ok(Self { opened, armed, running, reads, before: None }),
+            Ok(opened) => Ok(Self { opened, watches, running, reads, before: None }),
             Err(reason) => Err(Unopened { reason, running }),
         }
     }
@@ -129,12 +129,12 @@ impl Held {
     /// with what it saw before; then the error of the look is returned.
     pub(crate) async fn converge(
         &mut self,
-        halting: &Halting,
+        gatekeeper: &Gatekeeper,
         declaration: &Declaration,
-        promise: &Promise,
+        announcement: &Announcement,
         visit: &mut Visit,
     ) -> Option<String> {
-        converge(&self.opened, declaration, halting, promise, visit).await;
+        converge(&self.opened, declaration, gatekeeper, announcement, visit).await;
         // A change that was made is reported, and not taken back.
         // What is to be put back is not back while it is as before.
         let may_stay = self.before.is_some() && visit.done.is_empty() && !declaration.is_put_back();
@@ -144,7 +144,7 @@ impl Held {
         };
         self.step_back();
         let mut stayed = Visit::new(declaration, Vec::new());
-        converge(&self.opened, declaration, halting, promise, &mut stayed).await;
+        converge(&self.opened, declaration, gatekeeper, announcement, &mut stayed).await;
         if stayed.look_error().is_some() {
             return None;
         }
@@ -226,12 +226,12 @@ impl Running {
 async fn converge(
     opened: &Opened,
     declaration: &Declaration,
-    halting: &Halting,
-    promise: &Promise,
+    gatekeeper: &Gatekeeper,
+    announcement: &Announcement,
     visit: &mut Visit,
 ) {
     let inputs = &Inputs::default();
-    let convergence = Convergence { opened, declaration, inputs, halting, promise };
+    let convergence = Convergence { opened, declaration, inputs, gatekeeper, announcement };
     let ended = convergence.run(visit).await;
     visit.close(ended);
 }

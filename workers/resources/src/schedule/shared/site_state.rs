@@ -8,10 +8,10 @@ use crate::kind::kinds::Kinds;
 use crate::report::released::Released;
 use crate::report::tally::Tally;
 use crate::schedule::asking::Questions;
-use crate::schedule::board::entries::Entries;
-use crate::schedule::board::rest::Rest;
-use crate::schedule::board::unanswered::Unanswered;
 use crate::schedule::declared::graph;
+use crate::schedule::shared::entries::Entries;
+use crate::schedule::shared::rest::Rest;
+use crate::schedule::shared::unanswered::Unanswered;
 use crate::schedule::{Graph, Id, Machine, Policy};
 use crate::state::facilities::Facilities;
 use crate::state::{Position, Records};
@@ -21,7 +21,7 @@ mod worker;
 
 /// What is known of the resources of a site.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SiteState {
     machine: Machine,
     entries: Entries,
     questions: Questions,
@@ -42,7 +42,7 @@ pub(crate) struct Kept {
     released: Vec<Released>,
 }
 
-impl Default for Kept {
+impl Default for SiteState {
     fn default() -> Self {
         Self {
             machine: Machine::new(Policy::keep(), Graph::default(), []),
@@ -59,7 +59,7 @@ impl Default for Kept {
     }
 }
 
-impl Kept {
+impl SiteState {
     /// Takes over the resources of a site, and forgets all others.
     pub(super) fn connect(
         &mut self,

@@ -1,4 +1,4 @@
-//! What is known of each resource of a board, and its number.
+//! What is known of each resource of a schedule, and its number.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tokio::sync::Notify;
 
 use crate::report::tally::Count;
 use crate::schedule::Id;
-use crate::schedule::board::visit::BegunVisit;
+use crate::schedule::shared::visit::BegunVisit;
 use crate::schedule::state::State;
 
-/// The entries of a board. A number is given again when nobody means the one before any more.
+/// The entries of a schedule. A number is given again when nobody means the one before any more.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     by_name: HashMap<Arc<str>, Id>,

@@ -27,28 +27,28 @@ use crate::schedule::state::State;
 use crate::schedule::{Answer, Ticket};
 use crate::state::facilities::Facilities;
 
-pub(crate) use self::kept::Kept;
 pub use self::rest::Rest;
-pub(crate) use self::visit::{BegunVisit, Closing, Followed, Place, Stands};
+pub(crate) use self::site_state::SiteState;
+pub(crate) use self::visit::{AfterVisit, BegunVisit, Consequence, Place, VisitReport};
 
 mod entries;
-mod kept;
 mod rest;
+mod site_state;
 mod unanswered;
 mod visit;
 
 /// What the resources of one site tell each other: their states, what notifies them, and who is
-/// looked at when. Cheap to clone; clones are the same board.
+/// looked at when. Cheap to clone; clones are the same schedule.
 ///
 /// It outlives the workers of the resources: a notification is kept until the resource has done
 /// what it means, however often its worker is started meanwhile. Notifications that come before the
 /// first was answered are one. Nobody waits to tell something.
 #[derive(Clone, Default)]
-pub struct Board(Arc<Shared>);
+pub struct Schedule(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    kept: Mutex<Kept>,
+    kept: Mutex<SiteState>,
     flood: Flood,
     rest: watch::Sender<Rest>,
     /// Counts the new states.
@@ -79,7 +79,7 @@ impl Activity {
     }
 }
 
-impl Board {
+impl Schedule {
     /// Takes over the resources of a site with their order and kinds, and forgets all others. Those
     /// that are `fresh` are others than before under their names. The first site gets the
     /// notifications that an earlier agent has left unanswered.
@@ -152,12 +152,12 @@ impl Board {
     }
 
     /// Does something under the lock that is no event of the schedule.
-    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut Kept) -> T) -> T {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&mut SiteState) -> T) -> T {
         look(&mut self.0.kept.lock())
     }
 
     /// Tells the schedule something, and takes the commands that follow.
-    pub(crate) fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+    pub(crate) fn step<T>(&self, event: impl FnOnce(&mut SiteState) -> T) -> T {
         self.0.step(event)
     }
 
@@ -168,7 +168,7 @@ impl Board {
 }
 
 impl Shared {
-    fn step<T>(&self, event: impl FnOnce(&mut Kept) -> T) -> T {
+    fn step<T>(&self, event: impl FnOnce(&mut SiteState) -> T) -> T {
         let mut kept = self.kept.lock();
         let result = event(&mut kept);
         kept.take_commands();
@@ -199,7 +199,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-impl fmt::Debug for Board {
+impl fmt::Debug for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

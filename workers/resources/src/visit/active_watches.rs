@@ -28,13 +28,13 @@ const TAKEN: usize = 1_000;
 
 /// The watch of a resource under `run`.
 #[derive(Debug)]
-pub(crate) struct Armed {
+pub(crate) struct ActiveWatches {
     files: Watching,
     /// The files that the resource reads. Boxed, as most resources read none.
     reads: Option<Box<Reads>>,
     /// How often to look.
     pub(crate) every: Option<Duration>,
-    instants: Vec<Due>,
+    instants: Vec<WatchedInstant>,
     signals: Vec<mpsc::Receiver<Result<(), BoxError>>>,
     facts: Vec<WatchedFact>,
     /// The folder of the manifest for which the kind was asked; none if it is to be asked.
@@ -46,7 +46,7 @@ pub(crate) struct Armed {
     pub(crate) failures: u32,
 }
 
-impl Armed {
+impl ActiveWatches {
     /// Returns what watches nothing yet.
     pub(crate) fn new(watches: Live<Watches>) -> Self {
         Self {
@@ -121,7 +121,7 @@ impl Armed {
             self.reads.get_or_insert_with(new).exchange(reads);
         }
         (self.every, self.signals, self.since) = (every, signals, Instant::now());
-        self.instants = instants.into_iter().map(|next| Due::new(next, now)).collect();
+        self.instants = instants.into_iter().map(|next| WatchedInstant::new(next, now)).collect();
     }
 
     /// Returns a signal for each thing that is watched.
@@ -188,14 +188,14 @@ fn wall_clock() -> SystemTime {
 }
 
 /// The instants of a watch, and the next of them.
-struct Due {
+struct WatchedInstant {
     next: Instants,
     at: Option<SystemTime>,
     /// What the kind said when it panicked instead of an answer.
     panicked: Option<String>,
 }
 
-impl Due {
+impl WatchedInstant {
     fn new(next: Instants, now: SystemTime) -> Self {
         let mut due = Self { next, at: None, panicked: None };
         due.ask(now);
@@ -226,8 +226,8 @@ impl Due {
     }
 }
 
-impl std::fmt::Debug for Due {
+impl std::fmt::Debug for WatchedInstant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Due").field(&self.at).finish()
+        f.debug_tuple("WatchedInstant").field(&self.at).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! A worker at the board, and a visit from its begin to its end.
+//! A worker in the schedule, and a visit from its begin to its end.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::schedule::state::State;
 use crate::schedule::{Id, Outcome, Ticket};
 use crate::state::Position;
 
-/// The place of a worker at the board.
+/// The place of a worker in the schedule.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) id: Id,
@@ -31,7 +31,7 @@ pub(crate) struct BegunVisit {
 
 /// How a visit has ended.
 #[derive(Debug)]
-pub(crate) struct Closing {
+pub(crate) struct VisitReport {
     pub(crate) ticket: Ticket,
     pub(crate) outcome: Outcome,
     /// Whether an action has begun.
@@ -46,15 +46,15 @@ pub(crate) struct Closing {
 
 /// What follows from a report.
 #[derive(Debug)]
-pub(crate) struct Followed {
-    pub(crate) stands: Stands,
+pub(crate) struct Consequence {
+    pub(crate) stands: AfterVisit,
     /// Up to where records are to be written because of it.
     pub(crate) records: Position,
 }
 
 /// How a resource stands after a visit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum AfterVisit {
     /// As the visit has ended.
     Counted,
     /// It must not act, because this resource has failed.

@@ -1,41 +1,43 @@
-//! The place of one worker at the board of its site.
+//! The place of one worker in the schedule of its site.
 
 use std::future::pending;
 use std::sync::Arc;
 
-use crate::report::observer::{Happened, LastEvent};
+use crate::report::observer::{Event, LastEvent};
 use crate::schedule::asking::Turn;
-use crate::schedule::board::{BegunVisit, Board, Closing, Followed, Kept, Place, Stands};
+use crate::schedule::shared::{
+    AfterVisit, BegunVisit, Consequence, Place, Schedule, SiteState, VisitReport,
+};
 use crate::schedule::{Id, Reason, Ticket};
 use crate::state::Position;
 
-/// The place of one worker at the board of its site. Its resource is visited first of all.
+/// The place of one worker in the schedule of its site. Its resource is visited first of all.
 ///
 /// When another worker of the resource has taken the place, this one is of no effect any more.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    board: Board,
+pub(crate) struct ScheduleHandle {
+    schedule: Schedule,
     /// None if the resource was taken out before the worker came.
     place: Option<Place>,
 }
 
-impl Seat {
-    pub(crate) fn new(board: Board, name: &str) -> Self {
-        let place = board.step(|kept| kept.seat(name));
-        Self { board, place }
+impl ScheduleHandle {
+    pub(crate) fn new(schedule: Schedule, name: &str) -> Self {
+        let place = schedule.step(|kept| kept.take_place(name));
+        Self { schedule, place }
     }
 
     /// Tells the schedule something, unless the worker keeps the resource no more.
-    fn step<T>(&self, step: impl FnOnce(&mut Kept, Id) -> T) -> Option<T> {
+    fn step<T>(&self, step: impl FnOnce(&mut SiteState, Id) -> T) -> Option<T> {
         let place = self.place.as_ref()?;
-        self.board.step(|kept| kept.is_kept_by(place).then(|| step(kept, place.id)))
+        self.schedule.step(|kept| kept.is_kept_by(place).then(|| step(kept, place.id)))
     }
 
     /// Does something that is no event of the schedule, unless the worker keeps the resource no
     /// more.
-    fn look<T>(&self, look: impl FnOnce(&mut Kept, Id) -> T) -> Option<T> {
+    fn look<T>(&self, look: impl FnOnce(&mut SiteState, Id) -> T) -> Option<T> {
         let place = self.place.as_ref()?;
-        self.board.look(|kept| kept.is_kept_by(place).then(|| look(kept, place.id)))
+        self.schedule.look(|kept| kept.is_kept_by(place).then(|| look(kept, place.id)))
     }
 
     /// Requests a visit.
@@ -47,7 +49,7 @@ impl Seat {
     pub(crate) async fn visit(&self) -> Box<BegunVisit> {
         let Some(place) = &self.place else { return pending().await };
         loop {
-            if let Some(visit) = self.look(Kept::take_visit).flatten() {
+            if let Some(visit) = self.look(SiteState::take_visit).flatten() {
                 return visit;
             }
             place.wake.notified().await;
@@ -56,7 +58,7 @@ impl Seat {
 
     /// Returns what a visit has to ask the schedule with.
     pub(crate) fn turn(&self, ticket: Ticket) -> Turn {
-        Turn::new(self.board.scheduling(), ticket)
+        Turn::new(self.schedule.scheduling(), ticket)
     }
 
     /// Returns the names of those that the resource notifies.
@@ -70,27 +72,27 @@ impl Seat {
     }
 
     /// Says how a visit has ended.
-    pub(crate) fn report(&self, closing: Closing) -> Followed {
-        let nothing = || Followed { stands: Stands::Waits, records: Position::default() };
+    pub(crate) fn report(&self, closing: VisitReport) -> Consequence {
+        let nothing = || Consequence { stands: AfterVisit::Waits, records: Position::default() };
         self.step(|kept, _| kept.report(closing)).unwrap_or_else(nothing)
     }
 
     /// Says that a visit has not ended well because the worker was told to stop. The next worker
     /// visits the resource again.
-    pub(crate) fn give_up(&self, closing: &Closing) {
+    pub(crate) fn give_up(&self, closing: &VisitReport) {
         self.step(|kept, _| kept.give_up(closing));
     }
 
     /// Says that the resource is not as declared until another worker has kept it.
     pub(crate) fn fail(&self) {
-        self.step(Kept::fail);
+        self.step(SiteState::fail);
     }
 
     /// Returns why the worker was told to stop, as far as the site tells.
     pub(crate) fn why_stopped(&self, name: &str) -> &'static str {
         if self.look(|_, _| ()).is_some() {
             "its worker was told to stop"
-        } else if self.board.look(|kept| kept.has(name)) {
+        } else if self.schedule.look(|kept| kept.has(name)) {
             "its type or its dependencies have changed"
         } else {
             "it has left the manifest"
@@ -103,16 +105,16 @@ impl Seat {
     }
 
     /// Keeps an event as the last one of the resource.
-    pub(crate) fn note_event(&self, happened: Happened) {
+    pub(crate) fn note_event(&self, happened: Event) {
         // Packed before it takes the lock.
         let event = LastEvent::pack(happened);
         self.look(|kept, id| kept.note_event(id, event));
     }
 }
 
-impl Drop for Seat {
+impl Drop for ScheduleHandle {
     fn drop(&mut self) {
-        self.step(Kept::leave);
+        self.step(SiteState::leave);
     }
 }
 

@@ -11,32 +11,32 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::base::text::chain;
-use crate::report::observer::{Happened, What};
+use crate::report::observer::{Event, EventKind};
 use crate::state::{Notification, Position, Record, Records};
 
 /// What is put on record before a resource acts for the first time in a visit.
 #[derive(Debug)]
-pub(crate) struct Promise {
+pub(crate) struct Announcement {
     /// The names of the others that the resource notifies if it acts.
     targets: Vec<Arc<str>>,
     /// The event that comes of the action, under run. There the schedule puts on record whom the
     /// resource notifies.
-    event: Option<Mutex<Happened>>,
-    /// Up to where the records are, once the promise is made.
+    event: Option<Mutex<Event>>,
+    /// Up to where the records are, once it is announced.
     made: OnceLock<Position>,
 }
 
-impl Promise {
-    /// Returns a promise of a resource that notifies these others. Under run an event comes of its
+impl Announcement {
+    /// Returns the announcement of a resource that notifies these others. Under run an event comes of its
     /// action.
-    pub(crate) fn new(targets: Vec<Arc<str>>, event: Option<Happened>) -> Self {
+    pub(crate) fn new(targets: Vec<Arc<str>>, event: Option<Event>) -> Self {
         Self { targets, event: event.map(Mutex::new), made: OnceLock::new() }
     }
 
     /// Says that the next action answers a notification. If it is the first one, that is the event.
     pub(crate) fn refreshes(&self) {
         if let Some(event) = &self.event {
-            event.lock().event = What::Refreshed;
+            event.lock().event = EventKind::Refreshed;
         }
     }
 
@@ -46,7 +46,7 @@ impl Promise {
     }
 
     /// Returns the event that comes of the action, if somebody may see it.
-    pub(crate) fn event(&self) -> Option<Happened> {
+    pub(crate) fn event(&self) -> Option<Event> {
         self.event.as_ref().map(|event| event.lock().clone())
     }
 

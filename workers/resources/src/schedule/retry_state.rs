@@ -10,7 +10,7 @@ use crate::schedule::repairs::Repairs;
 
 /// How often in a row it went wrong with one resource, and how long to wait therefore.
 #[derive(Debug)]
-pub(crate) struct Setbacks {
+pub(crate) struct RetryState {
     /// How many rounds in a row have failed.
     failures: u32,
     repairs: Repairs,
@@ -18,7 +18,7 @@ pub(crate) struct Setbacks {
     seed: u64,
 }
 
-impl Setbacks {
+impl RetryState {
     /// Returns none so far.
     pub(crate) fn new(seed: u64) -> Self {
         Self { failures: 0, repairs: Repairs::new(Duration::ZERO, 0), seed }
@@ -63,7 +63,7 @@ impl Setbacks {
         self.failures.max(self.repairs.excess())
     }
 
-    /// Returns how long the backoff is, if there are any setbacks.
+    /// Returns how long the backoff is, if the resource has failed.
     pub(crate) fn delay(&mut self, backoff: &Backoff) -> Option<Duration> {
         if !self.are_any() {
             return None;

@@ -14,8 +14,8 @@ use crate::report::planned::Change;
 use crate::report::seal::Basis;
 use crate::schedule::Answer;
 use crate::visit::Visit;
+use crate::visit::announcement::Announcement;
 use crate::visit::approval::{Approval, Proposal};
-use crate::visit::notifying::Promise;
 use crate::visit::opened::{Acted, NotBegun, Opened};
 
 /// How many characters of an action's last line an error shows.
@@ -23,14 +23,14 @@ const LAST_LINE: usize = 200;
 
 /// Whether actions may still start.
 #[derive(Debug)]
-pub(crate) struct Halting {
+pub(crate) struct Gatekeeper {
     stop: Stop,
     fail_fast: bool,
     has_failed: AtomicBool,
     approval: Vec<Arc<dyn Approval>>,
 }
 
-impl Halting {
+impl Gatekeeper {
     pub(crate) fn new(stop: Stop) -> Self {
         let has_failed = AtomicBool::new(false);
         Self { stop, fail_fast: false, has_failed, approval: Vec::new() }
@@ -127,20 +127,20 @@ impl Halting {
         }
     }
 
-    /// Does the wanted actions of a visit, one after another, until one does not finish. The promise
+    /// Does the wanted actions of a visit, one after another, until one does not finish. The announcement
     /// is made before the first, as soon as it may begin.
     pub(crate) async fn run(
         &self,
         opened: &Opened,
         visit: &mut Visit,
-        promise: &Promise,
+        announcement: &Announcement,
     ) -> Result<(), Outcome> {
         while let Some(action) = visit.change.actions.first() {
             if let Some(outcome) = self.refuse_by(opened).await {
                 return Err(outcome);
             }
             self.approve(opened.name(), Proposal::Act(action)).await?;
-            self.act(opened, visit, promise).await?;
+            self.act(opened, visit, announcement).await?;
         }
         Ok(())
     }
@@ -150,12 +150,12 @@ impl Halting {
         &self,
         opened: &Opened,
         visit: &mut Visit,
-        promise: &Promise,
+        announcement: &Announcement,
     ) -> Result<(), Outcome> {
         let wanted = &mut visit.change.actions;
-        let acted = opened.act(&wanted[0], promise, &|| self.refuse().is_none()).await;
+        let acted = opened.act(&wanted[0], announcement, &|| self.refuse().is_none()).await;
         if acted.is_err() && visit.done.is_empty() {
-            opened.note_not_begun(promise).await;
+            opened.note_not_begun(announcement).await;
         }
         let Acted { ended, is_late, log } = acted.map_err(|not_begun| match not_begun {
             NotBegun::NotAllowed(answer) => self.not_allowed(answer),
