@@ -1,3 +1,5 @@
+//! The threads on which resources do blocking work, and the limit on their number.
+
 use std::panic::resume_unwind;
 
 use tokio::sync::{Semaphore, SemaphorePermit};

@@ -1,3 +1,5 @@
+//! The time limit of a look or an action, told by the same stop as the end of the run.
+
 use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The lines that one call of a resource has logged, within bounds and without secrets.
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;

@@ -1,3 +1,5 @@
+//! Actions as data, which can be shown, saved and read back, and the trait that kinds derive.
+
 use std::fmt;
 
 use crankcase_workers::one_line;

@@ -1,3 +1,5 @@
+//! The things that a resource keeps, makes or needs, by a space and a name.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};

@@ -1,3 +1,5 @@
+//! The identity of what a resource keeps, which stays the same when the resource is renamed.
+
 use sha2::{Digest as _, Sha256};
 
 use crate::declare::claim::{Claim, Role};

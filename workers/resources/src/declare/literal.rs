@@ -1,3 +1,5 @@
+//! Declarations without a manifest: configs of plain values and of attributes of other states.
+
 use std::any::Any;
 use std::fmt;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The settings that a resource of any kind may have, such as `noop` and `timeout`.
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The order in which resources come after all that they need, or the circles that prevent it.
+
 use std::collections::HashMap;
 
 use crate::base::text::{circle, did_you_mean};

@@ -1,3 +1,5 @@
+//! The machine for which a graph becomes a site: its folder, templates, host and state folder.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

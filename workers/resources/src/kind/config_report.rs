@@ -1,3 +1,5 @@
+//! What a kind reports of a config before anything on the machine is looked at.
+
 use std::fmt;
 
 use serde_json::{Map, Value};

@@ -1,3 +1,5 @@
+//! What a resource may use in every call: its declaration, facts, notices, secrets, stop and log.
+
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

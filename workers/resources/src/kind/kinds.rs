@@ -1,3 +1,5 @@
+//! The kinds that a manifest may use, by name, and what they say of configs.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! One resource that another resource is made of, as its kind declares it.
+
 use std::collections::BTreeSet;
 use std::fmt;
 

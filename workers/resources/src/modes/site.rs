@@ -1,3 +1,5 @@
+//! The valid declarations of a machine with their kinds: what plan, apply and run begin with.
+
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 

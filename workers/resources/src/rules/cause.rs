@@ -1,3 +1,5 @@
+//! What a rule waits for, and the change or event that it then has to handle.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

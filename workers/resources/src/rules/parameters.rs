@@ -1,3 +1,5 @@
+//! How a rule does its work: its wait after a change, its attempts and its timeout.
+
 use std::time::Duration;
 
 use serde::Deserialize;

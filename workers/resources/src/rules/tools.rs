@@ -1,3 +1,5 @@
+//! What the handler of a rule may use: facts, notifications and commands.
+
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The check that kinds behave as plan, apply and run need it, by samples of their configs.
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;

@@ -1,3 +1,5 @@
+//! A kind for the checks, whose resources show a value to other resources only after apply.
+
 use std::path::Path;
 
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! A config of a kind to be checked, with the folder that it starts from and its drifts.
+
 use std::fmt;
 use std::io;
 use std::path::Path;

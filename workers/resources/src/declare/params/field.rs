@@ -1,3 +1,5 @@
+//! The Rust types that a parameter can have, and how each reads and writes JSON values.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! Configs of which some values become known later, and how they are read and written.
+
 use std::fmt;
 
 use serde_json::{Map, Value};

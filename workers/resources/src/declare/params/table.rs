@@ -1,3 +1,5 @@
+//! The parameters of a config or the attributes of a state, described as a table.
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

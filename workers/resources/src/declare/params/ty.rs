@@ -1,3 +1,5 @@
+//! The types of values as data, and the checks of values against them.
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The errors of a graph, each with the node at fault and the place where it was made.
+
 use std::fmt;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! One resource of a graph, with the nodes that it requires.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::Location;

@@ -1,3 +1,5 @@
+//! How a graph becomes a site on one machine, and the checks that may refuse it.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 

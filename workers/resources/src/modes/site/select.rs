@@ -1,3 +1,5 @@
+//! The choice of some resources of a site by tags and names, with all that they depend on.
+
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! An account of apply as people read it.
+
 use std::fmt;
 
 use crankcase_workers::one_line;

@@ -1,3 +1,5 @@
+//! The services that the resources of a run share, such as a connection, each opened once.
+
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
