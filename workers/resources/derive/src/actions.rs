@@ -1,3 +1,5 @@
+//! The derive of `Actions`, which makes an action of each variant of an enum.
+
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;

@@ -1,3 +1,5 @@
+//! The derive of `Choice`, which makes an enum a parameter that is one of some words.
+
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;

@@ -1,3 +1,5 @@
+//! The documentation of derived items, which the tables of parameters and actions show.
+
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 /// Returns the first paragraph of a documentation comment, on one line.

@@ -1,3 +1,5 @@
+//! The derive of `Params`: the fields of a struct become the parameters of a config or a state.
+
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;

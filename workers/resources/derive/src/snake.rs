@@ -1,3 +1,5 @@
+//! The names of variants in snake case, as manifests write them.
+
 use syn::Ident;
 
 /// Returns a name in camel case as one in snake case.
