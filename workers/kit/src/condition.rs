@@ -1,3 +1,5 @@
+//! The listener that a worker tells how well it does: an engine, a function, or nobody.
+
 use std::fmt;
 use std::sync::Arc;
 

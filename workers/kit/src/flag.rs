@@ -1,3 +1,5 @@
+//! A value that says whether something is so, such as whether a worker is to run.
+
 /// Whether something is so; an input that says whether a worker is to run.
 ///
 /// It is a plain value. What offers it as a changing output bounces those who require it whenever

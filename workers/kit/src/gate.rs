@@ -1,3 +1,5 @@
+//! A latch that many wait for, and that is unlocked once.
+
 use std::fmt;
 use std::sync::Arc;
 

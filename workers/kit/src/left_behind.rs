@@ -1,3 +1,5 @@
+//! The error that names the children that do not end.
+
 use std::fmt;
 
 use thiserror::Error;

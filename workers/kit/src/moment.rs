@@ -1,3 +1,5 @@
+//! Waits until a moment, or for ever.
+
 use std::future::pending;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! A worker that is a guest of a fortress for its whole life.
+
 use std::fmt;
 
 use crankcase_engine::owner;

@@ -1,3 +1,5 @@
+//! A worker together with what it exposes to others.
+
 use std::fmt;
 
 use crankcase_engine::{Outcome, Stop, Worker};

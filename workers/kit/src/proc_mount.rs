@@ -1,3 +1,5 @@
+//! Says in an error that `/proc` is not mounted, if that is its cause.
+
 use std::io::{self, ErrorKind};
 use std::path::Path;
 

@@ -1,3 +1,5 @@
+//! A worker that holds a value for others to read, follow and set.
+
 use std::fmt;
 use std::mem;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! What a catacomb reports of its children.
+
 use crankcase_engine::Detail;
 use serde::Serialize;
 

@@ -1,3 +1,5 @@
+//! The children of a catacomb, and how their end and its own are agreed on.
+
 use std::collections::HashMap;
 use std::fmt;
 

@@ -1,3 +1,5 @@
+//! Which config file is followed, in which format and within which limits.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

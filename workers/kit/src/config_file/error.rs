@@ -1,3 +1,5 @@
+//! Why a config file, or a version of it, is not accepted.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Why a path cannot be watched, or not by the kernel.
+
 use std::fmt;
 use std::fs;
 use std::io;

@@ -1,3 +1,5 @@
+//! The state that a watcher shares with its handles and subscriptions.
+
 use std::fmt;
 
 use parking_lot::Mutex;

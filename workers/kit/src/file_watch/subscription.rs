@@ -1,3 +1,5 @@
+//! The subscription that tells of changes at one path, and the handle that makes it.
+
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! What a look finds of an entry, and the entry itself, held so that only it is changed.
+
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -1,3 +1,5 @@
+//! Why a file or folder cannot be read, looked at or changed.
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,3 +1,5 @@
+//! An open folder, whose entries are read and changed whatever becomes of the path to it.
+
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};

@@ -1,3 +1,5 @@
+//! The kinds of entries that a folder may have: files, folders, symlinks and others.
+
 use std::fmt;
 
 use rustix::fs::{FileType, Stat};

@@ -1,3 +1,5 @@
+//! The names and the ids of users and groups, as the system knows them.
+
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;

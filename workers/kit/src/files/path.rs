@@ -1,3 +1,5 @@
+//! Absolute paths of files and folders, split at their last name.
+
 use std::path::{Component, Path, PathBuf};
 
 use super::kind::EntryKind;

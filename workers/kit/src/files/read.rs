@@ -1,3 +1,5 @@
+//! Reads the regular files that a person names, within a bound and without a hang.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

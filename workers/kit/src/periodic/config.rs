@@ -1,3 +1,5 @@
+//! When a turn of periodic work is due, and what becomes of turns that were missed.
+
 use std::time::Duration;
 
 use crankcase_engine::ConfigError;

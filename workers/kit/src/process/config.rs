@@ -1,3 +1,5 @@
+//! What an external command needs to run, and how it is ended.
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

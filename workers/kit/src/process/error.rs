@@ -1,3 +1,5 @@
+//! Why an external command could not be run, or has ended.
+
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

@@ -1,3 +1,5 @@
+//! A command that is run to its end for the sake of its output.
+
 use std::future::pending;
 use std::io;
 use std::os::unix::process::ExitStatusExt;

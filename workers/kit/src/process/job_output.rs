@@ -1,3 +1,5 @@
+//! The output of a job, of which the beginning and the end are kept.
+
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;

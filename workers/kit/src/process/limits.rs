@@ -1,3 +1,5 @@
+//! The limits that the kernel can set for a process, by name.
+
 use rustix::process::Resource;
 
 /// A bound that the kernel sets a process, as in `setrlimit(2)`.

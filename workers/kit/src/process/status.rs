@@ -1,3 +1,5 @@
+//! What a process is doing, and the handle that shows it.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,3 +1,5 @@
+//! The signals that can ask a process to end.
+
 use rustix::process::Signal as Number;
 
 /// A signal that asks a process to end.

@@ -1,3 +1,5 @@
+//! How a runner treats all workers whose specs say nothing else.
+
 use crankcase_engine::Policy;
 
 /// How a [`Runner`](super::Runner) treats its workers.

@@ -1,3 +1,5 @@
+//! Why a runner does not do what its caller asks for.
+
 use std::fmt;
 
 use crankcase_engine::{ConfigError, NameError, WithCauses};

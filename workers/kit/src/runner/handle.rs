@@ -1,3 +1,5 @@
+//! The handle by which others start, stop and follow the workers of a runner.
+
 use std::fmt;
 use std::sync::Arc;
 

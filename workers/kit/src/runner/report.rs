@@ -1,3 +1,5 @@
+//! What a runner reports of its workers.
+
 use std::collections::BTreeMap;
 
 use crankcase_engine::{Detail, WorkerState};

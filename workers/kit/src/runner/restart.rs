@@ -1,3 +1,5 @@
+//! The ends after which a worker is started again.
+
 use serde::Serialize;
 
 /// When a worker is started again after it has ended by itself. After

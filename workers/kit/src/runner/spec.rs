@@ -1,3 +1,5 @@
+//! How a runner gets a worker, and when that worker is started again.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

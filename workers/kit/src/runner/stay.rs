@@ -1,3 +1,5 @@
+//! The time of one spec under a name of a runner, through all its restarts.
+
 use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;

@@ -1,3 +1,5 @@
+//! The life of a runner and of all its names, shared by its handles and its tasks.
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,3 +1,5 @@
+//! The task that starts, runs and ends the workers of one spec, one after another.
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};

@@ -1,3 +1,5 @@
+//! What is known of one spec under a name: its worker, its failures and its next start.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;

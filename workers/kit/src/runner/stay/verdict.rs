@@ -1,3 +1,5 @@
+//! What the end of a worker leads to, by the spec and by how it has ended.
+
 use std::sync::Arc;
 use std::time::Duration;
 
