@@ -1,3 +1,5 @@
+//! The list of the built-in kinds.
+
 use crankcase_resources::{Kinds, kind};
 
 use crate::exec::Exec;

@@ -1,3 +1,5 @@
+//! The kind `exec`: runs a command, unless a guard says that there is no need.
+
 use std::io;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! The kind `fact`: keeps a fact that is the agent's own.
+
 use std::fmt;
 
 use crankcase_resources::dynamic::Shape;

@@ -1,3 +1,5 @@
+//! The kind `file`: keeps a file with its content, or a folder, with mode and owners.
+
 use std::path::PathBuf;
 
 use crankcase_resources::dynamic::Config;

@@ -1,3 +1,5 @@
+//! The kind `noop`: takes any config, is always valid and changes nothing.
+
 use std::fmt;
 use std::sync::Arc;
 

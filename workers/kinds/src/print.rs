@@ -1,3 +1,5 @@
+//! The kind `print`: puts a message into the log.
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crankcase_resources::{

@@ -1,3 +1,5 @@
+//! The kind `process`: keeps a program running for as long as the agent runs.
+
 use std::convert::Infallible;
 
 use crankcase_resources::{

@@ -1,3 +1,5 @@
+//! The config and the state of the kind `exec`, and the process that a command becomes.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

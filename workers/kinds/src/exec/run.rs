@@ -1,3 +1,5 @@
+//! One run of a command or a guard of the kind `exec`, to its end.
+
 use crankcase_resources::Context;
 use crankcase_workers::{Finished, Job, Told};
 

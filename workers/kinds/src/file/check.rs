@@ -1,3 +1,5 @@
+//! Compares a file or a folder with its declaration, and chooses the actions.
+
 use std::sync::Arc;
 
 use crankcase_resources::dynamic::Foreseen;

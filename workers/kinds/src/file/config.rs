@@ -1,3 +1,5 @@
+//! The config and the state of the kind `file`, and what is judged before anything is looked at.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The content that a file is to have: where it comes from, and how it is read and compared.
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};

@@ -1,3 +1,5 @@
+//! How a change of a content is shown, and who may see it line by line.
+
 use crankcase_resources::dynamic::printable;
 use crankcase_resources::{Context, Difference};
 use serde_json::Value;

@@ -1,3 +1,5 @@
+//! Why a file or a folder cannot be kept as declared.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -1,3 +1,5 @@
+//! What a look finds of a file or a folder, and of its content only as much as is needed.
+
 use std::ffi::OsStr;
 
 use crankcase_engine::Stop;

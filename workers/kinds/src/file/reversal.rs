@@ -1,3 +1,5 @@
+//! The config that puts a file or a folder back as it is now.
+
 use crankcase_resources::{BoxError, Context, Mode, Resource};
 use crankcase_workers::{FileError, Folder};
 

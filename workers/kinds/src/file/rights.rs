@@ -1,3 +1,5 @@
+//! The mode and the owners that a file or a folder gets.
+
 use std::path::Path;
 
 use crankcase_workers::{Folder, Found, group_id, user_id, user_name};

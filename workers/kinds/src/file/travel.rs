@@ -1,3 +1,5 @@
+//! Takes the text of a source or a template into a config that goes to another machine.
+
 use std::path::Path;
 
 use crankcase_resources::derived::Value;

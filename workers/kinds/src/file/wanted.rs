@@ -1,3 +1,5 @@
+//! What the last look has decided, kept until the actions have carried it out.
+
 use crankcase_resources::Context;
 use parking_lot::Mutex;
 
