@@ -1,3 +1,5 @@
+//! How external types are run: their engine, their timeouts, their folders and their bounds.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

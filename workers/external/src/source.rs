@@ -1,3 +1,5 @@
+//! Makes kinds of the external types of a manifest, and asks each type how it works.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
