@@ -1,3 +1,5 @@
+//! The error of a setting that cannot be used.
+
 use std::fmt;
 
 use crankcase_engine::WithCauses;

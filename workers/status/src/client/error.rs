@@ -1,3 +1,5 @@
+//! Why an agent did not answer as it was asked to.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! The events of an agent, read line by line from the control socket.
+
 use std::fmt;
 
 use http_body_util::BodyExt;

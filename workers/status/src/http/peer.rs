@@ -1,3 +1,5 @@
+//! The client of one connection, and the wait for its end.
+
 use std::sync::Arc;
 
 use tokio::io::Interest;

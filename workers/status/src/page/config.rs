@@ -1,3 +1,5 @@
+//! What the status page shows, and which changes it allows.
+
 use std::path::PathBuf;
 
 /// What a [`Page`](super::Page) shows and allows.

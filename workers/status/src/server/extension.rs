@@ -1,3 +1,5 @@
+//! The contract of those who answer other requests on the control socket, such as for facts.
+
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

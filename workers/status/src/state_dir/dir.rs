@@ -1,3 +1,5 @@
+//! The path of a state folder, and where it is by default.
+
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;

@@ -1,3 +1,5 @@
+//! Why a state folder cannot be used.
+
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -1,3 +1,5 @@
+//! Who asked for a change, and why.
+
 use serde::{Deserialize, Serialize};
 
 /// Who asked for something, and why.

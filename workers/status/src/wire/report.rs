@@ -1,3 +1,5 @@
+//! What engines and workers are doing, and what counts as trouble.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

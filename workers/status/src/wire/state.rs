@@ -1,3 +1,5 @@
+//! The states that an engine and a worker can be in, in the words of the wire.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
