@@ -1,3 +1,5 @@
+//! Tells the loop when the last handle from the engine's builder was dropped.
+
 use std::sync::Arc;
 
 use crate::supervisor::Shared;

@@ -1,3 +1,5 @@
+//! How long a failed worker waits before its next start, and how many failures are too many.
+
 use std::time::Duration;
 
 use crate::vocabulary::error::ConfigError;

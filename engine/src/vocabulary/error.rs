@@ -1,3 +1,5 @@
+//! The errors that all parts of the engine share, and how an error is written with its causes.
+
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;

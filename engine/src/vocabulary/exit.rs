@@ -1,3 +1,5 @@
+//! How a worker ends, and what the engine does after each end.
+
 use std::error::Error;
 use std::fmt;
 use std::panic::PanicHookInfo;

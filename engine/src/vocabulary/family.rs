@@ -1,3 +1,5 @@
+//! Families: all names that begin in the same way, written as one pattern.
+
 use std::fmt;
 use std::marker::PhantomData;
 

@@ -1,3 +1,5 @@
+//! The newest value behind a name, for those who follow it while its workers come and go.
+
 use std::fmt;
 use std::sync::Arc;
 

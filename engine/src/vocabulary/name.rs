@@ -1,3 +1,5 @@
+//! The names under which manifolds are installed, and the rules for their texts.
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;

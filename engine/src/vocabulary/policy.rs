@@ -1,3 +1,5 @@
+//! The delays, the deadlines and the limit of failures by which the engine treats workers.
+
 use std::time::Duration;
 
 use crate::vocabulary::backoff::{Backoff, Intensity};

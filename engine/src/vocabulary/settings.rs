@@ -1,3 +1,5 @@
+//! What one manifold sets for itself, in place of what the engine has for all.
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! Runs the wakers of others, so that their panics end nothing.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::vocabulary::exit::Panicked;
