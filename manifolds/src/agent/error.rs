@@ -1,3 +1,5 @@
+//! How an agent ends, and the exit code for each end.
+
 use std::fmt;
 use std::io;
 use std::process::ExitCode;

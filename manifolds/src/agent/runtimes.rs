@@ -1,3 +1,5 @@
+//! The three runtimes of an agent: for the engine's loop, for its workers and for its frame.
+
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};

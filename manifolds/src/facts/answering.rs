@@ -1,3 +1,5 @@
+//! Answers the requests on the control socket that change facts.
+
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! Registers the schemas of the facts that the agent and its kinds use.
+
 use std::error::Error;
 use std::time::SystemTime;
 

@@ -1,3 +1,5 @@
+//! The facts that the expressions of a site see on a host.
+
 use std::future::pending;
 use std::sync::Arc;
 

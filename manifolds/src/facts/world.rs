@@ -1,3 +1,5 @@
+//! The facts that the resources and rules of a site read, watch and write on a host.
+
 use std::fmt;
 use std::future::pending;
 use std::sync::Arc;

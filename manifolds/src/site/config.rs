@@ -1,3 +1,5 @@
+//! What the manifold of a site needs, and how it keeps the resources.
+
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;

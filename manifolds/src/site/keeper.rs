@@ -1,3 +1,5 @@
+//! The worker that runs the engine of a site's resources, and swaps one site for the next.
+
 use std::future::pending;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! The manifold of one resource, and the policy that all resources share.
+
 use std::collections::BTreeSet;
 use std::future::ready;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The manifold that runs the rules of a site.
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;

@@ -1,3 +1,5 @@
+//! The change of the engine that makes its workers the resources of another site.
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
