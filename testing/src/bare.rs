@@ -1,3 +1,5 @@
+//! A worker that runs without an engine.
+
 use std::fmt;
 
 use crankcase_engine::owner;

@@ -1,3 +1,5 @@
+//! Checks that a worker is as an engine needs it, whatever it does.
+
 mod claims;
 mod installed;
 

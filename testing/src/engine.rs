@@ -1,3 +1,5 @@
+//! The engine of tests: without jitter, and with a fixed seed.
+
 use crankcase_engine::{Backoff, Engine, EngineBuilder, Policy};
 
 /// Returns the builder of an engine for tests: no jitter, and the seed 0.

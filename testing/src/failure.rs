@@ -1,3 +1,5 @@
+//! Why a test cannot go on: what was expected, and what was seen instead.
+
 use std::error::Error;
 use std::fmt;
 

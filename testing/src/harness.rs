@@ -1,3 +1,5 @@
+//! One manifold among inputs that the test drives, and waits for what it does.
+
 mod expect;
 mod failure;
 

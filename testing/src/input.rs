@@ -1,3 +1,5 @@
+//! An input of a manifold that comes, changes, goes and fails as the test says.
+
 mod source;
 
 use std::fmt::{self, Debug};

@@ -1,3 +1,5 @@
+//! A record of what workers do, in the order in which they do it.
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;

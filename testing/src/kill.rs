@@ -1,3 +1,5 @@
+//! Ends engines and workers, and checks how they have ended.
+
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::pin::pin;

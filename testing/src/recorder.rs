@@ -1,3 +1,5 @@
+//! The events of an engine, collected for a test that waits for them.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! Workers that do as the test tells them.
+
 mod cell;
 
 use std::fmt::{self, Debug};

@@ -1,3 +1,5 @@
+//! Runs of manifolds among faults, each decided by a seed.
+
 mod alarms;
 mod broken;
 mod chaos;

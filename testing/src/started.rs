@@ -1,3 +1,5 @@
+//! Starts one manifold with stubs for its inputs, and follows its worker.
+
 mod lives;
 
 use std::fmt;

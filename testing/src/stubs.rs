@@ -1,3 +1,5 @@
+//! What stands in the place of a manifold's inputs.
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! A watcher that reports changes when the test says so.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;

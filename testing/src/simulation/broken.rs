@@ -1,3 +1,5 @@
+//! The failure of a simulation, as a test prints it.
+
 use std::fmt;
 use std::time::Duration;
 

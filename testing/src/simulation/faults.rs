@@ -1,3 +1,5 @@
+//! Which faults strike the workers of a simulation, how often, and whom.
+
 use std::time::Duration;
 
 use crankcase_engine::ConfigError;

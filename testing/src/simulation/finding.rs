@@ -1,3 +1,5 @@
+//! What a part of a run has found that does not hold.
+
 /// What comes of a part of a run, or what it found that does not hold.
 pub(super) type Found<T = ()> = Result<T, Finding>;
 

@@ -1,3 +1,5 @@
+//! The paths that the runs have met, to find those that no run has or that never came up.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Which paths were met in a run or in several ones.

@@ -1,3 +1,5 @@
+//! Whether the faults of a run stop.
+
 use std::fmt;
 
 /// Whether the faults of a run stop.

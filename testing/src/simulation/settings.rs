@@ -1,3 +1,5 @@
+//! What is simulated, among which faults and for how long.
+
 use std::fmt;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! What one run begins with: its manifolds, its inputs and what must hold.
+
 use std::fmt;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! What happened in one run, to compare runs and to show a failure.
+
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

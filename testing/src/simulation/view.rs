@@ -1,3 +1,5 @@
+//! What the workers of a simulation are doing at one moment, for its invariants.
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! The workers that a bounce would stop, certainly or possibly.
+
 use std::collections::BTreeSet;
 
 /// The paths that a bounce would stop.

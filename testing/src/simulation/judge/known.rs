@@ -1,3 +1,5 @@
+//! What every path shows its users at one moment, as far as that is known.
+
 /// What was found at one moment, by the places of the seats.
 pub(super) type Known = Vec<Option<Status>>;
 

@@ -1,3 +1,5 @@
+//! Who is well in a run without faults, and must be well again when the faults stop.
+
 use std::time::Duration;
 
 use crate::simulation::judge::Seat;
