@@ -1,3 +1,5 @@
+//! The command `apply`: makes the machine as declared, once.
+
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::pin::Pin;

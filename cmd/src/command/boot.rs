@@ -1,3 +1,5 @@
+//! The command `boot`: shows how the running agent came up.
+
 use std::io::{self, Write};
 
 use anyhow::bail;

@@ -1,3 +1,5 @@
+//! The command `check`: validates manifests, and does no more.
+
 use std::io::Write;
 
 use crate::command::progress::loaded;

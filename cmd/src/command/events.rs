@@ -1,3 +1,5 @@
+//! The command `events`: follows what happens in the running agent.
+
 use std::future::pending;
 use std::io::{self, Write};
 use std::thread;

@@ -1,3 +1,5 @@
+//! The command `graph`: draws the dependencies of a site or of the running agent.
+
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;

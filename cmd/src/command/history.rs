@@ -1,3 +1,5 @@
+//! The command `history`: shows what was changed, repaired and failed, and when.
+
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 

@@ -1,3 +1,5 @@
+//! The command `mcp`: answers an assistant by the Model Context Protocol.
+
 mod answer;
 mod asked;
 mod change;

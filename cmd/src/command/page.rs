@@ -1,3 +1,5 @@
+//! The command `page`: serves the page on which the running agent is seen live.
+
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

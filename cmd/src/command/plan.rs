@@ -1,3 +1,5 @@
+//! The command `plan`: shows what apply would change, and changes nothing.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! Says on stderr how far work that takes long has come.
+
 use std::io::Write;
 use std::time::Duration;
 

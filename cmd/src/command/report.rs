@@ -1,3 +1,5 @@
+//! The command `report`: shows what the running agent and its workers are doing.
+
 use crankcase_resources::Tally;
 use crankcase_resources::front::resource_name;
 use crankcase_status::Client;

@@ -1,3 +1,5 @@
+//! The command `run`: keeps the machine as declared, until a signal comes.
+
 use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! The command `types`: shows the types of resources, with their parameters and states.
+
 use std::io::{self, Write};
 
 use crankcase_kinds::with_facts;

@@ -1,3 +1,5 @@
+//! The command `why`: shows the chain from a worker to the root cause.
+
 use std::io::Write;
 
 use crate::global::Global;

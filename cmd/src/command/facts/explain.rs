@@ -1,3 +1,5 @@
+//! The command `facts explain`: shows which layers set a fact, and which they hide.
+
 use std::io::{self, Write};
 
 use crankcase_facts::wire::Entry;

@@ -1,3 +1,5 @@
+//! The commands that show facts, their version, their history and their differences.
+
 use std::cell::RefCell;
 use std::io::{self, Write};
 

@@ -1,3 +1,5 @@
+//! The command `facts schema`: shows, sets and removes the schemas that facts have to fit.
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 

@@ -1,3 +1,5 @@
+//! The command `facts watch`: prints each change at a path as it happens.
+
 use std::io::Write as _;
 use std::time::Duration;
 

@@ -1,3 +1,5 @@
+//! The commands that change facts: `facts set`, `push`, `load` and `restore`.
+
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

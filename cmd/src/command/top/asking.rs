@@ -1,3 +1,5 @@
+//! Asks the agent what the live view needs, and gives the answers their form.
+
 use std::collections::BTreeSet;
 use std::io;
 

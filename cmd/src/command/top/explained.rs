@@ -1,3 +1,5 @@
+//! Why a worker is as it is, and whether that answer still holds.
+
 use crankcase_status::wire::Why;
 use tokio::time::Instant;
 

@@ -1,3 +1,5 @@
+//! When the live view is drawn, at most ten times a second.
+
 use std::time::Duration;
 
 use tokio::time::Instant;

@@ -1,3 +1,5 @@
+//! The keys that mean something to the live view.
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// A key, or what comes from the terminal like one.

@@ -1,3 +1,5 @@
+//! All that the live view shows, as data that keys, answers and events change.
+
 mod typing;
 
 use std::collections::VecDeque;

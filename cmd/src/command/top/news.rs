@@ -1,3 +1,5 @@
+//! What has happened since the reports that the table is made of.
+
 use std::collections::BTreeMap;
 use std::mem::take;
 

@@ -1,3 +1,5 @@
+//! How often one kind of question is asked, so that it does not keep the agent busy.
+
 use std::time::Duration;
 
 use tokio::time::Instant;

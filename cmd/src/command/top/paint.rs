@@ -1,3 +1,5 @@
+//! Writes texts on the screen, escaped and cut to their places.
+
 use std::borrow::Cow;
 
 use crankcase_status::picture::Look;

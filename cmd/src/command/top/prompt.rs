@@ -1,3 +1,5 @@
+//! What the live view asks of the person at the keyboard.
+
 use crankcase_status::wire::{Act, MAX_ORIGIN};
 
 use super::keys::Key;

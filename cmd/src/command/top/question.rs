@@ -1,3 +1,5 @@
+//! What the live view asks of the agent, and what it gets for an answer.
+
 use crankcase_status::picture::Line;
 use crankcase_status::wire::{Act, EngineReport, Why};
 

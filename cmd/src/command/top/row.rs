@@ -1,3 +1,5 @@
+//! One worker in the table of the live view.
+
 use std::time::SystemTime;
 
 use crankcase_resources::front::resource_name;

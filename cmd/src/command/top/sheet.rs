@@ -1,3 +1,5 @@
+//! The screen of one worker, or of its graph.
+
 use crankcase_status::picture::Line;
 
 use super::keys::Key;

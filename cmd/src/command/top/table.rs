@@ -1,3 +1,5 @@
+//! All workers of the live view, and which of them are shown in which order.
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

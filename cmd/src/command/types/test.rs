@@ -1,3 +1,5 @@
+//! The command `types test`: tries whether an external type keeps to its protocol.
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
