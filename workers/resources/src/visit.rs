@@ -184,8 +184,7 @@ impl Visit {
         }
     }
 
-    /// Returns the resource because of which those that need this one cannot go on: this one, or
-    /// one before it.
+    /// Returns the resource that holds up those that need this one: this one, or one before it.
     pub(crate) fn blocked_by(&self) -> Option<&str> {
         match &self.end {
             Outcome::Skipped { because } => Some(because),

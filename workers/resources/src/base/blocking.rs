@@ -6,8 +6,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::base::error::BoxError;
 
-/// How many threads look at resources and change them at a time: each has a stack of its own, and ten
-/// thousand resources that begin together would have as many as the runtime allows.
+/// How many threads may work on resources at the same time. Each has a stack of its own. Without
+/// this bound, ten thousand resources that begin together would take all threads that the runtime
+/// allows.
 const THREADS: usize = 64;
 
 static FREE: Semaphore = Semaphore::const_new(THREADS);
@@ -17,15 +18,16 @@ pub(crate) async fn thread() -> SemaphorePermit<'static> {
     FREE.acquire().await.expect("the semaphore is never closed")
 }
 
-/// Does blocking work for a resource on the runtime's threads for that, at most 64 of them at a time.
+/// Does blocking work for a resource on the runtime's threads for blocking work, at most 64 at a
+/// time.
 ///
 /// # Errors
 ///
-/// That of the work.
+/// When the work fails.
 ///
 /// # Panics
 ///
-/// When the work does.
+/// When the work panics.
 ///
 /// # Cancel safety
 ///
@@ -39,7 +41,7 @@ where
 {
     let thread = thread().await;
     let task = tokio::task::spawn_blocking(move || {
-        // OpenResource by the work: it goes on when nobody waits for it any more.
+        // Held by the work, which goes on when nobody waits for it any more.
         let _thread = thread;
         work()
     });

@@ -7,13 +7,13 @@ use std::time::Duration;
 use crankcase_engine::{Stop, Stopper};
 use tokio::time::Instant;
 
-/// The time that a look or an action may take. What takes longer is told to stop, by the same stop
-/// that tells it of the end of the run.
+/// The time that a look or an action may take. Work that takes longer is told to stop, by the same
+/// stop that tells it of the end of the run.
 #[derive(Debug)]
 pub(crate) struct Deadline<'a> {
     run: &'a Stop,
     began: Instant,
-    /// What is told instead of the run's stop; none without a limit.
+    /// The limit, and the stop that the work gets instead of the run's; none without a limit.
     limited: Option<(Duration, Stopper, Stop)>,
 }
 
@@ -26,18 +26,18 @@ impl<'a> Deadline<'a> {
         Self { run, began: Instant::now(), limited }
     }
 
-    /// Returns until when it is to be done, as things stand.
+    /// Returns when the time is over; none without a limit.
     pub(crate) fn at(&self) -> Option<Instant> {
         self.limited.as_ref().and_then(|(limit, ..)| self.began.checked_add(*limit))
     }
 
-    /// Returns the stop for what is to be done.
+    /// Returns the stop that the work gets.
     pub(crate) fn stop(&self) -> &Stop {
         self.limited.as_ref().map_or(self.run, |(_, _, stop)| stop)
     }
 
-    /// Does something to its end and tells it to stop in time. Returns also whether it was told so
-    /// for the time that it took.
+    /// Does the work to its end. Tells it to stop when the run ends, or when its time is over. Also
+    /// returns whether its time was over.
     pub(crate) async fn tell<F: Future>(&self, doing: F) -> (F::Output, bool) {
         let Some((limit, stopper, _)) = &self.limited else { return (doing.await, false) };
         let mut doing = pin!(doing);

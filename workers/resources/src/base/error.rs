@@ -31,7 +31,7 @@ impl From<String> for Wrong {
 }
 
 impl Wrong {
-    /// Says of a value in a map by which name it stands there.
+    /// Adds the name under which the value stands in a map.
     pub(crate) fn of(self, name: &str, item: &Value) -> Self {
         let shown = shown(item);
         let message = match self.message.strip_prefix(&format!("{shown} is ")) {
@@ -42,7 +42,7 @@ impl Wrong {
         Self { message, value, ..self }
     }
 
-    /// Makes one of several.
+    /// Makes one error of several; `None` of none.
     pub(crate) fn all(wrong: impl IntoIterator<Item = Self>) -> Option<Self> {
         wrong.into_iter().reduce(|mut first, other| {
             first.also.push(other);

@@ -49,7 +49,7 @@ impl Log {
 }
 
 impl Lines {
-    /// Counts a line as it was given: what its escapes take is no fault of the lines after it.
+    /// Counts a line without its escapes: they must not take the room of later lines.
     fn add(&mut self, line: &str) {
         if self.dropped > 0 || self.bytes + line.len() > LIMIT {
             self.dropped += 1;

@@ -10,11 +10,11 @@ const MAX_DEPTH: usize = 100;
 /// A value as text, which takes up to a fifth of the memory of a value with maps.
 pub(crate) enum Packed {
     Text(Box<str>),
-    /// One whose text is too deep to be read.
+    /// A value that is too deep to be read from its text.
     Deep(Box<Value>),
 }
 
-/// The order of attributes does not count, as that of values.
+/// As with values, the order of attributes does not count.
 impl PartialEq for Packed {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {

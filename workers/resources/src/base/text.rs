@@ -13,8 +13,8 @@ const EXCERPT: usize = 100;
 /// How many names of a circle an error shows.
 const MAX_CIRCLE: usize = 20;
 
-/// Returns the beginning and the end of what people cannot read all of, and how many lines are
-/// between them.
+/// Returns the first and the last lines of a text that is too long for people, and how many lines
+/// are between them.
 pub(crate) fn excerpt(lines: &[String]) -> (&[String], usize, &[String]) {
     let left_out = lines.len().saturating_sub(EXCERPT);
     if left_out == 0 {

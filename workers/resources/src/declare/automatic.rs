@@ -31,8 +31,8 @@ impl Conflict {
     }
 }
 
-/// Returns who keeps what another one keeps already, the first of each thing, and who keeps something
-/// in a path that another one removes.
+/// Returns the resources that cannot both be kept: a thing has one keeper, and nothing is kept
+/// below a path that another resource removes.
 pub fn conflicts(declarations: &[Declaration]) -> Vec<Conflict> {
     let mut removed = HashMap::new();
     for (node, declaration) in declarations.iter().enumerate() {
@@ -89,7 +89,8 @@ fn temporary(declarations: &[Declaration]) -> Vec<Conflict> {
     against.collect()
 }
 
-/// Returns who removes a path above one that is to be there.
+/// Returns the resource that removes a folder above the path of this claim, if the path is to be
+/// there.
 fn above(claim: &Claim, removed: &HashMap<&str, usize>) -> Option<usize> {
     if removed.is_empty() || claim.space != PATH || !claim.is_made() {
         return None;
@@ -116,8 +117,8 @@ struct Edge {
 /// Gives each declaration its automatic edges: to those that make what it needs. The declared edges
 /// must have no cycle.
 ///
-/// They never make a cycle: where all of them would, those that would close one are left out, which
-/// is noted in [`DeclarationFields::left_out`](crate::front::DeclarationFields::left_out).
+/// They never make a cycle: an edge that would close one is left out, and noted in
+/// [`DeclarationFields::left_out`](crate::front::DeclarationFields::left_out).
 pub fn connect(declarations: &mut [Declaration]) {
     let edges = edges(declarations);
     let name = |node: usize| declarations[node].name.as_str();
@@ -181,7 +182,7 @@ fn edge(
     Edge { before: maker, after: node, on_change, because }
 }
 
-/// Returns whether an edge is declared that does the same, or all that is asked for.
+/// Returns whether a declared edge has the same ends, and notifies if this one does.
 fn is_declared(declarations: &[Declaration], edge: &Edge, is_told: bool) -> bool {
     let (before, after) = (&declarations[edge.before], &declarations[edge.after]);
     let does_all = |used: &&Dependency| !is_told || used.on_change == OnChange::Notify;
@@ -219,8 +220,8 @@ impl<'a> Makers<'a> {
     }
 }
 
-/// Returns of each edge whether it is to be: those that close no cycle with the declared ones and with
-/// those that were chosen before, in the order of the names.
+/// Returns for each edge whether it is chosen. The edges are taken in the order of the names, and
+/// each is chosen that closes no cycle with the declared edges and those that were chosen before.
 fn without_cycles<'a>(
     declared: &[Vec<usize>],
     edges: &[Edge],
@@ -239,8 +240,8 @@ fn without_cycles<'a>(
     safe
 }
 
-/// Returns the edges that could be part of a cycle if all edges were there: of the declared ones what
-/// comes before each node, and the positions of the others.
+/// Returns the edges that could be part of a cycle if all edges were there: for each node, the
+/// nodes that come before it by declared edges; and the positions of the other edges.
 ///
 /// Every other edge is safe, and no search has to follow it. So a search costs as much as the circle
 /// is large, and not the manifest.

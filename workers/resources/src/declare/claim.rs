@@ -7,15 +7,16 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 /// The space of files and folders. Its names are absolute paths without a slash at their end, and a
-/// resource that needs one comes after whoever makes it, or the nearest folder above it.
+/// resource that needs one comes after the resource that makes it, or that makes the nearest folder
+/// above it.
 pub const PATH: &str = "path";
 
 /// The longest path that the system takes, in bytes.
 const PATH_LIMIT: usize = 4095;
 
-/// Returns the name that a path has in the space [`PATH`]: without `.`, `..` and needless slashes. None
-/// of the root folder, which is always there, of a relative path, of one that is longer than the 4,095 bytes
-/// that a path may have, and of one that is not UTF-8.
+/// Returns the name that a path has in the space [`PATH`]: without `.`, `..` and needless slashes.
+/// None for the root folder, which is always there, for a relative path, for a path of more than
+/// 4,095 bytes, and for one that is not UTF-8.
 ///
 /// Nothing is looked at: where a folder is a symlink, `..` behind it leads elsewhere.
 ///
@@ -72,7 +73,7 @@ pub struct Claim {
     /// What kind of thing it is: `path`, `user`, `group`, `package`, `unit`, `port`, or a word of the
     /// kind's own.
     pub space: Cow<'static, str>,
-    /// Which of them.
+    /// Its name in the space.
     pub name: String,
     /// What the resource has to do with it.
     pub role: Role,
@@ -165,12 +166,13 @@ impl Claim {
         }
     }
 
-    /// Returns whether a resource with it makes the thing be there.
+    /// Returns whether a resource with this claim makes sure that the thing is there.
     pub fn is_made(&self) -> bool {
         self.makes_it_be() == Some(true)
     }
 
-    /// Returns whether a resource with it makes the thing be there, or be gone.
+    /// Returns whether a resource with this claim makes sure that the thing is there, or that it is
+    /// gone; none if it does neither.
     pub(crate) fn makes_it_be(&self) -> Option<bool> {
         match self.role {
             Role::Keeps { is_there, .. } => Some(is_there),

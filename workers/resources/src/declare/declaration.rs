@@ -25,8 +25,8 @@ pub type Config = Map<String, Value>;
 /// How many repairs of a resource in a row are made at once unless its declaration says otherwise.
 pub const REPAIRS: u32 = 10;
 
-/// What the expressions of a config see beside what its front gave it. Values are shared: a clone
-/// copies none of them.
+/// What the expressions of a config see in addition to what its front gave it. Values are shared: a
+/// clone copies none of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Inputs {
@@ -75,11 +75,12 @@ pub struct DeclarationFields {
     pub readonly: bool,
     /// Whether it is put back as it was when it leaves the manifest.
     pub reverse: bool,
-    /// If it has left, and this declares it as it was: the record that says how it was.
+    /// The record of how the resource was, if it has left the manifest and is put back by this
+    /// declaration.
     pub(crate) record: Option<KeptThing>,
-    /// Whether something wrong hides what the resource keeps and how, for which items it is there, or whether it is
-    /// there at all. Its config cannot be rendered then. Until all that is known, nothing that was kept under its
-    /// name is released or put back.
+    /// Whether an error hides what the resource keeps and how, for which items there is one, or
+    /// whether there is one at all. Its config cannot be rendered then. Until all that is known,
+    /// nothing that was kept under its name is released or put back.
     pub is_unsure: bool,
     /// Whether it keeps a fact that says which resources there are: other ones may be declared after it has changed.
     pub declares_others: bool,
@@ -94,9 +95,10 @@ pub struct DeclarationFields {
     /// The wait after a look or an action that failed, under `run`. None by default: as
     /// [`Reconcile::backoff`](crate::run::Reconcile::backoff) says.
     pub backoff: Option<Arc<Backoff>>,
-    /// How many repairs in a row are made at once, under `run`. After more of them something else seems to change the
-    /// resource whenever it is mended, and each waits for the backoff. A repair is in a row with one that was made less
-    /// than the backoff's `reset_after` ago. None by default: [`REPAIRS`].
+    /// How many repairs in a row are made at once, under `run`. After more of them something else
+    /// seems to change the resource whenever it is repaired, and each repair waits for the backoff.
+    /// A repair is in a row with one that was made less than the backoff's `reset_after` ago. None
+    /// by default: [`REPAIRS`].
     pub repairs: Option<u32>,
     /// The host as it was found, if the [kind reads it](crate::dynamic::Kind::reads_host). None by
     /// default.
@@ -118,10 +120,10 @@ pub struct DeclarationFields {
     pub left_out: Vec<Automatic>,
     /// What the resource's dependents use of its state.
     pub wanted: Wanted,
-    /// The attributes of the config whose values come of secrets. They are shown to nobody.
+    /// The attributes of the config whose values come from secrets. They are shown to nobody.
     pub hidden: BTreeSet<String>,
-    /// The JSON pointers to some of the facts whose change has it declared again; empty if it is
-    /// declared for another reason, or the facts are not known. None are named by default.
+    /// JSON pointers to some of the facts whose change is the reason for this declaration; empty if
+    /// there is another reason, or the facts are not known. None by default.
     pub changed_facts: Vec<String>,
 }
 
@@ -207,8 +209,9 @@ impl Declaration {
         !self.is_claimed && !self.noop
     }
 
-    /// Returns whether another declaration says the same of the resource itself: whom it notifies,
-    /// where it is written, its tags, its automatic edges and the facts that have changed aside.
+    /// Returns whether another declaration says the same of the resource itself. Whom it notifies,
+    /// where it is written, its tags, its automatic edges and the facts that have changed do not
+    /// count.
     pub fn is_equal(&self, other: &Self) -> bool {
         if self.is_clone_of(other) {
             return true;
@@ -296,17 +299,17 @@ pub struct Dependency {
     pub on_change: OnChange,
 }
 
-/// What the alias of a resource begins with that keeps a fact.
+/// The beginning of the alias of each resource that keeps a fact.
 const OF_FACT: &str = "fact ";
 
 impl Dependency {
-    /// Returns the dependency on the resource that keeps a fact, of one that uses the fact. Expressions do not see it
-    /// by its alias.
+    /// Returns the dependency of a user of a fact on the resource that keeps the fact. Expressions
+    /// do not see that resource by the alias.
     pub fn on_fact(path: &str, resource: String) -> Self {
         Self { alias: format!("{OF_FACT}{path}"), resource, on_change: OnChange::Check }
     }
 
-    /// Returns the path of the fact, if it is the dependency of one that uses a fact.
+    /// Returns the path of the fact, if the dependency is there because a fact is used.
     pub fn fact(&self) -> Option<&str> {
         self.alias.strip_prefix(OF_FACT)
     }

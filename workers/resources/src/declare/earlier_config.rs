@@ -11,7 +11,7 @@ use crate::declare::declaration::Config;
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct EarlierConfig {
     pub(crate) config: Config,
-    /// The attributes whose values come of secrets. They are shown to nobody.
+    /// The attributes whose values come from secrets. They are shown to nobody.
     pub(crate) hidden: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Files that several resources keep, under two paths, and files of the agent's state folder, as far as a look can tell.
+//! Files that two resources keep under two paths, and files in the agent's state folder.
 
 use std::collections::HashMap;
 use std::fs;

@@ -9,8 +9,8 @@ use crate::declare::claim::{Claim, Role};
 pub(crate) struct KeptThing(String);
 
 impl KeptThing {
-    /// Returns what a resource with these claims keeps. One that keeps nothing that others could name
-    /// is itself the thing.
+    /// Returns what a resource with these claims keeps. If it keeps nothing that others could name,
+    /// that is the resource itself.
     pub(crate) fn of((kind, name): (&str, &str), claims: &[Claim]) -> Self {
         let kept = claims.iter().filter(|claim| matches!(claim.role, Role::Keeps { .. }));
         let mut kept: Vec<_> = kept.map(|claim| (&*claim.space, &*claim.name)).collect();
@@ -28,7 +28,7 @@ impl KeptThing {
         Self(base16ct::lower::encode_string(&hasher.finalize()))
     }
 
-    /// Returns the thing of a record's name.
+    /// Returns the thing whose digest is the name of a record.
     pub(crate) fn named(name: &str) -> Self {
         Self(name.to_owned())
     }

@@ -32,7 +32,7 @@ impl KnownConfig<'_> {
         self.config.get(attribute)?.as_str()
     }
 
-    /// Returns whether nothing is left to become known of an attribute.
+    /// Returns whether an attribute is known as a whole.
     pub fn is_known(&self, attribute: &str) -> bool {
         !self.unknown.contains(attribute)
     }
@@ -53,13 +53,13 @@ pub struct Claimed {
     /// Whether it renders texts that are not in its config, such as files: what they use of the
     /// dependencies' states nobody can foresee.
     pub renders_any: bool,
-    /// Whether a check may ask for a shutdown-first action, of a kind with other configs that never
-    /// have one. Of a kind that [always may](crate::dynamic::Kind::stops_first) it need not be said.
+    /// Whether a check may ask for a shutdown-first action, if only some configs of the kind have
+    /// one. For a kind that [always may](crate::dynamic::Kind::stops_first) it need not be said.
     pub stops_first: bool,
 }
 
 impl Claimed {
-    /// Returns what a resource claims of which nothing is known.
+    /// Returns the claims of a resource of which nothing is known.
     pub fn unknown() -> Self {
         Self { is_open: true, may_make_any: true, renders_any: true, ..Self::default() }
     }

@@ -16,7 +16,8 @@ pub struct Meta {
     pub noop: bool,
     /// Whether it is put back as it was when it is not kept any more; not by default.
     pub reverse: bool,
-    /// How often it is looked at without a reason; none by default: as often as whoever keeps it says.
+    /// How often it is looked at without a reason; none by default: as often as the agent looks at
+    /// all resources.
     #[serde(with = "duration")]
     pub poll: Option<Duration>,
     /// How long a look, and each action, may take; none by default: as long as it takes.

@@ -14,8 +14,8 @@ const MAX_CYCLES: usize = 20;
 
 /// The order of resources, and their dependencies.
 ///
-/// Resources are meant by their position in the list that the order was made of. What is depended
-/// on comes before its dependent, and what notifies before what it notifies.
+/// A resource is named by its position in the list that the order was made of. It comes after its
+/// dependencies, and after the resources that notify it.
 #[derive(Debug, Clone, Default)]
 pub struct Order {
     order: Vec<usize>,
@@ -128,7 +128,7 @@ impl Order {
         &self.dependents[resource]
     }
 
-    /// Returns who notifies a resource, by its own wish or theirs.
+    /// Returns the resources that notify a resource, whichever side declares it.
     ///
     /// # Panics
     ///

@@ -1,7 +1,7 @@
 //! What a kind declares of its configs and states, once: names, types, defaults, documentation.
 //!
-//! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the check
-//! of `deps.x.state.y` all work from the [`Table`] that comes of it.
+//! Reading, judging what is half known, JSON Schema, the reference of a kind, redaction and the
+//! check of `deps.x.state.y` all work from the resulting [`Table`].
 
 use serde_json::{Map, Value};
 
@@ -29,8 +29,8 @@ mod ty;
 /// `compare = false`, configs that differ in it alone declare the same resource. A field that is
 /// `flatten` stands for the parameters of a struct of its own, none of which is required.
 ///
-/// The derive also makes a function `new` that takes what is required, and a struct `..Partial` of the
-/// same fields, of which each may not be known yet.
+/// The derive also makes a function `new` that takes what is required, and a struct `..Partial` of
+/// the same fields, each of which may still be unknown.
 ///
 /// # Examples
 ///
@@ -56,7 +56,7 @@ mod ty;
 /// # Ok::<(), crankcase_resources::Wrong>(())
 /// ```
 pub trait Params: Sized + Send + Sync + 'static {
-    /// The same fields, of which each may not be known yet.
+    /// The same fields, each of which may still be unknown.
     type Partial: From<Self> + std::fmt::Debug + Send + Sync;
 
     /// Returns the parameters.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::declare::declaration::Scope;
 use crate::declare::literal::as_written;
 
-/// What the configs of a [`Graph`](crate::Graph) stand in, on one machine.
+/// What the configs of a [`Graph`](crate::Graph) refer to on one machine.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Surroundings {

@@ -1,4 +1,4 @@
-//! How resources are kept, as it may be set from outside while they are.
+//! How resources are kept, where facts say so.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Tunings {
     pub by_name: BTreeMap<String, Tuning>,
 }
 
-/// How a resource is kept. What is none stays as it is otherwise.
+/// How a resource is kept. A field that is none changes nothing.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
@@ -154,7 +154,8 @@ impl Tunings {
         declaration.backoff = backoff.map(|backoff| Arc::new(backoff.whole()));
     }
 
-    /// Returns the names that are not among these of resources, and of all items of a `for_each`.
+    /// Returns the names in `by_name` that are not `known`: the names of resources, and of each
+    /// `for_each`.
     pub fn unknown<'a>(&'a self, known: &HashSet<&str>) -> Vec<&'a str> {
         let names = self.by_name.keys().map(String::as_str);
         names.filter(|name| !known.contains(name)).collect()

@@ -44,8 +44,8 @@ impl Default for ConfigReport {
 }
 
 impl Declaration {
-    /// Takes over what its kind says that it claims and reads: it needs what it reads. If it is only
-    /// looked at, it keeps and makes nothing, and needs what it would keep.
+    /// Takes over the claims and the files to read that its kind reports. It needs what it reads.
+    /// If it is only looked at, it keeps and makes nothing, and needs what it would keep.
     pub fn claim(&mut self, claimed: &Claimed) {
         let reads =
             claimed.reads.iter().filter_map(|read| path_name(&self.folder.join(&read.path)));

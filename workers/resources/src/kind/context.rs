@@ -57,8 +57,8 @@ pub struct Used {
     pub actions: Arc<[Action]>,
 }
 
-/// That a resource has changed which notifies this one, or in a plan that it would. It stays until it
-/// was answered, also if the agent is killed meanwhile.
+/// The change of a resource that notifies this one; in a plan, the change that it would have. The
+/// notice stays until it was answered, also if the agent is killed meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Notice {
@@ -103,7 +103,7 @@ impl Context {
         Self { about: Arc::new(about), stop, deadline: None, log, memory }
     }
 
-    /// Sets what the resource is given beside its config.
+    /// Sets what the resource gets in addition to its config.
     #[must_use]
     pub fn with(mut self, facilities: &Facilities) -> Self {
         Arc::make_mut(&mut self.about).facilities = facilities.clone();
@@ -150,7 +150,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// When the path is none, or there are no facts here.
+    /// When the path is no JSON pointer, or there are no facts here.
     pub fn fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
         self.world()?.snapshot()?.get(path)
     }
@@ -159,7 +159,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// When the path is none, or there are no facts here.
+    /// When the path is no JSON pointer, or there are no facts here.
     pub fn stored_fact(&self, path: &str) -> Result<Option<Value>, BoxError> {
         self.world()?.snapshot()?.stored(path)
     }
@@ -168,7 +168,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// When the path is none, or there are no facts here.
+    /// When the path is no JSON pointer, or there are no facts here.
     pub fn watch_fact(&self, path: &str) -> Result<WatchedFact, BoxError> {
         Ok(WatchedFact { path: path.to_owned(), changes: self.world()?.watch(path)? })
     }
@@ -224,7 +224,7 @@ impl Context {
         self.about.facilities.secrets()
     }
 
-    /// Returns the attributes of the config whose values come of secrets.
+    /// Returns the attributes of the config whose values come from secrets.
     pub(crate) fn hidden(&self) -> &BTreeSet<String> {
         &self.about.declaration.hidden
     }
@@ -249,9 +249,9 @@ impl Context {
         &self.about.notices
     }
 
-    /// Returns what will be of a thing when it is this resource's turn, if a resource before this one
-    /// changes it in a plan. When it is this resource's turn, the answer is always none: then the thing
-    /// itself says it.
+    /// In a plan, returns what will be of a thing at this resource's turn, if a resource before
+    /// this one changes it. Once it is this resource's turn, the answer is always none: then the
+    /// thing itself shows it.
     ///
     /// A check asks before it says that something missing is an obstacle, and before it trusts something
     /// that it does not keep. The claims of resources say what they change; `name` is that of a
@@ -261,17 +261,18 @@ impl Context {
         self.about.foresight.as_ref()?.sees(space, name)
     }
 
-    /// Returns whether, in a plan, a resource before this one changes or may change, at any distance. Then a look that
-    /// depends on unknown things, such as a command, may find something else when it is this resource's turn. When it
-    /// is, the answer is always no. A check that cannot tell then fails with an error, as with
-    /// [`foresees`](Self::foresees).
+    /// In a plan, returns whether a resource before this one, at any distance, changes or may
+    /// change. Then a look that depends on unknown things, such as a command, may find something
+    /// else at this resource's turn. Once it is this resource's turn, the answer is always no. A
+    /// check that cannot tell then fails with an error, as with [`foresees`](Self::foresees).
     pub fn follows_changes(&self) -> bool {
         self.about.foresight.as_ref().is_some_and(Foresight::follows_changes)
     }
 
-    /// Returns whether in a plan a resource before this one, at any distance, changes or may change, and may make files
-    /// that no claim names, as a command does that does not say what it creates: a file that is read may be another
-    /// one then. When it is this resource's turn, the answer is always no. A check that cannot tell then fails with an
+    /// In a plan, returns whether a resource before this one, at any distance, changes or may
+    /// change, and may make files that no claim names, like a command that does not say what it
+    /// creates. Then a file that is read may be another one at this resource's turn. Once it is
+    /// this resource's turn, the answer is always no. A check that cannot tell then fails with an
     /// error, as with [`foresees`](Self::foresees).
     pub fn follows_makers(&self) -> bool {
         self.about.foresight.as_ref().is_some_and(Foresight::follows_makers)

@@ -60,9 +60,9 @@ pub trait Kind: fmt::Debug + Send + Sync {
         Table::open()
     }
 
-    /// Returns where the secrets are in the state of a resource: the keys that lead to each. `hidden` are the
-    /// attributes of its config that come of secrets. By default they are those attributes, and the attributes that
-    /// [`states`](Self::states) says are sensitive.
+    /// Returns where the secrets are in the state of a resource: the keys that lead to each.
+    /// `hidden` are the attributes of its config that come from secrets. By default they are those
+    /// attributes, and the attributes that [`states`](Self::states) says are sensitive.
     fn state_secrets(&self, hidden: &BTreeSet<String>) -> Vec<Vec<String>> {
         let sensitive = self.states().parameters.iter().filter(|parameter| parameter.is_sensitive);
         let names = sensitive.map(|parameter| &parameter.name).chain(hidden);
@@ -90,8 +90,8 @@ pub trait Kind: fmt::Debug + Send + Sync {
         ConfigReport { errors, ..ConfigReport::default() }
     }
 
-    /// Judges the config of the resource with this name, for kinds to which the name means something. By
-    /// default it is [judged](Self::judge) without.
+    /// Judges the config of the resource with this name, for kinds to which the name means
+    /// something. By default the name does not matter, and it is [judged](Self::judge) alone.
     fn judge_of(&self, resource: &str, known: &KnownConfig<'_>) -> ConfigReport {
         let _ = resource;
         self.judge(known)
@@ -217,8 +217,8 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// When it cannot be told whether the resource is as declared, or when it is in a way that no
-    /// action of its kind may mend.
+    /// When it cannot be told whether the resource is as declared, or when no action of its kind
+    /// may repair it.
     async fn check(&self, context: &Context) -> Result<Found, BoxError>;
 
     /// Does something that a check has asked for, or a [refresh](Self::refresh). By default there is
@@ -254,8 +254,8 @@ pub trait Unit: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// Returns with which others the resource may be acted on together: those with the same key. None
-    /// by default: it is acted on alone. Its kind says that it [groups](Kind::is_grouping).
+    /// Returns the key of the resource, which may be acted on together with others of the same key.
+    /// None by default: it is acted on alone. Its kind says that it [groups](Kind::is_grouping).
     fn group(&self) -> Option<String> {
         None
     }

@@ -57,7 +57,7 @@ struct Shared {
 type Change = (usize, Foreseen);
 
 impl Foresight {
-    /// Returns that nothing changes.
+    /// Returns the foresight of a plan in which nothing changes.
     pub(crate) fn new(order: &Arc<Order>, declarations: &[Declaration]) -> Self {
         let names = declarations.iter().map(|declaration| declaration.name.clone()).collect();
         let (order, things) = (Arc::clone(order), RwLock::default());
@@ -120,8 +120,8 @@ impl Foresight {
         }
     }
 
-    /// Returns what will be of a thing, if a resource before this one changes it. Two that disagree say
-    /// nothing sure.
+    /// Returns what will be of a thing, if a resource before this one changes it. If two disagree,
+    /// nothing is certain.
     pub(crate) fn sees(&self, space: &str, name: &str) -> Option<Foreseen> {
         let things = self.shared.things.read();
         let changes = things.get(space)?.get(name)?;

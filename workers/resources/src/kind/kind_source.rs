@@ -15,14 +15,15 @@ pub trait KindSource: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// When it can be nothing else, and is written wrongly: what would be right.
+    /// When it can only be a type of this source, and is written wrongly. The error says what would
+    /// be right.
     fn name(&self, kind: &str, folder: &Path) -> Result<Option<String>, String>;
 
     /// Makes the kinds of some resources. It may start programs, and blocks for them.
     fn make(&self, wanted: &KindRequest) -> MadeKinds;
 }
 
-/// For which resources kinds are made.
+/// The resources for which a source makes kinds.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct KindRequest {
@@ -57,7 +58,7 @@ pub struct WantedKind {
 }
 
 impl WantedKind {
-    /// Returns the wish of a resource.
+    /// Returns a resource without dependencies and timeout.
     pub fn new(kind: &str, resource: &str, folder: PathBuf) -> Self {
         let (kind, resource) = (kind.to_owned(), resource.to_owned());
         Self { kind, resource, folder, dependencies: Vec::new(), timeout: None }
@@ -88,7 +89,7 @@ impl Plug {
     }
 }
 
-/// What came of wishes for kinds.
+/// The kinds that a source has made for a request.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct MadeKinds {
@@ -105,7 +106,7 @@ impl MadeKinds {
     }
 }
 
-/// What is at fault, by its position among the [wishes](KindRequest).
+/// What is at fault, by its position in the [request](KindRequest).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestError {
     /// A resource, for its type.

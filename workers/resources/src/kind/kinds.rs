@@ -44,7 +44,8 @@ impl Kinds {
         self.source.as_deref()
     }
 
-    /// Adds the kinds that the source makes of these wishes, and returns what is wrong. Blocks for it.
+    /// Adds the kinds that the source makes for this request, and returns what is wrong. Blocks
+    /// meanwhile.
     pub fn make(&mut self, wanted: &KindRequest) -> Vec<(RequestError, String)> {
         self.plugs = wanted.plugs.clone().into();
         let Some(source) = &self.source else { return Vec::new() };
@@ -54,7 +55,7 @@ impl Kinds {
         errors
     }
 
-    /// Adds the kinds of more resources, which are offered the same. Blocks for it.
+    /// Adds the kinds of more resources, which are offered the same plugs. Blocks meanwhile.
     pub(crate) fn make_more(&mut self, resources: &[WantedKind]) -> Vec<(RequestError, String)> {
         self.make(&KindRequest::new(resources.to_vec(), self.plugs.to_vec()))
     }
@@ -84,8 +85,8 @@ impl Kinds {
         })
     }
 
-    /// Returns what a kind says of a config, and of one without a kind what is known anyway. That
-    /// the kind panicked is an error of the config.
+    /// Returns what a kind says of a config. If there is no such kind, nothing is known of it. A
+    /// panic of the kind becomes an error of the config.
     pub fn judge(&self, kind: &str, known: &KnownConfig<'_>) -> ConfigReport {
         self.judged(kind, |kind| kind.judge(known))
     }

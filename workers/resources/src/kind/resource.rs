@@ -156,8 +156,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// When it cannot be told whether the resource is as declared, or when it is in a way that no
-    /// action of its kind may mend.
+    /// When it cannot be told whether the resource is as declared, or when no action of its kind
+    /// may repair it.
     fn check(
         &self,
         context: &Context,
@@ -297,13 +297,14 @@ pub trait Supervised: Resource {
 /// A kind that can act on several of its resources at once, such as packages that one command installs;
 /// see [`KindOf::grouping`](crate::KindOf::grouping).
 ///
-/// Each resource is checked alone, before and after. Those for which one action is to be done wait for
-/// the others of their kind that come equally late in the graph, and are then acted on together, key
-/// by key, with the timeout of the one that was declared first. What is done is accounted for with each. Under `run`, and when a notification is answered,
-/// each is acted on alone.
+/// Each resource is checked alone, before and after. Those for which one action is to be done wait
+/// for the others of their kind that come equally late in the graph. Then those with the same key
+/// are acted on together, with the timeout of the one that was declared first. What is done is
+/// accounted for with each. Under `run`, and when a notification is answered, each is acted on
+/// alone.
 pub trait Grouping: Resource {
-    /// Returns with which others the resource may be acted on together: those with the same key. If
-    /// there is none, it is acted on alone.
+    /// Returns the key of the resource, which may be acted on together with others of the same key.
+    /// If there is none, it is acted on alone.
     fn group(&self) -> Option<String>;
 
     /// Does to several resources, at least two, what a check of each has asked for.
@@ -346,7 +347,8 @@ pub type StateOf<R> = <<R as Resource>::State as Params>::Partial;
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is returned and used up, never kept")]
 pub enum Check<R: Resource> {
-    /// The resource is as declared; this is its state. What is left unknown of it is not in it.
+    /// The resource is as declared; this is its state, without the attributes that are left
+    /// unknown.
     Valid(StateOf<R>),
     /// The resource is not as declared.
     Stale(Stale<R>),
@@ -375,7 +377,7 @@ impl<R: Resource> From<Stale<R>> for Check<R> {
     }
 }
 
-/// How a resource differs from its declaration, and what would mend it.
+/// How a resource differs from its declaration, and what would repair it.
 #[must_use]
 pub struct Stale<R: Resource> {
     amiss: found::Stale,
@@ -421,8 +423,8 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }
 
-    /// Sets the state after the actions, as far as it is known. In a plan, dependents see it: what is
-    /// left unknown of it, they know only after apply. By default that is all.
+    /// Sets the state after the actions, as far as it is known. In a plan, dependents see it. They
+    /// know the attributes that are left unknown only after apply. By default all are left unknown.
     ///
     /// After apply the state must be as foreseen; otherwise the resource has failed.
     pub fn after(self, state: impl Into<StateOf<R>>) -> Self {

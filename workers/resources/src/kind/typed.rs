@@ -46,7 +46,7 @@ struct Together<R> {
 
 type Acting<'a> = Pin<Box<dyn Future<Output = Result<(), Unfinished>> + Send + 'a>>;
 
-// Derived, it would ask the same of the resources.
+// A derive would ask that the resources are `Clone` too.
 impl<R> Clone for Together<R> {
     fn clone(&self) -> Self {
         *self

@@ -1,4 +1,4 @@
-//! How a resource says what it is watched by.
+//! What tells that a resource may have changed, as its kind names it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl Watch {
         self
     }
 
-    /// Has the resource looked at again after each such time, at least 10 ms, give or take the jitter
+    /// Has the resource looked at again at this interval, at least 10 ms, give or take the jitter
     /// of the agent.
     pub fn every(mut self, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(10));

@@ -28,8 +28,7 @@ pub use passed::Passed;
 pub struct ApplyOptions {
     /// How many resources are changed at a time; 16 by default.
     pub parallel: NonZeroUsize,
-    /// Whether the first failure keeps every action from starting that has not started; off by
-    /// default.
+    /// Whether no action starts any more after the first failure; off by default.
     pub fail_fast: bool,
     /// What decides on each change before it is made, one after the other; none by default.
     pub approval: Vec<Arc<dyn Approval>>,

@@ -10,8 +10,8 @@ use crate::base::text::did_you_mean;
 use crate::declare::order::{Edges, Order};
 use crate::kind::resource::Resource;
 
-/// How many things that are wrong are told at most. To find the nearest name costs as much as there are
-/// nodes, for each that is missing.
+/// The most errors that are reported. For each node that is missing, the search for the nearest
+/// name looks at all nodes.
 const MAX_ERRORS: usize = 20;
 
 mod error;

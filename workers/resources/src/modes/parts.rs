@@ -1,8 +1,8 @@
 //! Resources that are made of others.
 //!
-//! A part is a resource like any other. Its config comes of its owner's: rendered with the owner's
-//! expressions, and then taken from what the owner's kind makes of that. So a part is known when its
-//! owner is.
+//! A part is a resource like any other. Its config comes from its owner: the owner's config is
+//! rendered, and the owner's kind makes the configs of the parts from it. So a part is known when
+//! its owner is.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -81,8 +81,8 @@ impl Kinds {
 
     /// Returns whether resources of a kind have parts that keep facts, or parts of such parts.
     ///
-    /// The names of parts do not depend on what is known of the config, so the kind is asked about
-    /// one of which nothing is known.
+    /// The names of parts do not depend on what is known of the config. So the kind is asked about
+    /// a config of which nothing is known.
     pub fn parts_keep_facts(&self, kind: &str) -> bool {
         let Ok(asked) = self.get(kind) else { return false };
         let unknown: BTreeSet<String> = asked.table().names().map(str::to_owned).collect();
@@ -240,7 +240,7 @@ fn circle_of(parts: &[Part]) -> Option<String> {
     Some(circle(&names.collect::<Vec<_>>()))
 }
 
-/// What the parts of one resource come of.
+/// What the parts of one resource come from.
 #[derive(Debug)]
 struct Owner {
     config: Arc<dyn Render>,
@@ -299,7 +299,7 @@ impl Owner {
     }
 }
 
-/// The config of a part, which comes of its owner's.
+/// The config of a part, which comes from that of its owner.
 #[derive(Debug)]
 struct PartConfig {
     owner: Arc<Owner>,

@@ -5,14 +5,14 @@
 //!    it begins; what comes later has it visited again.
 //! 2. A path is watched before the resource is checked, so no later change of it is missed.
 //! 3. After a failure the next visit waits for the backoff, for a watch, or for the schedule. After
-//!    many repairs in a row watches do not count: two resources that want one file otherwise must
+//!    many repairs in a row watches do not count: two resources that undo each other's changes must
 //!    not keep the machine busy.
 //! 4. Looks that watches cause and that find nothing to do take a tenth of the time at most: a file
-//!    that is written all the time must not either. One that fails counts as a longer one, for a
-//!    failing action may set off the watches itself.
+//!    that is written all the time must not keep the machine busy either. A look that fails counts
+//!    as a longer one, because a failing action may set off the watches itself.
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
-//!    question: holding back leaves nothing dead.
+//!    question: a resource that is held back gets its program back.
 //! 6. What a visit has come to is reported once. One that did not end well after the worker was
 //!    told to stop is given up instead: it is no failure, and the next worker visits again.
 
@@ -95,9 +95,8 @@ pub struct Links {
     pub declaration: CurrentDeclaration,
     /// What tells that files have changed.
     pub watches: Live<Watches>,
-    /// What it and the other resources of its site tell each other. It is to be told of the
-    /// resource before the worker starts, and the worker starts when each dependency has a state on
-    /// offer.
+    /// The schedule of its site. It must know the resource before the worker starts, and each
+    /// dependency must have a state on offer by then.
     pub schedule: Schedule,
     /// Which resource keeps which path.
     pub claims: Claims,
@@ -191,8 +190,8 @@ impl Program {
 /// otherwise. The state that it had stays on offer.
 ///
 /// Nothing is done to it while a resource that it depends on is not as declared: it is degraded
-/// then too, *held back by* that resource, and goes on at once when that one is mended. As long as
-/// a resource before it is at work it waits, and says nothing.
+/// then too, *held back by* that resource, and goes on at once when that one is repaired. As long
+/// as a resource before it is at work it waits, and says nothing.
 ///
 /// `offer` is called with a watch of the state when the resource is as declared for the first time.
 ///

@@ -143,7 +143,7 @@ impl RemovedResources {
         Some(declaration)
     }
 
-    /// Leaves to a site what it keeps by itself, and for later what it uses.
+    /// Leaves out what the site keeps itself, and for later what the site uses.
     fn leave_to(&mut self, site: &Site) {
         let present = site.declarations().len();
         let all: Vec<_> = site.declarations().iter().chain(&self.declarations).cloned().collect();
@@ -153,7 +153,8 @@ impl RemovedResources {
                 (conflict.first.min(conflict.second), conflict.first.max(conflict.second));
             if second >= present {
                 is_left[second] = true;
-                // Where the site only keeps something below, the folder goes once it does not any more.
+                // A folder in which the site keeps something goes when the site keeps nothing in it
+                // any more.
                 if first < present && conflict.second == second {
                     self.forgotten.extend(all[second].record.clone());
                 }

@@ -43,8 +43,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns the site of some declarations. `digest` is another one when they are declared
-    /// otherwise.
+    /// Returns the site of some declarations. `digest` differs when they are declared otherwise.
     ///
     /// # Errors
     ///
@@ -134,13 +133,13 @@ impl Site {
         Self { rules: rules.into_iter().map(Arc::new).collect(), ..self }
     }
 
-    /// Sets what is wrong with it, and does not keep it from being kept. Default none.
+    /// Sets the warnings: problems with which the site is kept all the same. Default none.
     #[must_use]
     pub fn warned(self, warnings: Vec<String>) -> Self {
         Self { warnings, ..self }
     }
 
-    /// Returns what is wrong with it, and does not keep it from being kept.
+    /// Returns the warnings: problems with which the site is kept all the same.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -169,7 +168,7 @@ impl Site {
         &self.secrets
     }
 
-    /// Returns what tells it from a site that is declared otherwise.
+    /// Returns the digest, which differs from that of a site that is declared otherwise.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -184,7 +183,7 @@ impl Site {
         &self.declarations
     }
 
-    /// Returns the resources of which nobody knows whether they are there.
+    /// Returns the resources that may be there or not.
     pub(crate) fn unsure(&self) -> Unsure<'_> {
         let unsure = self.declarations.iter().filter(|declared| declared.is_unsure);
         Unsure(unsure.map(|declared| declared.name.as_str()).collect())
@@ -203,7 +202,8 @@ impl Site {
         })
     }
 
-    /// Returns their order and who depends on whom, by positions in the declarations.
+    /// Returns the order and the dependencies of the resources, by their positions in the
+    /// declarations.
     pub fn order(&self) -> &Order {
         &self.order
     }

@@ -37,7 +37,7 @@ impl fmt::Debug for Found {
     }
 }
 
-/// How a resource differs from its declaration, and what would mend it.
+/// How a resource differs from its declaration, and what would repair it.
 #[non_exhaustive]
 #[must_use]
 pub struct Stale {
@@ -45,7 +45,7 @@ pub struct Stale {
     pub current: Option<Value>,
     /// What differs, per attribute.
     pub differences: Vec<Difference>,
-    /// What would mend it, to be run in this order.
+    /// The actions that would repair it, in this order.
     pub actions: Vec<Action>,
     /// What has to be done before all other actions, such as stopping a server.
     pub shutdown: Option<Action>,

@@ -87,7 +87,7 @@ pub struct PlannedResource {
     /// What would be done because of a notification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Refresh>,
-    /// What it is bound to beside that, if the plan is sealed and the resource could be looked at.
+    /// What else it is bound to, if the plan is sealed and the resource could be looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal: Option<Seal>,
 }

@@ -1,4 +1,4 @@
-//! What a plan is bound to beside what it shows.
+//! What a plan is bound to in addition to what it shows.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Salt {
     }
 }
 
-/// What a change comes of and what it leads to, whatever is shown of it.
+/// What a change comes from and what it leads to, whatever is shown of it.
 #[derive(Clone, Copy)]
 pub struct Basis<'a> {
     /// The config with the values of all its expressions.
@@ -56,8 +56,8 @@ impl Basis<'_> {
     }
 }
 
-/// Digests of what a plan is bound to, and of which a part is not shown: secrets, the environment of a
-/// command, the whole of a long content, the programs.
+/// Digests of what a plan is bound to. The plan does not show all of that: not the secrets, the
+/// environment of a command, the whole of a long content, or the programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seal {
     pub(crate) config: String,

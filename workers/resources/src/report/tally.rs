@@ -49,7 +49,7 @@ pub(crate) struct Count {
     tags: Vec<String>,
     repairs: u64,
     last_change: Option<SystemTime>,
-    /// Packed, as it is of many texts, and seldom asked for.
+    /// Packed, because it has many texts and is seldom asked for.
     last_event: Option<Arc<Packed>>,
 }
 

@@ -45,8 +45,8 @@ impl PartialEq for Rule {
 ///
 /// # Requirements
 ///
-/// - A handler is idempotent. After a crash or a failure it is called again for the same cause, of which it may have
-///   done a part.
+/// - A handler is idempotent. After a crash or a failure it is called again for the same cause, and
+///   may have done a part of the work before.
 #[async_trait]
 pub trait Handler: fmt::Debug + Send + Sync + std::any::Any {
     /// Returns whether the rule handles this cause. By default it handles all causes.

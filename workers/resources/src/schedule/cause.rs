@@ -30,9 +30,9 @@ pub(crate) enum Why {
     UsedFact(String),
     /// The fact at this path, which it watches, is another one.
     Fact(String),
-    /// Its watch has told of a change, without saying of which.
+    /// Its watch has reported a change, and does not say which one.
     Signal,
-    /// What tells of its files was started anew.
+    /// The watcher of its files was started again.
     Watcher,
     /// This resource, which it needs, has a new state.
     NewState(Arc<str>),
@@ -135,7 +135,7 @@ impl fmt::Display for Whys {
     }
 }
 
-/// What a resource is declared by.
+/// What a visit of a resource is based on.
 pub(crate) struct VisitBasis {
     pub(crate) declaration: Declaration,
     pub(crate) states: BTreeMap<String, State>,
@@ -151,9 +151,10 @@ impl PartialEq for VisitBasis {
     }
 }
 
-/// Returns why a program is started. If none was started before, that is why the resource is
-/// visited; otherwise how the one before has ended, what is not as in the config `before`, and who
-/// notifies it, and without all of these the same.
+/// Returns why a program is started. If none was started before, these are the reasons of the
+/// visit. Otherwise they are the end of the program before, the attributes that differ from the
+/// config `before`, and the sources of notifications; if there is none of these, the reasons of the
+/// visit.
 pub(crate) fn started(
     (before, config): (Option<&Config>, &Config),
     last_end: Option<String>,
@@ -181,7 +182,7 @@ pub(crate) fn others(before: &Config, now: &Config) -> Vec<String> {
     names.chain(gone).map(|(name, _)| name.clone()).collect()
 }
 
-/// Says how a resource was changed, and at whose wish.
+/// Says how a resource was changed, and who has asked for it.
 pub(crate) fn noted(
     differing: &[String],
     is_drift: bool,
@@ -197,7 +198,7 @@ pub(crate) fn noted(
     }
 }
 
-/// Returns at whose wish a resource does what it was notified of.
+/// Returns who has asked for what a resource does when it is notified.
 pub(crate) fn by_notices(notices: &[Notice]) -> Origin {
     let by: Vec<_> = notices.iter().map(|notice| notice.by.as_str()).collect();
     Origin::new(by.join(", "), "a change notifies it")

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// One in how many seconds is spent on looks that come to nothing, in the long run.
 const SHARE: u32 = 10;
 
-/// What such a look costs at least: who uses the state looks too.
+/// What such a look costs at least: the users of the state look too.
 const LEAST: Duration = Duration::from_millis(10);
 
 /// How much may be spent at once after a rest.

@@ -44,12 +44,12 @@ impl RetryState {
         self.failures = 0;
     }
 
-    /// Notes that the resource was mended.
+    /// Notes that the resource was repaired.
     pub(crate) fn note_repair(&mut self) {
         self.repairs.note();
     }
 
-    /// Returns whether something else seems to change the resource whenever it is mended.
+    /// Returns whether something else seems to change the resource whenever it is repaired.
     pub(crate) fn is_fought_over(&self) -> bool {
         self.repairs.excess() > 0
     }

@@ -6,8 +6,8 @@
 //!    in another one: those that ask in between are in its group.
 //! 2. A state is in the table before its report is followed by a visit.
 //! 3. A worker that is not the last one of its resource changes nothing here.
-//! 4. The commands of a step that give permission to act come after the records of whom that
-//!    notifies; who may act has these on disk first.
+//! 4. In a step, the records of whom a resource notifies come before its permission to act. It acts
+//!    only when these records are on disk.
 
 use std::fmt;
 use std::sync::Arc;

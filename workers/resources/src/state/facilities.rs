@@ -1,4 +1,4 @@
-//! What resources are given beside their configs.
+//! What resources get in addition to their configs.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ mod services;
 /// The folder in the state folder with the contents of files that are written in place.
 const OVERWRITES: &str = "overwrites";
 
-/// What resources are given beside their configs by whoever runs them: a record of the commands that
-/// run, services that they share, folders of their own, and the [`Records`] of what is to outlive the
-/// process. Cheap to clone; clones are the same.
+/// What resources get in addition to their configs: a record of the commands that run, services
+/// that they share, folders of their own, and the [`Records`] of what is to outlive the process.
+/// Cheap to clone; clones are the same.
 ///
 /// Without a state folder, which is the default, nothing outlives the process: no command is on
 /// record, no resource has a folder of its own, and the records are in memory.

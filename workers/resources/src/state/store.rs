@@ -77,7 +77,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Returns who has notified a resource that has not acknowledged it, in the order of the names.
+    /// Returns the sources of the notifications that a resource has not acknowledged, in the order
+    /// of the names.
     pub fn sources(&self, target: &str) -> Vec<Arc<str>> {
         let from = self.pending.range(Notification::new(target, "")..);
         from.take_while(|it| &*it.target == target).map(|it| Arc::clone(&it.source)).collect()

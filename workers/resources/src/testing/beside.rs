@@ -1,4 +1,4 @@
-//! Samples beside others, in random graphs.
+//! Samples together with others, in random graphs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -114,7 +114,7 @@ impl<'a> Order<'a> {
         Ok(())
     }
 
-    /// What is planned is done, and then it is as declared.
+    /// Checks that what is planned is done, and that all is then as declared.
     fn converges(&mut self) -> io::Result<()> {
         let before = self.world.look()?;
         let Some(plan) = self.plan() else { return Ok(()) };
@@ -131,7 +131,7 @@ impl<'a> Order<'a> {
         Ok(())
     }
 
-    /// What is not as declared any more is seen, and mended.
+    /// Checks that drifts are seen and repaired.
     fn sees_drifts(&mut self, rng: &mut StdRng) -> io::Result<()> {
         let before = self.world.look()?;
         let mut drifted = Vec::new();

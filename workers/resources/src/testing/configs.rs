@@ -75,7 +75,7 @@ fn judges(trial: &mut Trial<'_>, config: &Config, changed: &String) {
     }
 }
 
-/// What is said while these attributes are unknown, the whole config confirms.
+/// Checks that the whole config confirms what the kind says while these attributes are unknown.
 fn is_confirmed(
     trial: &mut Trial<'_>,
     config: &Config,
@@ -106,7 +106,7 @@ fn is_confirmed(
     }
 }
 
-/// Returns what is not as it was said before all was known.
+/// Returns what the whole config does not confirm, if there is anything.
 fn unconfirmed(half: &Claimed, whole: &Claimed) -> Option<String> {
     let is_so = |claim: &&Claim| whole.claims.iter().any(|other| confirms(other, claim));
     if let Some(claim) = half.claims.iter().find(|claim| !is_so(claim)) {
@@ -143,7 +143,7 @@ fn shown(claim: &Claim) -> String {
     cut(&claim.to_string())
 }
 
-/// The table takes what the kind takes.
+/// Checks that the table accepts what the kind accepts.
 fn takes_what_is_right(trial: &mut Trial<'_>, config: &Config) {
     let taken = trial.kind.table().accept(config);
     trial.require(taken.is_ok(), || {
@@ -179,7 +179,7 @@ fn of(config: &Config, attribute: &str) -> String {
     format!("{attribute} = {}", cut(&config[attribute].to_string()))
 }
 
-/// Values that are hardly ever right, and the given one inside of others.
+/// Returns values that are hardly ever right, and the given one inside of others.
 fn hostile(given: Option<&Value>) -> Vec<Value> {
     let deep = (0..100).fold(Value::Null, |inner, _| json!([inner]));
     let mut values = vec![

@@ -118,7 +118,7 @@ pub struct Conformance {
 }
 
 impl Conformance {
-    /// Returns the checks of those of these kinds that get a sample.
+    /// Returns the checks of these kinds. Only a kind with a sample is checked.
     pub fn new(kinds: Kinds) -> Self {
         Self { kinds, samples: Vec::new(), graphs: 20 }
     }
@@ -153,7 +153,8 @@ impl Conformance {
             let found = tried.unwrap_or_else(|err| vec![format!("it cannot be tried: {err}")]);
             wrong.extend(found.into_iter().map(|found| format!("{sample}: {found}")));
         }
-        // A kind that is wrong alone is wrong beside others, and the cause is harder to see there.
+        // A kind that is wrong alone is wrong among others too, and the cause is harder to see
+        // there.
         if wrong.is_empty() {
             for seed in 0..graphs {
                 let found = beside::check(&kinds, &samples, seed);
@@ -165,7 +166,7 @@ impl Conformance {
     }
 }
 
-/// What kinds do that no kind may; at least one thing.
+/// What kinds do and must not do; at least one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violations(Vec<String>);
 

@@ -174,7 +174,7 @@ fn is_as_before(trial: &Trial<'_>, before: &Snapshot, what: &str) -> Result<(), 
     Err(format!("{what} changes {}", paths(before, &after)))
 }
 
-/// Neither a plan nor an apply of what is to be left alone changes anything.
+/// Checks that neither a plan nor an apply of what is to be left alone changes anything.
 fn leaves_alone(trial: &mut Trial<'_>, declarations: &[Declaration]) -> io::Result<()> {
     let before = trial.begin()?;
     let plans = (planned(trial, declarations), planned(trial, declarations));
@@ -203,7 +203,8 @@ fn leaves_alone(trial: &mut Trial<'_>, declarations: &[Declaration]) -> io::Resu
     Ok(())
 }
 
-/// What is planned is done, and then it is as declared. Returns the world before and after.
+/// Checks that what is planned is done, and that the resource is then as declared. Returns the
+/// world before and after.
 fn converges(
     trial: &mut Trial<'_>,
     declarations: &[Declaration],
@@ -241,7 +242,7 @@ fn unclaimed(trial: &Trial<'_>, before: &Snapshot, after: &Snapshot) -> Vec<Path
     strange.map(Path::to_owned).collect()
 }
 
-/// What is not as declared any more is seen, and mended.
+/// Checks that a drift is seen and repaired.
 fn sees_drift(
     trial: &mut Trial<'_>,
     declarations: &[Declaration],
@@ -265,7 +266,7 @@ fn sees_drift(
     Ok(())
 }
 
-/// What a reversal declares is what there was.
+/// Checks that a reversal declares what was there before.
 fn is_put_back(trial: &mut Trial<'_>, before: &Snapshot, after: &Snapshot) -> io::Result<()> {
     if !trial.kind.can_reverse() {
         return Ok(());
@@ -309,7 +310,7 @@ fn ask<T>(
     asked?.map_err(|err| err.to_string())
 }
 
-/// One of the paths that a drift has changed is watched, if nothing but paths is.
+/// Checks that one of the paths that a drift has changed is watched, if only paths are watched.
 fn is_watched(trial: &mut Trial<'_>, drift: &str, changed: &[&Path]) {
     let watch = ask(trial, async |unit, context| unit.watch(context).await);
     let Some(watch) = trial.take("watching it", watch) else { return };

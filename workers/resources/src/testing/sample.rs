@@ -67,9 +67,9 @@ impl Sample {
         Self { prepare: Box::new(prepare), ..self }
     }
 
-    /// Says that another process does its work, which can be killed at any point of it: the next apply has
-    /// to mend what a cut has left. By default a cut also has to leave what was there before or after one
-    /// of the actions.
+    /// Says that another process does its work, which can be killed at any point of it: the next
+    /// apply has to repair what a cut has left. By default a cut also has to leave what was there
+    /// before or after one of the actions.
     pub fn of_process(self) -> Self {
         Self { is_process: true, ..self }
     }
@@ -88,7 +88,7 @@ impl Sample {
         Self { write_limit: Some(Box::new(limit)), ..self }
     }
 
-    /// Adds a way in which the resource may come not to be as declared any more.
+    /// Adds a way in which the resource may drift.
     pub fn drift(
         mut self,
         name: &str,

@@ -88,7 +88,7 @@ impl Snapshot {
         changed.map(|(path, _)| path).chain(gone).map(PathBuf::as_path).collect()
     }
 
-    /// Returns the paths that are in this world as they are in none of the others.
+    /// Returns the paths that are in this world in a form that none of the others has.
     pub(super) fn strange<'a>(&self, worlds: &'a [Self]) -> BTreeSet<&'a Path> {
         let known = worlds.iter().flat_map(|world| world.0.keys());
         let strange = known

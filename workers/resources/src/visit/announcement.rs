@@ -19,7 +19,7 @@ use crate::state::{Notification, Position, Record, Records};
 pub(crate) struct Announcement {
     /// The names of the others that the resource notifies if it acts.
     targets: Vec<Arc<str>>,
-    /// The event that comes of the action, under run. There the schedule puts on record whom the
+    /// The event that the action leads to, under run. There the schedule puts on record whom the
     /// resource notifies.
     event: Option<Mutex<Event>>,
     /// Up to where the records are, once it is announced.
@@ -27,8 +27,8 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Returns the announcement of a resource that notifies these others. Under run an event comes of its
-    /// action.
+    /// Returns the announcement of a resource that notifies these others. Under run its action
+    /// leads to an event.
     pub(crate) fn new(targets: Vec<Arc<str>>, event: Option<Event>) -> Self {
         Self { targets, event: event.map(Mutex::new), made: OnceLock::new() }
     }
@@ -45,7 +45,7 @@ impl Announcement {
         &self.targets
     }
 
-    /// Returns the event that comes of the action, if somebody may see it.
+    /// Returns the event that the action leads to, if somebody may see it.
     pub(crate) fn event(&self) -> Option<Event> {
         self.event.as_ref().map(|event| event.lock().clone())
     }
@@ -77,7 +77,7 @@ pub(crate) async fn acknowledge(records: &Records, target: &str, sources: &[Arc<
     }
 }
 
-/// Puts on disk what was answered. That this cannot be written costs a restart, and no more.
+/// Puts on disk what was answered. If this cannot be written, it costs a restart, and no more.
 pub(crate) async fn flush_answers(records: &Records, up_to: Position) {
     if let Err(error) = records.flush(up_to).await {
         let error = chain(&error);

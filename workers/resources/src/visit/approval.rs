@@ -17,7 +17,7 @@ pub enum Proposal<'a> {
     Change(&'a Change, Basis<'a>),
     /// To answer a notification.
     Refresh(&'a Action, Basis<'a>),
-    /// To do one of the actions that were approved by one of the above.
+    /// To do one action of a change, or of an answer, that was approved before.
     Act(&'a Action),
 }
 

@@ -55,7 +55,8 @@ impl Gatekeeper {
         }
     }
 
-    /// Refuses a change that is not approved. The state `after` it is known as far as this says.
+    /// Refuses a change that is not approved. `after` is the state after the change, as far as it
+    /// is known.
     pub(crate) async fn approve_change(
         &self,
         opened: &Opened,

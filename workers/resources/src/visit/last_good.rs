@@ -50,8 +50,8 @@ fn has_secrets(
     shown != config
 }
 
-/// Puts on record that a resource is good with a config, or that none is to be on record. Which of
-/// them is shows in the key: once that is made, no config is written or read to tell.
+/// Puts on record that a resource is good with a config; if there is no config, takes the old one
+/// off the record. `made` keeps the key, so that later calls need not make the config again.
 fn note_as(
     records: &Records,
     (name, kind): (&str, &str),

@@ -212,7 +212,7 @@ impl Opened {
         closed.map_err(|err| self.redact(&format!("closing it {err}")))
     }
 
-    /// Asks the resource something, for as long as that may take.
+    /// Asks the resource something, within its timeout.
     async fn timed<T>(
         &self,
         ask: impl for<'a> FnOnce(&'a dyn Unit, &'a Context) -> Asked<'a, T>,
@@ -256,7 +256,7 @@ impl Opened {
         self.secrets().redact(text).into_owned()
     }
 
-    /// Returns the context of a call that takes as long as it takes.
+    /// Returns the context of a call without a timeout.
     fn untimed(&self) -> Context {
         self.prepared.context.of_call(&Deadline::new(None, self.prepared.context.stop()))
     }

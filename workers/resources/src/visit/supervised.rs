@@ -46,7 +46,7 @@ impl Supervised {
         }
     }
 
-    /// Asks the program to end and waits for it. That it ended by itself before is no matter.
+    /// Asks the program to end and waits for it. It may have ended by itself before.
     pub(crate) async fn end(self) {
         self.stopper.stop();
         if let Err(exit) = self.run.await {

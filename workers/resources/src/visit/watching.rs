@@ -87,7 +87,7 @@ impl Watching {
             thread = thread() => thread,
         };
         let subscribe = move || {
-            // OpenResource by the work, which may go on when nobody waits for it any more.
+            // Held by the work, which may go on when nobody waits for it any more.
             let _thread = thread;
             paths.iter().map(|path| subscribe(&watches, path)).collect::<Result<_, _>>()
         };

@@ -1,4 +1,4 @@
-//! Configs of which some values become known later, and how they are read and written.
+//! Configs with values that become known later, and how they are read and written.
 
 use std::fmt;
 

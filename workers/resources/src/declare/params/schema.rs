@@ -20,7 +20,8 @@ impl Table {
         self.schema_or(Some(&json!({"type": "string", "pattern": EXPRESSION})))
     }
 
-    /// Returns the schema of a map with these parameters, or in place of each another thing.
+    /// Returns the schema of a map with these parameters. If there is an `other` schema, each value
+    /// may fit that one instead.
     fn schema_or(&self, other: Option<&Value>) -> Value {
         let parameters = self.parameters.iter();
         let properties: Map<String, Value> =
@@ -60,8 +61,8 @@ impl Type {
         any_of(self.schemas(None))
     }
 
-    /// Returns the schemas one of which takes a value; in place of each value in it there may be another
-    /// thing.
+    /// Returns schemas; a value of the type fits one of them. If there is an `other` schema, each
+    /// value inside may fit that one instead.
     fn schemas(&self, other: Option<&Value>) -> Vec<Value> {
         let of_items = |ty: &Self| any_of(ty.schemas(other).into_iter().chain(other.cloned()));
         let schema = match self {

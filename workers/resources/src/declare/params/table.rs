@@ -44,11 +44,11 @@ impl Table {
         nearest(name, self.names())
     }
 
-    /// Takes a map that has what is required, and nothing that is wrong.
+    /// Accepts a map that has all required parameters, and only right values.
     ///
     /// # Errors
     ///
-    /// The first that is wrong.
+    /// The first thing that is wrong.
     pub fn accept(&self, map: &Map<String, Value>) -> Result<(), Wrong> {
         let given = |name: &str| map.get(name).filter(|value| !value.is_null());
         let mut strange = map.keys().filter(|name| !self.is_open && self.get(name).is_none());
@@ -67,7 +67,7 @@ impl Table {
         Ok(())
     }
 
-    /// Says of a name that it is none of these.
+    /// Returns the error of a name that is not in the table.
     pub(crate) fn refuse(&self, name: &str) -> Wrong {
         let nearest = self.nearest(name);
         let hint = nearest.map_or_else(

@@ -77,7 +77,7 @@ impl Type {
         Self::Map { of: Box::new(of) }
     }
 
-    /// Takes a value that is of the type.
+    /// Accepts a value of the type.
     ///
     /// # Errors
     ///

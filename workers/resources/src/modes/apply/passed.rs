@@ -11,9 +11,9 @@ use crate::kind::kinds::Kinds;
 use crate::report::account::{Accounted, Outcome};
 use crate::visit::{Changes, Visit};
 
-/// What the applies with it have done. The next one takes over how a resource ended that is
-/// declared as before and comes after nothing that changes or fails, and accounts for the others
-/// with what was done before. Cheap to clone; clones are of the same applies.
+/// What the applies of one command have done. If a resource is declared as before, and nothing
+/// before it changes or fails, the next apply takes over how it ended. The accounts of the others
+/// include what was done before. Cheap to clone; clones are of the same applies.
 #[derive(Clone, Default)]
 pub struct Passed(Arc<Mutex<Passes>>);
 

@@ -35,7 +35,8 @@ pub(super) async fn shut_down(pass: &Pass<'_>, progress: &Progress) -> BTreeMap<
         PassVisit { left_open, ..pass_visit }.run()
     };
     let looks = plan.run(look).await;
-    // Backwards and one at a time needs no schedule, whose visits have to own all that they use.
+    // One resource at a time, backwards, needs no schedule. The visits of a schedule have to own
+    // all that they use.
     let mut held_by: Vec<Option<String>> = vec![None; declarations.len()];
     for node in order.nodes().iter().rev() {
         let held = order.dependents(*node).iter().find_map(|after| held_by[*after].clone());

@@ -77,7 +77,7 @@ impl Graph {
         site.map_err(|error| NodeError::Order(error).into())
     }
 
-    /// Returns what tells it from another graph.
+    /// Returns the digest of what the nodes declare.
     fn digest(&self) -> String {
         let nodes: Vec<_> = self.nodes().map(|node| &node.declared).collect();
         let text = serde_json::to_vec(&nodes).expect("nodes are data");
@@ -134,8 +134,7 @@ impl Node {
         declaration
     }
 
-    /// Returns what is wrong with the attributes that it takes from states: those that the states do not
-    /// have.
+    /// Returns the errors of the attributes that it takes from states and that these do not have.
     fn wrong_uses(&self, kinds: &Kinds, of_kind: &HashMap<&str, &str>) -> Vec<AttributeError> {
         let uses = self.declared.uses.iter().filter_map(|(attribute, used)| {
             let states = kinds.get(of_kind.get(used.node.as_str())?).ok()?.states();

@@ -184,7 +184,7 @@ impl Node {
     }
 }
 
-/// Has the kind of a node change its config, for the way or after it.
+/// Has the kind of a node change its config, before it is sent or after it was received.
 fn travel(
     node: &mut Node,
     kinds: &Kinds,

@@ -8,15 +8,16 @@ use crate::declare::declaration::Declaration;
 
 /// The declaration of a resource, as it is now. Cheap to clone; clones are the same.
 ///
-/// Nobody waits here for another declaration: the [`Schedule`](crate::run::Schedule) has a resource visited that
-/// was handed one. So it takes a seventh of the memory of a channel.
+/// Nobody waits here for another declaration: when a resource gets one, the
+/// [`Schedule`](crate::run::Schedule) has it visited. So this takes a seventh of the memory of a
+/// channel.
 #[derive(Debug, Clone)]
 pub struct CurrentDeclaration(Arc<Mutex<Current>>);
 
 #[derive(Debug)]
 struct Current {
     declaration: Declaration,
-    /// Whether the resource was visited by it.
+    /// Whether a visit of the resource has used it.
     is_visited: bool,
 }
 
@@ -31,7 +32,7 @@ impl CurrentDeclaration {
         self.0.lock().declaration.clone()
     }
 
-    /// Returns the declaration, for a visit, and whether the resource was visited by it before.
+    /// Returns the declaration for a visit, and whether an earlier visit has used it.
     pub(crate) fn visit(&self) -> (Declaration, bool) {
         let current = &mut *self.0.lock();
         let was_visited = std::mem::replace(&mut current.is_visited, true);
@@ -39,8 +40,8 @@ impl CurrentDeclaration {
     }
 
     /// Declares the resource in another way. The other declaration has the same name, kind and
-    /// dependencies. If nobody has visited the resource by the one before, the facts that had changed
-    /// for that one are among those that have changed for this one.
+    /// dependencies. If no visit has used the declaration before it, the facts that had changed for
+    /// that one count as changed for this one too.
     pub fn replace(&self, mut declaration: Declaration) {
         let current = &mut *self.0.lock();
         let earlier = current.declaration.changed_facts.iter().filter(|_| !current.is_visited);

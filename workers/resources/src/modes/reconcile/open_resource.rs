@@ -30,8 +30,8 @@ pub(crate) struct OpenResource {
     pub(crate) running: Running,
     /// The files that it reads, with paths that may begin in the folder of its manifest.
     reads: Vec<PathBuf>,
-    /// What it saw at its last look that succeeded, if nobody has looked since it sees something
-    /// else. Boxed, as few resources have it.
+    /// What it saw at its last look that succeeded, until it is looked at with what it sees now.
+    /// Boxed, as few resources have it.
     before: Option<Box<Context>>,
 }
 
@@ -45,8 +45,8 @@ impl fmt::Debug for OpenResource {
 #[derive(Default)]
 pub(crate) struct Running {
     pub(crate) program: Option<Supervised>,
-    /// What the program was started by, if there is one; it is left to run until another one may
-    /// replace it. Boxed, as few resources are programs.
+    /// The config with which the program was started, if there is one. The program runs until
+    /// another one may replace it. Boxed, as few resources are programs.
     started_by: Option<Box<Config>>,
 }
 
@@ -110,7 +110,7 @@ impl OpenResource {
     }
 
     /// Shows the resource something else from now on. If it `may_stay`, what it saw before is kept
-    /// until somebody has looked.
+    /// until the next look.
     pub(crate) fn see(&mut self, context: Context, may_stay: bool) {
         let last = self.opened.see(context);
         self.before = may_stay.then(|| self.before.take().unwrap_or_else(|| Box::new(last)));

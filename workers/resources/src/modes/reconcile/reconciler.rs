@@ -41,7 +41,7 @@ const FAILED_LOOK: Duration = Duration::from_millis(100);
 /// For how long a resource waits for another one that is at work before it says so.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is said of a resource that is mended again and again.
+/// What is said of a resource that is repaired again and again.
 const FOUGHT_OVER: &str = "something else changes it again and again; it is mended less often";
 
 /// The worker of one resource.
@@ -72,9 +72,10 @@ pub(crate) struct Reconciler<F> {
     pace: Pace,
     /// The last states of the dependencies, by alias.
     known: BTreeMap<String, State>,
-    /// The declaration by which it was visited last.
+    /// The declaration that the last visit has used.
     visited_by: Option<Declaration>,
-    /// What the resource was last made as declared by: what differs after that is drift.
+    /// What the resource was visited with when it was last made as declared: what differs after
+    /// that is drift.
     made_by: Option<VisitBasis>,
     held: Option<OpenResource>,
     /// The pid of the program that was started last, until its end was told.
@@ -378,7 +379,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Next::Ended(exit)
     }
 
-    /// Returns of what its watches have told, and takes that as known.
+    /// Takes all changes that its watches have reported, and returns them as reasons.
     fn seen(&mut self) -> Vec<Why> {
         let Some(held) = &mut self.held else { return Vec::new() };
         let seen = pin!(any(held.watches.signals()));

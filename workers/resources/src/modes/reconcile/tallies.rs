@@ -1,4 +1,4 @@
-//! Who tells how the resources of a site have fared.
+//! The handle that tells how the resources of a site have fared.
 
 use crate::report::tally::Tally;
 use crate::schedule::shared::Schedule;

@@ -105,7 +105,7 @@ impl Journal {
         last.number
     }
 
-    /// Notes that no event comes of what a resource has begun last. Blocks for the disk.
+    /// Notes that the last action that a resource has begun leads to no event. Blocks for the disk.
     pub(super) fn end(&self, resource: &str) {
         let state = &mut *self.state.lock();
         let last = state.last_of(resource).filter(|begun| !begun.is_told);
@@ -181,7 +181,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds a line, or writes the file anew if most of it means nothing any more. `state` is what the line says already.
+    /// Adds a line, or writes the whole file again if most of its lines are outdated. `state` is as
+    /// it is with the new line.
     fn write(&self, state: &mut State, line: &Line) -> Result<(), BoxError> {
         let is_stale = state.open.is_empty() || state.lines > STALE + 2 * state.open.len();
         match state.is_read {

@@ -116,7 +116,7 @@ impl Site {
         is_any
     }
 
-    /// Returns the site of those that are chosen, and so is all that they depend on.
+    /// Returns the site of the chosen resources. All that they depend on must be chosen too.
     fn cut(&self, nodes: &HashMap<&str, usize>, is_chosen: &[bool]) -> Self {
         let chosen = self.declarations.iter().enumerate().filter(|(node, _)| is_chosen[*node]);
         let mut declarations = Vec::new();

@@ -6,7 +6,7 @@ use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
 impl Machine {
-    /// Puts on record whom a resource notifies that may act now (I6).
+    /// Puts the notifications of a resource on record, which may act now (I6).
     pub(super) fn expect_notifications(&mut self, source: Id) {
         for target in self.graph.notifies(source).to_vec() {
             if self.notifications.is_expected(target, source) {

@@ -10,7 +10,8 @@ use crate::schedule::Id;
 use crate::schedule::shared::visit::BegunVisit;
 use crate::schedule::state::State;
 
-/// The entries of a schedule. A number is given again when nobody means the one before any more.
+/// The entries of a schedule. A number is used again when nobody means the old entry by it any
+/// more.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     by_name: HashMap<Arc<str>, Id>,
@@ -63,8 +64,8 @@ impl Entry {
         }
     }
 
-    /// Forgets the resource, in whose place another one of its name comes. Its count goes on, and
-    /// others wait for that one's start.
+    /// Forgets the resource, because another one of its name takes its place. The count goes on,
+    /// and those that wait for its start wait for the start of the new one.
     pub(super) fn forget(&mut self) {
         let count = std::mem::take(&mut self.count);
         let awaited_by = std::mem::take(&mut self.awaited_by);
@@ -100,7 +101,7 @@ impl Entries {
         self.by_name.get(name).copied().filter(|id| self.get(*id).is_resource)
     }
 
-    /// Has nobody wait for a start who has left: the number may mean another one soon.
+    /// Ends the waits of those that have left the site: their numbers may soon mean others.
     pub(super) fn end_waits_of_others(&mut self) {
         let resources: BTreeSet<Id> = self.resources().into_iter().collect();
         for entry in &mut self.entries {
@@ -126,7 +127,7 @@ impl Entries {
         Arc::clone(&self.get(id).name)
     }
 
-    /// Frees the numbers of those that are no resources, and that nobody means.
+    /// Frees the numbers that belong to no resource and that nobody means.
     pub(super) fn free(&mut self, is_meant: impl Fn(Id) -> bool) {
         let Self { by_name, entries, free } = self;
         by_name.retain(|_, id| {

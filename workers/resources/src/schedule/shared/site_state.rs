@@ -25,8 +25,8 @@ pub(crate) struct SiteState {
     machine: Machine,
     entries: Entries,
     questions: Questions,
-    /// What notifications say that are not answered, by target and source. Of those that an earlier
-    /// agent has left nothing is known.
+    /// What each unanswered notification says, by target and source. Nothing is known of those that
+    /// an earlier agent has left.
     notices: HashMap<(Id, Id), Unanswered>,
     /// The records of the site, once there is one.
     records: Option<Records>,

@@ -5,7 +5,7 @@ use crate::kind::context::Notice;
 /// What a source has said to a target that has not answered it.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
-    /// What visits of the target were told, none of which was good.
+    /// What visits of the target were told since its last good one.
     delivered: Option<Notice>,
     /// What the source has done since the last of these visits began.
     later: Option<Notice>,

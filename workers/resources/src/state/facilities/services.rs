@@ -25,7 +25,7 @@ pub trait Shared: Send + Sync + Sized + 'static {
     fn open(key: &str) -> impl Future<Output = Result<Self, BoxError>> + Send;
 
     /// Returns whether it is still of use. If it is not, such as a connection that was lost, it is
-    /// opened anew for whoever asks next. By default it is.
+    /// opened again for the next resource that asks. By default it is.
     fn is_usable(&self) -> bool {
         true
     }
@@ -39,7 +39,7 @@ type Slot = Arc<tokio::sync::Mutex<Option<Arc<dyn Any + Send + Sync>>>>;
 pub(crate) struct Services(Mutex<HashMap<(TypeId, String), Slot>>);
 
 impl Services {
-    /// Returns a service, which is opened by whoever asks first. Cancel safe.
+    /// Returns a service. The first resource that asks for it opens it. Cancel safe.
     pub(crate) async fn get<T: Shared>(&self, key: &str) -> Result<Arc<T>, BoxError> {
         let slot = {
             let mut slots = self.0.lock();

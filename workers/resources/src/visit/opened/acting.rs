@@ -123,8 +123,8 @@ impl Opened {
         turn.follow(leader, (member, records)).await.map_err(NotBegun::NotAllowed)
     }
 
-    /// Announces whom it notifies, acts for the resource and for others that join, and tells them how it has
-    /// ended. Does not act if there are no others.
+    /// Makes the announcement, acts for the resource and for the others that join, and tells them
+    /// how that has ended. Does not act if there are no others.
     async fn lead(
         &self,
         (own, announcement): (GroupMember, &Announcement),

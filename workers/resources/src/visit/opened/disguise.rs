@@ -83,8 +83,8 @@ impl Disguise {
         shown
     }
 
-    /// Returns what an action that was shown is, to be done. Of several that are shown alike, the next one
-    /// is another.
+    /// Returns the action behind a shown one, so that it can be done. If several are shown alike,
+    /// each call returns the next of them.
     pub(super) fn take(&self, shown: &Action) -> Result<Action, BoxError> {
         let mut pairs = self.0.lock();
         let Some(position) = pairs.wanted.iter().position(|(it, _)| it == shown) else {
@@ -101,7 +101,7 @@ impl Disguise {
         Ok(action)
     }
 
-    /// Returns what an action that was done was.
+    /// Returns the action behind a shown one that was done.
     pub(super) fn done(&self, shown: &Action) -> Action {
         let pairs = self.0.lock();
         let found = pairs.done.iter().find(|(it, _)| it == shown);
@@ -109,9 +109,9 @@ impl Disguise {
     }
 }
 
-/// Returns whether an attribute is shown to nobody. If any attribute of the config comes of a secret, so
-/// may those that the config does not give: the kind has made them of the others. The values of some types
-/// are too few to say anything.
+/// Returns whether an attribute is shown to nobody. If any attribute of the config comes from a
+/// secret, so may the attributes that the config does not give: the kind has made them from the
+/// others. The values of some types are too few to say anything.
 fn is_hidden(attribute: &str, prepared: &Prepared) -> bool {
     let Prepared { kind, context, .. } = prepared;
     let hidden = context.hidden();

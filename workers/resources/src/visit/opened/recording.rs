@@ -17,9 +17,9 @@ use crate::visit::opened::{NotBegun, Opened};
 use crate::visit::prepared::Prepared;
 
 impl Opened {
-    /// Makes an announcement, unless it is made: puts on record how the resource is put back as it is
-    /// now, whom it notifies, and the event that comes of the action. Returns up to where records
-    /// have to be on disk before the resource acts.
+    /// Makes an announcement, unless it is made: puts on record how the resource is put back as it
+    /// is now, whom it notifies, and the event that the action leads to. Returns up to where
+    /// records have to be on disk before the resource acts.
     pub(super) async fn record(&self, announcement: &Announcement) -> Result<Position, NotBegun> {
         if let Some(records) = announcement.made() {
             return Ok(records);
@@ -62,7 +62,7 @@ impl Opened {
         flushed.map_err(|err| chain(&err))
     }
 
-    /// Tells the observer that no event comes of what it has seen beginning, if it has.
+    /// If the observer has seen an action begin, tells it that no event follows.
     pub(crate) async fn note_not_begun(&self, announcement: &Announcement) {
         if announcement.made().is_some() && announcement.event().is_some() {
             let (facilities, name) = (self.prepared.context.facilities(), self.name().to_owned());
@@ -90,7 +90,7 @@ impl Opened {
         let (resource, kind) = (context.name().to_owned(), kind.name().to_owned());
         let notified = announcement.targets().iter().map(ToString::to_string).collect();
         let folder = context.folder().to_owned();
-        // What was there may have come of a secret too.
+        // What was there may come from a secret too.
         let hidden = config.iter().filter(|_| !context.hidden().is_empty());
         let hidden = hidden.flat_map(Map::keys).cloned().collect();
         let reversal = Reversal { resource, kind, folder, notified, hidden, config };

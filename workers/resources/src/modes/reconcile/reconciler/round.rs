@@ -27,7 +27,7 @@ use crate::visit::last_good;
 use crate::visit::prepared::{NotPrepared, Prepared, Setting};
 use crate::visit::{Step, Visit};
 
-/// What a resource is held as.
+/// How a resource is held after it was prepared.
 struct Holding {
     /// Whether it is another one than before.
     is_new: bool,
@@ -155,8 +155,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Takes over the limits of repairs, and the states of the dependencies; one that is away keeps
-    /// its last. Returns which of them are others than before.
+    /// Takes over the limits of repairs, and the states of the dependencies. A dependency without a
+    /// state keeps its last one. Returns which states are others than before.
     fn learn(&mut self, declaration: &Declaration) -> Vec<Why> {
         let soon = self.setting.backoff_of(declaration).reset_after;
         self.retry_state.limit_repairs(soon, declaration.repairs.unwrap_or(REPAIRS));
@@ -328,8 +328,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 }
 
-/// Returns why a resource is declared otherwise: the attributes that are others, and the facts that
-/// have changed. One that was not held has no attributes to compare with.
+/// Returns what is new in a declaration: the attributes that are others, and the facts that have
+/// changed. If the resource was not held before, there are no attributes to compare with.
 fn redeclared(attributes: Option<Vec<String>>, facts: &[String]) -> Vec<Why> {
     let known = attributes.filter(|names| !names.is_empty() || facts.is_empty());
     let declared = known.map(Why::Declared);
