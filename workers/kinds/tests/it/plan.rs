@@ -147,7 +147,7 @@ async fn what_is_made_by_others_first_is_planned_as_if_it_were_there() -> TestRe
             declare(
                 "copy",
                 "file",
-                json!({"path": in_folder("copy"), "source": in_folder("file")}),
+                json!({"path": in_folder("copy"), "source": in_folder("file"), "allow_empty": true}),
             ),
             &["drop"],
         ),
