@@ -79,9 +79,10 @@ impl Resource for File {
         if let Do::StopFirst { command } = action {
             return stop_command(command).finish(context).await.map(drop);
         }
+        let is_new = matches!(action, Do::Create { .. } | Do::Write { .. });
         let (file, action, owned) = (self.clone(), action.clone(), context.clone());
         let work = move |validation: Validation| change::act(&file, &action, &owned, validation);
-        let acted = match &self.validate {
+        let acted = match self.validate.as_ref().filter(|_| is_new) {
             None => blocking(move || work(Validation::none())).await,
             // Boxed, as few files have one.
             Some(argv) => Box::pin(validated((argv, self.validate_timeout), context, work)).await,

@@ -3,13 +3,15 @@
 //! Invariants:
 //! 1. The thread that has written the new file waits until the command has ended, and then places or removes the file.
 //! 2. If nobody waits for the file any more, the thread removes it, and the command is killed.
+//! 3. Fewer threads wait for commands than the runtime has for blocking work: a command needs one
+//!    to begin and to end.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crankcase_resources::{BoxError, Claim, Context, Partial, blocking};
 use crankcase_workers::{Job, ProcessConfig};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::command::ended::{RunError, ends, last_lines};
 use crate::command::{self, Argv, Setting};
@@ -24,6 +26,12 @@ pub(super) const NAMES_NO_FILE: &str = "none of its arguments has %s, which stan
 
 /// The time between TERM and KILL, after the timeout or a stop.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How many new files are validated at a time (invariant 3). The runtime of `apply` has four
+/// threads for blocking work.
+const AT_ONCE: usize = 2;
+
+static FREE: Semaphore = Semaphore::const_new(AT_ONCE);
 
 /// How many characters of a program are in the name of the process, which has at most 255 bytes.
 const MAX_NAME: usize = 60;
@@ -89,11 +97,13 @@ impl Validation {
     }
 }
 
-/// Does blocking work that writes a file, and runs the command for the new file meanwhile.
+/// Does blocking work that writes a file, and runs the command for the new file meanwhile. Waits
+/// until few others do the same.
 ///
 /// # Errors
 ///
-/// Those of the work, which has the error of the validation.
+/// Those of the work, which has the error of the validation, and [`EntryError::Stopped`] if the
+/// stop is told before.
 ///
 /// # Cancel safety
 ///
@@ -103,6 +113,11 @@ pub(super) async fn validated(
     context: &Context,
     work: impl FnOnce(Validation) -> Result<(), EntryError> + Send + 'static,
 ) -> Result<(), BoxError> {
+    let _turn = tokio::select! {
+        biased;
+        () = context.stop().wait() => return Err(EntryError::Stopped.into()),
+        turn = FREE.acquire() => turn.expect("the semaphore is never closed"),
+    };
     let (requests, requested) = oneshot::channel();
     let working = blocking(move || work(Validation(Some(requests))));
     let validating = async {

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tempfile::tempdir;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
+use tokio::runtime::Builder;
 
 use crate::support::{
     TestResult, apply_builtin, apply_with, declare, failure, names, plan_builtin,
@@ -241,6 +242,28 @@ async fn a_command_that_takes_longer_than_30_s_is_ended_with_its_children() -> T
     assert!(text.contains(why), "{text}");
     assert_eq!(fs::read_to_string(&path)?, "old");
     assert_eq!(names(folder.path())?, ["page"]);
+    Ok(())
+}
+
+#[test]
+fn many_files_are_validated_on_a_runtime_with_four_threads() -> TestResult {
+    let (folder, state) = (tempdir()?, tempdir()?);
+    let declarations = (0..16).map(|number| {
+        let (name, path) = (format!("it-{number}"), folder.path().join(number.to_string()));
+        declare(&name, "file", validated(&path, "test -s \"$1\""))
+    });
+    let declarations: Vec<_> = declarations.collect();
+    // On record while it runs, a command needs a thread to begin.
+    let facilities = Facilities::open(state.path(), Records::default());
+    let (kinds, options) = (builtin(), ApplyOptions { facilities, ..ApplyOptions::default() });
+    let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
+
+    let account = runtime.block_on(async {
+        let applying = apply_with(&declarations, &kinds, &options);
+        tokio::time::timeout(HANGS, applying).await
+    })??;
+
+    assert_eq!((account.changes(), account.failures()), (16, 0), "{account}");
     Ok(())
 }
 
