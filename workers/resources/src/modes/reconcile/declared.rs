@@ -6,6 +6,10 @@ use parking_lot::Mutex;
 
 use crate::declare::declaration::Declaration;
 
+/// The most facts that are kept of declarations by which nobody has visited the resource. No more
+/// reasons of a visit are kept.
+const KEPT_FACTS: usize = 7;
+
 /// The declaration of a resource, as it is now. Cheap to clone; clones are the same.
 ///
 /// Nobody waits here for another declaration: when a resource gets one, the
@@ -41,12 +45,14 @@ impl CurrentDeclaration {
 
     /// Declares the resource in another way. The other declaration has the same name, kind and
     /// dependencies. If no visit has used the declaration before it, the facts that had changed for
-    /// that one count as changed for this one too.
+    /// that one count as changed for this one too: the newest 7 of all.
     pub fn replace(&self, mut declaration: Declaration) {
         let current = &mut *self.0.lock();
         let earlier = current.declaration.changed_facts.iter().filter(|_| !current.is_visited);
         let earlier = earlier.filter(|fact| !declaration.changed_facts.contains(fact));
-        let earlier: Vec<_> = earlier.cloned().collect();
+        // A resource that is parked may be declared in another way again and again.
+        let room = KEPT_FACTS.saturating_sub(declaration.changed_facts.len());
+        let earlier: Vec<_> = earlier.take(room).cloned().collect();
         if !earlier.is_empty() {
             declaration.changed_facts.extend(earlier);
         }
@@ -84,5 +90,18 @@ mod tests {
         assert_eq!((was_visited, is_visited), (false, true));
         let (last, was_visited) = current.visit();
         assert_eq!((&last.changed_facts[..], was_visited), (&["/mode".to_owned()][..], false));
+    }
+
+    #[test]
+    fn a_resource_that_nobody_visits_keeps_the_7_newest_facts() {
+        let current = CurrentDeclaration::new(declare(&[]));
+
+        for job in 1..=1_000 {
+            current.replace(declare(&[&format!("/jobs/{job}")]));
+        }
+
+        let (declaration, _) = current.visit();
+        let newest: Vec<_> = (994..=1_000).rev().map(|job| format!("/jobs/{job}")).collect();
+        assert_eq!(declaration.changed_facts, newest);
     }
 }
