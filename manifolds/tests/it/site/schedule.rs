@@ -376,3 +376,40 @@ async fn a_resource_that_may_not_act_after_all_leaves_no_trace() -> TestResult {
     assert_eq!((*switch.reversals.lock(), *switch.actions.lock()), (0, 0));
     Ok(())
 }
+
+/// A resource whose action is interrupted each time, although nobody stops its worker.
+#[derive(Debug)]
+struct Interrupted;
+
+#[async_trait]
+impl Unit for Interrupted {
+    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
+        Ok(wants("try"))
+    }
+
+    async fn act(&self, _: &Action, _: &Context) -> Result<(), Unfinished> {
+        Err(Unfinished::Interrupted)
+    }
+}
+
+/// Counts the actions that are seen to fail again.
+#[derive(Debug, Default)]
+struct Repeats(watch::Sender<usize>);
+
+impl Observer for Repeats {
+    fn failed_again(&self, _: &str) {
+        self.0.send_modify(|repeats| *repeats += 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_is_interrupted_again_leaves_no_event_open() -> TestResult {
+    let repeats = Arc::new(Repeats::default());
+    let kinds = with_kinds([("it", Arc::new(Interrupted) as Arc<dyn Unit>)]);
+    let (setting, observer) = ((quick(), kinds), Arc::clone(&repeats) as Arc<dyn Observer>);
+    let site = "resources:\n  it: {type: it}\n";
+    let machine = Machine::observed(tempfile::tempdir()?, site, setting, observer).await?;
+
+    within(repeats.0.subscribe().wait_for(|repeats| *repeats > 0)).await?;
+    machine.stop().await
+}

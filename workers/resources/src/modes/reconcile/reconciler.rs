@@ -326,7 +326,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.last_failure.as_ref() != Some(&reason) {
             self.tell_error(&reason, Some(visit));
             self.last_failure = Some(reason.clone());
-        } else if visit.end.failed_action().is_some() {
+        } else if visit.end.unfinished().is_some() {
             let name = self.name.clone();
             self.setting.facilities.observe(move |it| it.failed_again(&name)).await;
         }
