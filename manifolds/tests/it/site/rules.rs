@@ -4,6 +4,7 @@ use std::fs;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -170,6 +171,57 @@ async fn a_record_that_cannot_be_read_stops_its_own_rule() -> TestResult {
     assert_eq!(text.as_str(), "no record");
     let reason = machine.rules_degraded_by("rule text stands still: cannot read").await?;
     assert!(reason.contains("rule torn stands still: the disk is torn"), "{reason}");
+    machine.stop().await
+}
+
+/// A store on a disk that is full for as long as a test says so.
+#[derive(Debug, Default)]
+struct Bounded {
+    inner: MemoryStore,
+    is_full: AtomicBool,
+}
+
+impl Store for Bounded {
+    fn load(&self) -> Result<Loaded, StoreError> {
+        self.inner.load()
+    }
+
+    fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+        self.inner.document(key)
+    }
+
+    fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Err(StoreError::new(io::Error::other("the disk is full"))),
+            false => self.inner.write(records),
+        }
+    }
+
+    // A write is over when its record is pushed, so none runs while the disk gets room.
+    fn is_blocking(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_was_not_made_for_want_of_a_record_does_not_count() -> TestResult {
+    let facts = Facts::open(Box::new(Sqlite::in_memory()?))?;
+    set(&facts, &[("/it", json!("first"))])?;
+    let machine = Machine::new("resources: {}").await?;
+    let store = Arc::new(Bounded::default());
+    store.is_full.store(true, Ordering::Relaxed);
+    let records = Records::open(store.clone())?;
+    let (rule, _) = Tell::rule("once", "/it", "/told");
+
+    machine.rule_on(records.clone(), "resources: {}", (vec![rule], facts)).await?;
+    machine.rules_degraded_by("rule once stands still").await?;
+    store.is_full.store(false, Ordering::Relaxed);
+    // Whatever is written next takes with it what waits.
+    records.flush(records.push([])).await?;
+
+    let written = store.document(&Key::new(Topic::Rule, "once"))?.ok_or("it is not there")?;
+    let written: Value = serde_json::from_str(written.as_str())?;
+    assert_eq!(written["attempts"], json!(0));
     machine.stop().await
 }
 

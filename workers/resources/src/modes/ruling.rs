@@ -297,6 +297,8 @@ impl Rules {
                 (life.record.attempts + 1, Some(cause.digest()));
             if !self.write(life).await {
                 life.record.attempts -= 1;
+                // The other record waits for the disk: an attempt that is not made must not count.
+                drop(life.record.queue(&self.records, &life.rule.name));
                 wait(now + RECORD_AGAIN);
                 continue;
             }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::base::error::BoxError;
 use crate::rules::cause::Cause;
-use crate::state::{self, Document, Key, Records, Topic};
+use crate::state::{self, Document, Key, Position, Records, Topic};
 
 /// The most events that wait for one rule. Further events are lost, and counted.
 const MOST_PENDING: usize = 1_000;
@@ -70,9 +70,13 @@ impl Record {
 
     /// Puts the record on disk.
     pub(super) async fn write(&self, records: &Records, rule: &str) -> Result<(), BoxError> {
+        Ok(records.flush(self.queue(records, rule)?).await?)
+    }
+
+    /// Has the record put on disk, in place of one that waits for that. Does not wait for the disk.
+    pub(super) fn queue(&self, records: &Records, rule: &str) -> Result<Position, BoxError> {
         let (key, document) = (Key::new(Topic::Rule, rule), Document::of(self)?);
-        let position = records.push([state::Record::Stored { key, document }]);
-        Ok(records.flush(position).await?)
+        Ok(records.push([state::Record::Stored { key, document }]))
     }
 
     pub(super) fn push(&mut self, cause: Cause) {
