@@ -127,6 +127,15 @@ impl Observing {
     }
 }
 
+/// A command that fails or is given up has no other end than this one.
+impl Drop for Observing {
+    fn drop(&mut self) {
+        if let Record::Written(recorder) = std::mem::replace(self.record.get_mut(), Record::Over) {
+            recorder.end("interrupted", now());
+        }
+    }
+}
+
 impl Observer for Observing {
     fn said(&self, resource: &str, line: &str) {
         if let Some(lines) = &self.lines {

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::run::Tallies;
-use crankcase_resources::{Event, Facilities, Site, blocking};
-use crankcase_workers::{Leftover, Watches, end_leftovers};
+use crankcase_resources::{Facilities, Site, blocking};
+use crankcase_workers::{Watches, end_leftovers};
 use serde_json::json;
 
 use self::keeper::Keeper;
@@ -76,7 +76,7 @@ async fn start(
             let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
             if let Some(observer) = &config.observer
-                && let Some(ended) = ended_program(&leftover, &site.get())
+                && let Some(ended) = site.get().left_behind(&leftover)
             {
                 observer.happened(&ended);
             }
@@ -96,12 +96,4 @@ async fn start(
     let policy = resource::policy(config.backoff.clone());
     let nested = Engine::builder().policy(policy).seed(seed).build_nested(&ctx)?;
     Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
-}
-
-/// Returns the event of a program that an earlier agent has left and that has ended, if it is the
-/// program of a resource of the site.
-fn ended_program(leftover: &Leftover, site: &Site) -> Option<Event> {
-    let declaration = site.declarations().iter().find(|declared| declared.name == leftover.name)?;
-    let kind = site.kinds().get(&declaration.kind).ok().filter(|kind| kind.is_supervised())?;
-    Event::left_behind((&declaration.name, kind.name()), leftover)
 }

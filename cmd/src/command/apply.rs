@@ -128,13 +128,14 @@ async fn work(global: &Global, args: &Args, interrupts: &mut Interrupts) -> anyh
     let begun = loaded(global, interrupts, begin).await.transpose()?;
     let Some((held, (saved, site))) = begun else { return Ok(Worked::Interrupted) };
     let processes = Facilities::processes(held.state());
-    tokio::select! {
+    let left = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(Worked::Interrupted),
-        ended = end_leftovers(&processes) => ended?.iter().for_each(tell_leftover),
-    }
+        left = end_leftovers(&processes) => left?,
+    };
     let observing = Observing::new(global, ("apply", &args.site.paths), held.state());
     let observing = Arc::new(observing);
+    tell_leftovers(&left, &site, &observing);
     let facilities = facilities(&held, observing.clone())?;
     let is_bound = saved.is_some();
     let mut as_planned = None;
@@ -492,7 +493,11 @@ impl Asked {
     }
 }
 
-fn tell_leftover(leftover: &Leftover) {
-    let (process, fate) = (&leftover.name, leftover.fate);
-    tracing::warn!(process, %fate, "process was left behind");
+/// Tells of what a killed agent has left, and puts the ends of its programs on record.
+fn tell_leftovers(left: &[Leftover], site: &Site, observing: &Observing) {
+    for leftover in left {
+        let (process, fate) = (&leftover.name, leftover.fate);
+        tracing::warn!(process, %fate, "process was left behind");
+        site.left_behind(leftover).iter().for_each(|ended| observing.happened(ended));
+    }
 }

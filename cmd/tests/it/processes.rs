@@ -10,7 +10,7 @@ use tokio::net::unix::pipe;
 
 use crate::agent::Agent;
 use crate::machine::{Machine, gone, signal, within};
-use crate::world::TestResult;
+use crate::world::{Error, TestResult};
 
 /// A server that tells its process id, one in each line.
 const SITE: &str = r#"resources:
@@ -73,11 +73,34 @@ async fn the_end_of_a_program_that_a_killed_agent_left_is_on_record() -> TestRes
     machine.lines("pids", 2).await?;
     agent.clean_kill(&machine).await?;
 
-    let history = machine.run(&["history", "server", "--output", "json"]).await?;
+    let ended = first_end(&machine).await?;
+    assert_eq!(ended["details"]["pid"].to_string(), first);
+    assert_eq!(ended["why"], "an earlier agent had left it behind");
+    Ok(())
+}
 
+/// Returns the first end of the server that is on record.
+async fn first_end(machine: &Machine) -> Result<Value, Error> {
+    let history = machine.run(&["history", "server", "--output", "json"]).await?;
     let history: Value = serde_json::from_str(&history.stdout)?;
     let mut events = history["events"].as_array().into_iter().flatten();
-    let ended = events.find(|event| event["event"] == "ended").ok_or("no end is on record")?;
+    let ended = events.find(|event| event["event"] == "ended");
+    Ok(ended.cloned().ok_or("no end is on record")?)
+}
+
+#[tokio::test]
+async fn apply_puts_the_end_of_a_program_on_record_that_a_killed_agent_left() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    // Its pid is on record then.
+    agent.until_logged(&["server: started; pid: "]).await?;
+    agent.dirty_kill().await?;
+
+    machine.run(&["apply", "site.yaml"]).await?;
+
+    gone(&first).await?;
+    let ended = first_end(&machine).await?;
     assert_eq!(ended["details"]["pid"].to_string(), first);
     assert_eq!(ended["why"], "an earlier agent had left it behind");
     Ok(())

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
-use crankcase_workers::Secrets;
+use crankcase_workers::{Leftover, Secrets};
 
 use crate::base::naming::owners_of;
 use crate::base::text::did_you_mean;
@@ -14,6 +14,7 @@ use crate::kind::kinds::Kinds;
 use crate::modes::apply::{self, ApplyOptions};
 use crate::modes::plan::{self, PlanOptions};
 use crate::report::account::Account;
+use crate::report::observer::Event;
 use crate::report::planned::Plan;
 use crate::rules::rule::Rule;
 
@@ -200,6 +201,14 @@ impl Site {
             let names = self.declarations.iter().map(|declaration| declaration.name.as_str());
             UnknownResourceError { name: name.to_owned(), hint: did_you_mean(name, names) }
         })
+    }
+
+    /// Returns the event of a program that an earlier agent has left behind and that has ended, if
+    /// it is the program of a resource of the site.
+    pub fn left_behind(&self, leftover: &Leftover) -> Option<Event> {
+        let declaration = self.declarations.iter().find(|it| it.name == leftover.name)?;
+        let kind = self.kinds.get(&declaration.kind).ok().filter(|kind| kind.is_supervised())?;
+        Event::left_behind((&declaration.name, kind.name()), leftover)
     }
 
     /// Returns the order and the dependencies of the resources, by their positions in the
