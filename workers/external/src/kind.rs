@@ -71,6 +71,11 @@ impl Kind for ExternalKind {
         }
     }
 
+    fn has_secrets(&self, resource: &str, config: &Config) -> bool {
+        // Until the type has said what is secret, anything may be.
+        self.0.known(resource).is_none_or(|said| said.init.has_secrets(config))
+    }
+
     fn can_reverse(&self) -> bool {
         self.0.first(|known| known.init.calls.reverse.clone()).is_some()
     }

@@ -68,6 +68,12 @@ impl Init {
         hide(config, &self.sensitive.0, secrets);
     }
 
+    /// Returns whether a config has a sensitive value.
+    pub(crate) fn has_secrets(&self, config: &Map<String, Value>) -> bool {
+        let config = Value::Object(config.clone());
+        self.sensitive.0.iter().any(|pointer| config.pointer(pointer).is_some())
+    }
+
     /// Returns all calls, by their names in the answer.
     pub(crate) fn named_calls(&self) -> impl Iterator<Item = (&'static str, &CallSpec)> {
         let Calls { check, delete, reverse, watch } = &self.calls;

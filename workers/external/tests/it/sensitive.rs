@@ -1,5 +1,9 @@
 //! Attributes of configs that a type declares as sensitive, before its first good look.
 
+use crankcase_engine::Stop;
+use crankcase_resources::state::{Records, Topic};
+use crankcase_resources::{ApplyOptions, Facilities};
+
 use crate::world::{TestResult, World};
 
 const SECRET: &str = "hunter2-hunter2";
@@ -96,5 +100,30 @@ fn a_secret_that_breaks_the_schema_is_nowhere_in_the_error() -> TestResult {
     assert_eq!(shown.len(), 1, "{shown:?}");
     assert!(shown[0].contains("is longer than 20"), "{shown:?}");
     assert!(!text.contains(secret) && text.contains("password: (sensitive)"), "{text}");
+    Ok(())
+}
+
+/// Applies a site in a state folder. Returns how many configs are on record then.
+async fn recorded(site: &str) -> TestResult<usize> {
+    let check = r#"echo '{"status": "VALID", "state": {}}'"#;
+    let (world, state) = (World::new(site, &telling(check, ""))?, tempfile::tempdir()?);
+    let records = Records::default();
+    let facilities = Facilities::open(state.path(), records.clone());
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+    let (_stopper, stop) = Stop::pair();
+
+    let account = world.files().load()?.apply(&options, stop).await;
+
+    assert_eq!(account.failures(), 0, "{account}");
+    let is_config = |topic: Topic| topic == Topic::LastGood;
+    Ok(records.look(|loaded| loaded.documents.iter().filter(|it| is_config(it.topic)).count()))
+}
+
+#[tokio::test]
+async fn a_config_with_a_secret_is_not_on_record_however_short_the_secret_is() -> TestResult {
+    let open = "resources: {r1: {type: \"program:./it\", config: {login: {user: '123'}}}}\n";
+
+    assert_eq!(recorded(open).await?, 1);
+    assert_eq!(recorded(&site("'123'")).await?, 0);
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::declare::params::{Reader, Table};
 use crate::declare::surroundings::Surroundings;
 use crate::kind::config_report::ConfigReport;
 use crate::kind::context::Context;
-use crate::kind::secrets::note_secrets;
+use crate::kind::secrets::{has_sensitive, note_secrets};
 use crate::kind::watch::Watch;
 use crate::report::found::Found;
 use crate::state::world::FactSchema;
@@ -102,6 +102,14 @@ pub trait Kind: fmt::Debug + Send + Sync {
     fn hide(&self, resource: &str, config: &Config, secrets: &Secrets) {
         let _ = resource;
         note_secrets(config, self.table(), secrets);
+    }
+
+    /// Returns whether there are secrets in the config of the resource with this name, also those
+    /// that are too short to be found in texts. A config with secrets is not put on record. By
+    /// default it has some if it has an attribute that the table says is sensitive.
+    fn has_secrets(&self, resource: &str, config: &Config) -> bool {
+        let _ = resource;
+        has_sensitive(config, self.table())
     }
 
     /// Makes a resource of a config.

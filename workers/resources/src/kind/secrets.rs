@@ -16,6 +16,12 @@ pub(crate) fn note_secrets(values: &Map<String, Value>, table: &Table, secrets: 
     }
 }
 
+/// Returns whether a config, or a state, has a sensitive attribute.
+pub(crate) fn has_sensitive(values: &Map<String, Value>, table: &Table) -> bool {
+    let mut sensitive = table.parameters.iter().filter(|parameter| parameter.is_sensitive);
+    sensitive.any(|parameter| values.contains_key(&parameter.name))
+}
+
 /// Takes all texts and numbers of a value for secrets.
 pub fn add_secret(value: &Value, secrets: &Secrets) {
     match value {

@@ -11,11 +11,11 @@ use crankcase_workers::Secrets;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use crate::base::caught::caught;
 use crate::base::error::BoxError;
 use crate::base::text::chain;
 use crate::declare::declaration::{Config, Declaration};
 use crate::declare::earlier_config::EarlierConfig;
-use crate::declare::params::Table;
 use crate::kind::secrets::redact_value;
 use crate::state::{Document, DocumentError, Key, Loaded, Record, Records, Topic};
 use crate::visit::opened::Opened;
@@ -27,27 +27,22 @@ pub(crate) fn note(opened: &Opened) {
     let facilities = context.facilities();
     if facilities.are_lasting() {
         let about = (opened.name(), kind.name());
-        let known = (kind.table(), facilities.secrets());
-        let open = |config: &EarlierConfig| !has_secrets(config, known);
+        let open = |config: &EarlierConfig| {
+            // Also one that is too short to be found in texts.
+            let is_secret = caught(|| kind.has_secrets(opened.name(), &config.config));
+            !is_secret.unwrap_or(true) && !has_secrets(config, facilities.secrets())
+        };
         let config = || Some(opened.config_and_hidden()).filter(open);
         note_as(facilities.records(), about, config, opened.last_good());
     }
 }
 
-/// Returns whether a config has secrets, or what follows from them. The table is that of its kind:
-/// what is sensitive there is secret, also if it is too short to be found in texts.
-fn has_secrets(
-    EarlierConfig { config, hidden }: &EarlierConfig,
-    (table, secrets): (&Table, &Secrets),
-) -> bool {
-    let mut sensitive = table.parameters.iter().filter(|parameter| parameter.is_sensitive);
-    if !hidden.is_empty() || sensitive.any(|parameter| config.contains_key(&parameter.name)) {
-        return true;
-    }
+/// Returns whether secrets are found in a config, or what follows from them.
+fn has_secrets(EarlierConfig { config, hidden }: &EarlierConfig, secrets: &Secrets) -> bool {
     let config = Value::Object(config.clone());
     let mut shown = config.clone();
     redact_value(&mut shown, secrets);
-    shown != config
+    !hidden.is_empty() || shown != config
 }
 
 /// Puts on record that a resource is good with a config; if there is no config, takes the old one
