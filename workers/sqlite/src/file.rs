@@ -52,8 +52,8 @@ const VERSION: &str = "SELECT application_id, user_version, (SELECT count(*) FRO
 
 /// A SQLite file that a program keeps for itself alone. It need not exist.
 ///
-/// All methods that open it block. A connection waits up to 5 s for the lock of another
-/// one.
+/// All methods that open it block. A connection waits up to 5 s for the lock of another one. One
+/// that is to write waits once more, as long again, until it may have a log.
 #[derive(Debug, Clone)]
 pub struct SqliteFile {
     path: PathBuf,

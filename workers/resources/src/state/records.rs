@@ -8,8 +8,9 @@
 //!    flush meanwhile share the next one.
 //! 4. A record waits until it is written: after an error it is part of the next write, unless a
 //!    later record replaces it. The only exception are documents of [`Topic::LastGood`], for which
-//!    nobody waits: after an error they are forgotten, and the others are written without them at
-//!    once. So they hold up no record that a resource needs before it acts.
+//!    nobody waits. If a write of such documents fails, they are forgotten. All other records,
+//!    also those that remove such documents, are written without them at once. So they hold up no
+//!    record that a resource needs before it acts.
 //! 5. An error reaches each flush whose position the write had, unless a later write has put them
 //!    on disk by then, or only documents were forgotten. If nobody waits, it is logged.
 //! 6. What is looked at includes the records that wait, and needs no disk, except for the documents
