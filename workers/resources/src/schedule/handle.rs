@@ -71,6 +71,12 @@ impl ScheduleHandle {
         self.look(|kept, id| kept.waits_for(id)).flatten()
     }
 
+    /// Returns how many resources are worked on at a time, if this one waits only until one of them
+    /// is done.
+    pub(crate) fn lacks_slot(&self) -> Option<usize> {
+        self.look(|kept, id| kept.lacks_slot(id)).flatten()
+    }
+
     /// Says how a visit has ended.
     pub(crate) fn report(&self, closing: VisitReport) -> Consequence {
         let nothing = || Consequence { stands: AfterVisit::Waits, records: Position::default() };

@@ -166,13 +166,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         PATIENCE
     }
 
-    /// Says that a visit waits for another resource, if it does. Returns how long to wait until a
-    /// visit is requested once more, in case that none is to come.
+    /// Says that a visit waits for another resource, or for its turn, if it does. Returns how long
+    /// to wait until a visit is requested once more, in case that none is to come.
     fn wait_for_another(&mut self) -> Duration {
         self.is_waiting = false;
         if let Some(name) = self.handle.waits_for() {
             let reason = format!("waits for \"{name}\", which has something to do");
             self.links.health.waits_for(&worker_name(&name), reason);
+        } else if let Some(slots) = self.handle.lacks_slot() {
+            let reason = format!("waits until one of {slots} resources that are worked on is done");
+            self.links.health.degraded(reason);
         }
         self.full_look()
     }

@@ -49,6 +49,13 @@ impl Machine {
         }
     }
 
+    /// Returns how many visits work at a time, if a visit of the resource is to begin and waits
+    /// only until one of them ends.
+    pub(crate) fn lacks_slot(&self, id: Id) -> Option<usize> {
+        let is_ready = self.nodes.get(id).is_some_and(|node| node.shown.is_ready);
+        (is_ready && !self.has_slot()).then_some(self.policy.slots)
+    }
+
     /// Returns the pending notifications, as target and source.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (Id, Id)> {
         self.notifications.pending()

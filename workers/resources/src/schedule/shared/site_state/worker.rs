@@ -101,6 +101,12 @@ impl SiteState {
         awaited.map(|awaited| self.entries.name(awaited))
     }
 
+    /// Returns how many resources are worked on at a time, if this one waits only until one of them
+    /// is done.
+    pub(crate) fn lacks_slot(&self, id: Id) -> Option<usize> {
+        self.machine.lacks_slot(id)
+    }
+
     /// Gives up a visit, because its worker was told to stop. Nobody knows whether the resource is
     /// as declared, so others wait for the next worker.
     pub(crate) fn give_up(&mut self, closing: &VisitReport) {

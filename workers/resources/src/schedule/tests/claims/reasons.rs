@@ -3,7 +3,7 @@
 use super::notifications::notified;
 use super::{CHANGED, Does, GOOD, begin, chain, commands, ending, graph, kept, settle};
 use crate::schedule::{
-    Because, Command, Ending, Id, Machine, Outcome, Reason, Reported, Standing, Ticket,
+    Because, Command, Ending, Id, Machine, Outcome, Policy, Reason, Reported, Standing, Ticket,
 };
 
 const KEPT_AS_BEFORE: Ending = ending(Outcome::KeptAsBefore);
@@ -96,6 +96,20 @@ fn what_waits_names_the_first_that_is_unsettled() {
     assert_eq!(none, [], "I2: nothing else begins");
     assert_eq!(machine.waits_for(Id(2)), Some(Id(0)), "I2: what it waits for");
     assert_eq!(machine.waits_for(Id(0)), None, "I2: it waits for nothing");
+}
+
+#[test]
+fn what_is_to_begin_and_has_no_slot_says_so() {
+    let policy = Policy { slots: 1, ..Policy::keep() };
+    let mut machine = Machine::new(policy, graph(2, &[], &[]), []);
+    machine.attach(Id(0));
+    machine.attach(Id(1));
+
+    let [_ticket] = begin(&mut machine, &[]);
+
+    let mut lacking = [machine.lacks_slot(Id(0)), machine.lacks_slot(Id(1))];
+    lacking.sort_unstable();
+    assert_eq!(lacking, [None, Some(1)], "I5: one visit is under way, and one waits for a slot");
 }
 
 /// Has all visits end in this way until there are none. Returns who was visited.
