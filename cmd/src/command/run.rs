@@ -50,8 +50,8 @@ const PAGE: Name<()> = Name::new("page");
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
 
-/// The longest time for which files that people edit may be left alone.
-const LONGEST_QUIET_TIME: Duration = Duration::from_secs(60);
+/// The longest quiet time that resources take.
+const LONGEST_QUIET_TIME: Duration = Duration::from_secs(10);
 
 /// What is kept.
 #[derive(Debug, clap::Args)]
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long)]
     until_settled: bool,
     /// How long a manifest, a template or a source must have been left alone after a change before it is read again, at
-    /// most 60s
+    /// most 10s
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
     quiet_time: Duration,
     /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
@@ -82,7 +82,7 @@ pub(crate) struct Args {
 fn quiet_time(text: &str) -> Result<Duration, String> {
     let quiet_time = humantime::parse_duration(text).ok();
     let quiet_time = quiet_time.filter(|quiet_time| *quiet_time <= LONGEST_QUIET_TIME);
-    quiet_time.ok_or_else(|| "expected a duration of at most 60s, such as 2s".to_owned())
+    quiet_time.ok_or_else(|| "expected a duration of at most 10s, such as 2s".to_owned())
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {

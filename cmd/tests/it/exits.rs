@@ -25,7 +25,7 @@ async fn wrong_usage_is_64_and_help_is_0() -> TestResult {
         &["graph"],
         &["report", "--output", "xml"],
         &["report", "-v", "-q"],
-        &["run", "site.yaml", "--quiet-time", "61s"],
+        &["run", "site.yaml", "--quiet-time", "11s"],
     ] {
         let ran = ran(program(arguments)).await?;
         assert_eq!(ran.code, Some(64), "{arguments:?}: {ran:?}");

@@ -29,7 +29,7 @@ pub struct Config {
     /// How often a resource is looked at without a reason. Default [`FULL_LOOK`].
     pub look_every: Duration,
     /// How long a file that a resource reads, such as a template, must have been left alone after a change before it is
-    /// read again. Default [`QUIET`], at most 60 s.
+    /// read again. Default [`QUIET`], at most 10 s.
     pub quiet: Duration,
     /// Seeds the order of starts and the jitter. Default: it follows from the seed of the engine that
     /// this is installed in, so that many hosts do not come back in step to what they have lost.

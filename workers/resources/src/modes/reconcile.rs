@@ -62,7 +62,7 @@ pub struct Reconcile {
     /// the backoff's jitter.
     pub look_every: Duration,
     /// How long a file that a resource [reads](crate::Watch::reads) must have been left alone after a change before it
-    /// is read again; default [`QUIET`], at most 60 s. One that keeps changing is read after 20 times that, and one that
+    /// is read again; default [`QUIET`], at most 10 s. One that keeps changing is read after 20 times that, and one that
     /// somebody has written to and not closed is waited for up to 5 s.
     pub quiet: Duration,
     /// What resources are given; nothing that outlives the process by default.

@@ -16,6 +16,10 @@ use crankcase_workers::QuietTime;
 use crate::schedule::cause::Why;
 use crate::visit::watching::{Watching, any};
 
+/// The longest quiet time. A file of whose changes the kernel tells nothing is looked at every 30 s, and each
+/// look counts as a change: a longer quiet time would not end before the next.
+const LONGEST: Duration = Duration::from_secs(10);
+
 /// The files that a resource reads, and people edit: templates and sources.
 #[derive(Debug)]
 pub(crate) struct Reads {
@@ -28,7 +32,7 @@ pub(crate) struct Reads {
 impl Reads {
     /// Returns what watches nothing yet.
     pub(crate) fn new(watching: Watching, quiet: Duration) -> Self {
-        Self { watching, quiet_time: QuietTime::new(quiet), why: None }
+        Self { watching, quiet_time: QuietTime::new(quiet.min(LONGEST)), why: None }
     }
 
     /// Watches other files, from the next renewal on.
