@@ -32,7 +32,7 @@ pub(crate) enum Why {
     Fact(String),
     /// Its watch has reported a change, and does not say which one.
     Signal,
-    /// The watcher of its files was started again.
+    /// The watcher of its files has started.
     Watcher,
     /// This resource, which it needs, has a new state.
     NewState(Arc<str>),
@@ -70,7 +70,7 @@ impl fmt::Display for Why {
             Self::Path(path) => write!(f, "its watch has told of {path:?}"),
             Self::UsedFact(path) | Self::Fact(path) => write!(f, "the fact {path} has changed"),
             Self::Signal => f.write_str("its watch has told of a change"),
-            Self::Watcher => f.write_str("its watch was started anew"),
+            Self::Watcher => f.write_str("its watch has started"),
             Self::NewState(by) => write!(f, "\"{by}\" has a new state"),
             Self::Repaired(by) => write!(f, "\"{by}\" was repaired"),
             Self::LookFailed(by) => write!(f, "\"{by}\" could not be looked at"),

@@ -73,7 +73,7 @@ impl Reads {
     /// (invariant 1).
     pub(crate) async fn rest(&mut self, stop: &Stop) -> Option<Why> {
         match self.left_alone_by_now().await {
-            // The watcher is another one than that of the subscriptions, or was not known before them.
+            // The watcher is another one than that of the subscriptions.
             Some(Why::Watcher) => {
                 self.renew(stop).await;
                 return None;

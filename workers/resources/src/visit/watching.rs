@@ -16,7 +16,7 @@ pub(crate) type Signal<'a> = Pin<Box<dyn Future<Output = Why> + Send + 'a>>;
 
 /// How a worker learns that files have changed.
 ///
-/// It subscribes anew when the watcher was started anew. While there is none, the periodic full
+/// It subscribes anew when there is another watcher. While there is none, the periodic full
 /// look is all there is.
 #[derive(Debug)]
 pub struct Watching {
@@ -65,12 +65,12 @@ impl Watching {
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
     pub async fn renew(&mut self, stop: &Stop) {
+        // A watcher that is noticed here is noticed nowhere else: the look that follows is enough.
+        let is_another = has_changed(&mut self.watches).await;
         match std::mem::replace(&mut self.missing, Missing::Nothing) {
-            Missing::Nothing => return,
-            // What is there may be of a watcher that has ended meanwhile. If the next one is
-            // noticed here, it is noticed nowhere else.
-            Missing::Some if !has_changed(&mut self.watches).await => {}
-            Missing::Some | Missing::All => {
+            Missing::Nothing if !is_another => return,
+            Missing::Some if !is_another => {}
+            Missing::Nothing | Missing::Some | Missing::All => {
                 self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
             }
         }
@@ -186,4 +186,47 @@ pub(crate) async fn any(mut signals: Vec<Signal<'_>>) -> Vec<Why> {
         if whys.is_empty() { Poll::Pending } else { Poll::Ready(whys) }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use crankcase_engine::{Engine, Name};
+    use crankcase_workers::{Watcher, WatcherConfig};
+
+    use super::*;
+
+    const WATCHES: Name<Watches> = Name::new("watches");
+
+    /// Returns what is told by now.
+    async fn told(watching: &mut Watching) -> Vec<Why> {
+        let mut whys = pin!(any(watching.signals()));
+        poll_fn(|context| match whys.as_mut().poll(context) {
+            Poll::Ready(whys) => Poll::Ready(whys),
+            Poll::Pending => Poll::Ready(Vec::new()),
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_watcher_that_a_renewal_has_found_is_not_told_of() -> Result<(), Box<dyn Error>> {
+        let engine = Engine::builder().build()?;
+        let mut arrivals = engine.output(WATCHES).follow().await?;
+        let mut watching = Watching::new(arrivals.clone());
+        watching.exchange(vec!["/".into()]);
+        let (_stopper, stop) = Stop::pair();
+        for is_found_first in [true, true, false] {
+            let watcher = Watcher::new(WatcherConfig::default())?;
+            engine.provide(WATCHES, watcher.handle()).await?;
+            changed(&mut arrivals).await;
+            if is_found_first {
+                watching.renew(&stop).await;
+            }
+            let expected = if is_found_first { vec![] } else { vec![Why::Watcher] };
+            assert_eq!(told(&mut watching).await, expected);
+        }
+        engine.stop().await?;
+        Ok(())
+    }
 }
