@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 const LAST: Duration = Duration::from_secs(1);
 
 /// How many threads look at files and change them. Each reserves 64 MiB of addresses for what it
-/// allocates: with more of them, 10,000 files would not fit into `ulimit -v 400000`.
+/// allocates, which counts for `ulimit -v`.
 const THREADS: usize = 4;
 
 /// Runs a command that asks the agent.
