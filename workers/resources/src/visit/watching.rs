@@ -65,14 +65,14 @@ impl Watching {
 
     /// Subscribes, if that is still to be done. What is looked at afterwards is watched.
     pub async fn renew(&mut self, stop: &Stop) {
-        // A watcher that is noticed here is noticed nowhere else: the look that follows is enough.
-        let is_another = has_changed(&mut self.watches).await;
-        match std::mem::replace(&mut self.missing, Missing::Nothing) {
-            Missing::Nothing if !is_another => return,
-            Missing::Some if !is_another => {}
-            Missing::Nothing | Missing::Some | Missing::All => {
-                self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
-            }
+        let missing = std::mem::replace(&mut self.missing, Missing::Nothing);
+        if missing == Missing::Nothing {
+            return;
+        }
+        // What is there may be of a watcher that has ended meanwhile. A watcher that is noticed here
+        // is noticed nowhere else.
+        if has_changed(&mut self.watches).await || missing == Missing::All {
+            self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
         }
         let Some(watches) = self.watches.get() else { return };
         let mut missing = self.paths.iter_mut().filter(|(_, told)| told.is_none());
@@ -210,22 +210,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_watcher_that_a_renewal_has_found_is_not_told_of() -> Result<(), Box<dyn Error>> {
+    async fn a_watcher_is_told_of_unless_it_was_found_by_the_first_renewal()
+    -> Result<(), Box<dyn Error>> {
         let engine = Engine::builder().build()?;
         let mut arrivals = engine.output(WATCHES).follow().await?;
         let mut watching = Watching::new(arrivals.clone());
         watching.exchange(vec!["/".into()]);
         let (_stopper, stop) = Stop::pair();
-        for is_found_first in [true, true, false] {
+        for expected in [vec![], vec![Why::Watcher]] {
             let watcher = Watcher::new(WatcherConfig::default())?;
             engine.provide(WATCHES, watcher.handle()).await?;
             changed(&mut arrivals).await;
-            if is_found_first {
-                watching.renew(&stop).await;
-            }
-            let expected = if is_found_first { vec![] } else { vec![Why::Watcher] };
+            // A user that has looked and renews afterwards has to look again.
+            watching.renew(&stop).await;
             assert_eq!(told(&mut watching).await, expected);
         }
+        watching.renew(&stop).await;
+        assert_eq!(told(&mut watching).await, []);
         engine.stop().await?;
         Ok(())
     }
