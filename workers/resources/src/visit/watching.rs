@@ -69,8 +69,8 @@ impl Watching {
         if missing == Missing::Nothing {
             return;
         }
-        // What is there may be of a watcher that has ended meanwhile. A watcher that is noticed here
-        // is noticed nowhere else.
+        // The subscriptions may belong to a watcher that has ended meanwhile. `changed` does not
+        // report a watcher that is found here.
         if has_changed(&mut self.watches).await || missing == Missing::All {
             self.paths.iter_mut().for_each(|(_, subscription)| *subscription = None);
         }
@@ -199,7 +199,7 @@ mod tests {
 
     const WATCHES: Name<Watches> = Name::new("watches");
 
-    /// Returns what is told by now.
+    /// Returns the changes that are reported without waiting.
     async fn told(watching: &mut Watching) -> Vec<Why> {
         let mut whys = pin!(any(watching.signals()));
         poll_fn(|context| match whys.as_mut().poll(context) {
