@@ -250,7 +250,11 @@ fn fared(fared: &ResourceTally, out: &mut Out<'_>) -> io::Result<()> {
     if !fared.tags.is_empty() {
         writeln!(out, "  tags: {}", one_line(&fared.tags.join(", ")))?;
     }
-    writeln!(out, "  repairs: {}", fared.repairs)?;
+    let ResourceTally { changes, repairs, failures, restarts, looks, .. } = fared;
+    writeln!(
+        out,
+        "  changes: {changes}, repairs: {repairs}, failures: {failures}, restarts: {restarts}, looks: {looks}"
+    )?;
     fared.last_change.iter().try_for_each(|at| writeln!(out, "  last change: {at}"))
 }
 

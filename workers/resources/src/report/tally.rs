@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::base::packed::Packed;
+use crate::report::observer::EventKind;
 use crate::report::released::Released;
 
 /// How the resources of a site have fared since the agent has kept them.
@@ -31,9 +32,21 @@ pub struct ResourceTally {
     /// Its tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// How often it was changed, repaired or refreshed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub changes: u64,
     /// How often something else had changed it, and it was made as declared again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub repairs: u64,
+    /// How often a look at it or an action of it has failed, or its program has ended by itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u64,
+    /// How often its program was started again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u64,
+    /// How often it was looked at.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub looks: u64,
     /// When it was changed, repaired or refreshed last, in RFC 3339 and UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_change: Option<String>,
@@ -47,7 +60,11 @@ pub struct ResourceTally {
 pub(crate) struct Count {
     kind: String,
     tags: Vec<String>,
+    changes: u64,
     repairs: u64,
+    failures: u64,
+    restarts: u64,
+    looks: u64,
     last_change: Option<SystemTime>,
     /// Packed, because it has many texts and is seldom asked for.
     last_event: Option<Arc<Packed>>,
@@ -67,12 +84,24 @@ impl Count {
     /// Counts a change, which may be a repair.
     #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
     pub(crate) fn note_change(&mut self, is_repaired: bool) {
+        self.changes += 1;
         self.repairs += u64::from(is_repaired);
         self.last_change = Some(SystemTime::now());
     }
 
-    /// Keeps an event as the last one.
-    pub(crate) fn note_event(&mut self, event: Packed) {
+    /// Counts a look.
+    pub(crate) fn note_look(&mut self) {
+        self.looks += 1;
+    }
+
+    /// Counts a failure.
+    pub(crate) fn note_failure(&mut self) {
+        self.failures += 1;
+    }
+
+    /// Keeps an event of this kind as the last one.
+    pub(crate) fn note_event(&mut self, what: EventKind, event: Packed) {
+        self.restarts += u64::from(what == EventKind::Restarted);
         self.last_event = Some(Arc::new(event));
     }
 
@@ -83,8 +112,17 @@ impl Count {
     pub(crate) fn tally(&self, held_back_by: Option<String>) -> ResourceTally {
         let last_change =
             self.last_change.map(|at| humantime::format_rfc3339_millis(at).to_string());
-        let (kind, tags) = (self.kind.clone(), self.tags.clone());
-        ResourceTally { kind, tags, repairs: self.repairs, last_change, held_back_by }
+        ResourceTally {
+            kind: self.kind.clone(),
+            tags: self.tags.clone(),
+            changes: self.changes,
+            repairs: self.repairs,
+            failures: self.failures,
+            restarts: self.restarts,
+            looks: self.looks,
+            last_change,
+            held_back_by,
+        }
     }
 }
 

@@ -113,8 +113,8 @@ impl ScheduleHandle {
     /// Keeps an event as the last one of the resource.
     pub(crate) fn note_event(&self, happened: Event) {
         // Packed before it takes the lock.
-        let event = LastEvent::pack(happened);
-        self.look(|kept, id| kept.note_event(id, event));
+        let (what, event) = (happened.event, LastEvent::pack(happened));
+        self.look(|kept, id| kept.note_event(id, (what, event)));
     }
 }
 

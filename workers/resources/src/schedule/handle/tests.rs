@@ -18,6 +18,7 @@ use crate::declare::declaration::{
 use crate::declare::order::Order;
 use crate::kind::context::Notice;
 use crate::kind::kinds::Kinds;
+use crate::report::observer::{Event, EventKind};
 use crate::schedule::shared::{AfterVisit, BegunVisit, Rest, Schedule, VisitReport};
 use crate::schedule::state::State;
 use crate::schedule::{Answer, Outcome, Reason, Ticket};
@@ -216,6 +217,31 @@ async fn a_resource_is_held_back_until_a_visit_of_it_counts() -> TestResult {
     assert_eq!(refused, (Err(Answer::HeldBack), AfterVisit::HeldBack("root".into())));
     let root = || Some("root".to_owned());
     assert_eq!([held_back, tried, held_back_by()], [root(), root(), None]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn changes_repairs_failures_restarts_and_looks_are_counted() -> TestResult {
+    let schedule = schedule(&[resource("page")])?;
+    let [page] = handles(&schedule, ["page"]).await;
+    let counts = || {
+        let fared = schedule.tallies().tally().resources["page"].clone();
+        [fared.changes, fared.repairs, fared.failures, fared.restarts, fared.looks]
+    };
+    let before = counts();
+
+    page.note_change(true);
+    page.note_change(false);
+    for outcome in [Outcome::CannotLook, Outcome::Failed, Outcome::Good] {
+        page.request(Reason::Change);
+        page.end(outcome).await;
+    }
+    let who = ("page", "it");
+    page.note_event(Event::new(EventKind::Started, who, ("it did not run", Duration::ZERO)));
+    page.note_event(Event::new(EventKind::Restarted, who, ("it has ended", Duration::ZERO)));
+    page.fail();
+
+    assert_eq!((before, counts()), ([0, 0, 0, 0, 1], [2, 1, 3, 1, 4]));
     Ok(())
 }
 

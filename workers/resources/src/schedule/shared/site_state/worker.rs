@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::SiteState;
 use crate::base::packed::Packed;
 use crate::kind::context::Notice;
+use crate::report::observer::EventKind;
 use crate::schedule::asking::Question;
 use crate::schedule::shared::unanswered::Unanswered;
 use crate::schedule::shared::visit::{AfterVisit, BegunVisit, Consequence, Place, VisitReport};
@@ -51,6 +52,7 @@ impl SiteState {
 
     /// Takes the worker from its resource, which is not as declared until another one has kept it.
     pub(crate) fn fail(&mut self, id: Id) {
+        self.entries.get_mut(id).count.note_failure();
         self.machine.request(id, Reason::Change);
         self.leave(id);
     }
@@ -156,6 +158,13 @@ impl SiteState {
             }
             _ => AfterVisit::Waits,
         };
+        let count = &mut self.entries.get_mut(id).count;
+        count.note_look();
+        let is_failed =
+            matches!(outcome, Outcome::CannotLook | Outcome::KeptAsBefore | Outcome::Failed);
+        if is_failed && stands == AfterVisit::Counted {
+            count.note_failure();
+        }
         if stands != AfterVisit::Waits {
             self.entries.get_mut(id).held_back_by = match &stands {
                 AfterVisit::HeldBack(by) => Some(Arc::clone(by)),
@@ -198,8 +207,8 @@ impl SiteState {
         self.entries.get_mut(id).count.note_change(is_repaired);
     }
 
-    pub(crate) fn note_event(&mut self, id: Id, event: Packed) {
-        self.entries.get_mut(id).count.note_event(event);
+    pub(crate) fn note_event(&mut self, id: Id, (what, event): (EventKind, Packed)) {
+        self.entries.get_mut(id).count.note_event(what, event);
     }
 
     pub(in crate::schedule::shared) fn last_event(&self, name: &str) -> Option<Arc<Packed>> {
