@@ -122,6 +122,25 @@ impl Client {
         self.get("/v1/why", path_of(Some(path))).await
     }
 
+    /// Asks for the metrics of the agent, as text in the format of Prometheus.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Refused`] when the agent is of a version that has none.
+    pub async fn metrics(&self) -> Result<String, ClientError> {
+        let answer = async {
+            let target = "/metrics".to_owned();
+            let (response, _connection) = self.exchange(Method::GET, target, Vec::new()).await?;
+            let status = response.status();
+            let text = collect(response).await?;
+            if !status.is_success() {
+                return Err(refused(&text));
+            }
+            String::from_utf8(text.into()).map_err(|error| ClientError::Broken(error.into()))
+        };
+        within(answer).await
+    }
+
     /// Asks how the agent came up, and why what is not up is not; the latter of at most 20 workers.
     ///
     /// # Errors

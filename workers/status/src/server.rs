@@ -4,6 +4,8 @@ mod answer;
 mod control;
 mod extension;
 mod follow;
+mod guard;
+mod metrics;
 mod query;
 mod route;
 
@@ -20,10 +22,12 @@ use tokio::sync::Semaphore;
 
 use crate::config_error::ConfigError;
 use crate::http::{Body, Handler, Limits, Listener, Peer, serve};
+use crate::metrics::MoreMetrics;
 use crate::socket::{self, Files, SocketError};
 use crate::state_dir::StateLock;
 
 pub use self::extension::Extension;
+pub use self::metrics::{MetricsError, MetricsServer};
 
 /// The extensions of a [`Control`], and the bounds on what its clients cost.
 #[derive(Debug, Clone)]
@@ -47,6 +51,8 @@ pub struct ControlConfig {
     pub drain: Duration,
     /// Handlers of requests that are not about the engine. Default none.
     pub extensions: Vec<Arc<dyn Extension>>,
+    /// Metrics beside those of the engine and its workers. Default none.
+    pub metrics: MoreMetrics,
 }
 
 crankcase_engine::setters! {
@@ -59,6 +65,7 @@ crankcase_engine::setters! {
         write_timeout: Duration,
         drain: Duration,
         extensions: Vec<Arc<dyn Extension>>,
+        metrics: MoreMetrics,
     }
     optional {}
 }
@@ -74,6 +81,7 @@ impl Default for ControlConfig {
             write_timeout: Duration::from_secs(10),
             drain: Duration::from_secs(1),
             extensions: Vec::new(),
+            metrics: |_| Vec::new(),
         }
     }
 }
@@ -112,6 +120,7 @@ impl ControlConfig {
 /// | `GET /v1/preview?path=&act=` | what `bounce`, `park` or `unpark` would do to other workers |
 /// | `GET /v1/graph[?path=[&depth=][&most=]]` | the graphs of all engines, of one, or near a worker |
 /// | `GET /v1/events[?since=[&life=]]` | the life of the agent, then a line for each event, and for those that were missed |
+/// | `GET /metrics` | metrics, as text in the format of Prometheus |
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |

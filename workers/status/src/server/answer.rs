@@ -7,6 +7,7 @@ use hyper::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::http::{Body, respond};
+use crate::metrics::CONTENT_TYPE;
 use crate::wire::{Failure, FailureCode, VERSION, Versioned};
 
 /// An answer that is not what was asked for.
@@ -89,6 +90,11 @@ impl Refusal {
         };
         json(status, &Failure { code: self.code, message: self.message })
     }
+}
+
+/// Returns an answer that is the text of metrics.
+pub(super) fn plain(text: String) -> Response<Body> {
+    respond(StatusCode::OK, CONTENT_TYPE, Full::from(text).boxed())
 }
 
 /// Returns an answer that is a value with its version.

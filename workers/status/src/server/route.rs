@@ -1,6 +1,5 @@
 //! What each request asks for.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,18 +7,20 @@ use crankcase_engine::{Engine, Name, Stop, WhyStep, WorkerState};
 use crankcase_workers::read_json;
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::Served;
-use super::answer::{Refusal, json};
+use super::answer::{Refusal, json, plain};
 use super::control::act_of;
 use super::extension::Extension;
 use super::follow::EventLines;
+use super::guard::{METRICS, refuse_browsers, require_own_host, whole};
 use super::query::Query;
 use crate::http::{Body, Peer, Streamed, Unread, read_body, respond};
+use crate::metrics::text;
 use crate::wire::{
     Act, ControlRequest, Counts, EngineReport, FailureCode, Graphs, MAX_ORIGIN, Selection, Subject,
     WhyAnswer, WorkerReport,
@@ -70,7 +71,7 @@ impl Served {
         let expected = match target {
             _ if extension.is_some() => Method::POST,
             "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/preview" | "/v1/graph"
-            | "/v1/events" => Method::GET,
+            | "/v1/events" | METRICS => Method::GET,
             _ if act_of(target).is_some() => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
@@ -98,6 +99,10 @@ impl Served {
                 check_text(field, text)?;
             }
             return self.control(act, request, user_of(&peer)?).await;
+        }
+        if target == METRICS {
+            query.finish()?;
+            return Ok(plain(text(&self.engine, self.config.metrics).await));
         }
         self.look(target, query, peer, stop).await
     }
@@ -347,34 +352,6 @@ impl Served {
     }
 }
 
-/// Refuses what a page in a browser sends. The socket may be forwarded to a port, and any page could ask there.
-fn refuse_browsers(request: &Request<Incoming>) -> Result<(), Refusal> {
-    let mut names = request.headers().keys().map(HeaderName::as_str);
-    if let Some(name) = names.find(|name| *name == "origin" || name.starts_with("sec-fetch-")) {
-        let message = format!("the control socket answers no browser; the request has {name:?}");
-        return Err(Refusal::malformed(message));
-    }
-    Ok(())
-}
-
-/// Refuses a request to a host that is not this machine. The socket may be forwarded to a port, and a page whose name
-/// leads there sends nothing else that tells it from a program.
-fn require_own_host(request: &Request<Incoming>) -> Result<(), Refusal> {
-    let mut hosts = request.headers().get_all(HOST).iter().map(HeaderValue::to_str);
-    let host = match (hosts.next(), hosts.next()) {
-        (Some(Ok(host)), None) if request.uri().authority().is_none() => host,
-        _ => return Err(Refusal::malformed("the request does not name one host")),
-    };
-    let is_loopback = |it: &str| it.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    let name = host.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
-    let name = name.map_or(host, |(name, _)| name);
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    if ["agent", "localhost"].contains(&name) || is_loopback(bare) {
-        return Ok(());
-    }
-    Err(Refusal::malformed(format!("{host:?} is not this machine; the host is agent or localhost")))
-}
-
 /// Refuses a body that is not JSON: a form of any page could be sent as such.
 fn require_json(request: &Request<Incoming>) -> Result<(), Refusal> {
     match request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes) {
@@ -400,14 +377,6 @@ async fn extended(
 fn user_of(peer: &Peer) -> Result<u32, Refusal> {
     let unknown = || Refusal::new(FailureCode::Internal, "the system does not say who asks");
     peer.user.ok_or_else(unknown)
-}
-
-/// Notes that the whole request is there, and that the connection gives way to no other any more.
-fn whole(peer: &Peer) -> Result<(), Refusal> {
-    if peer.entry.finish() {
-        return Ok(());
-    }
-    Err(Refusal::new(FailureCode::Busy, "others have taken its place meanwhile"))
 }
 
 /// A change does not end with the wait for it.

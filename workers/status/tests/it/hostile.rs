@@ -35,6 +35,8 @@ async fn malformed_requests_get_an_answer_that_says_what_is_wrong() -> TestResul
         ("GET /v1/why?path=a&depth=1", "", "400", "unknown parameter"),
         ("GET /v1/report?colour=red", "", "400", "unknown parameter"),
         ("GET /v1/report?path=%ff%00", "", "404", "nothing has the path"),
+        ("POST /metrics", "", "405", "asked with GET"),
+        ("GET /metrics?path=site", "", "400", "unknown parameter"),
         ("GET /v1/park", "", "405", "asked with POST"),
         ("POST /v1/unpark?path=site", "{}", "400", "unknown parameter"),
         ("POST /v1/bounce", "", "400", "not as expected"),

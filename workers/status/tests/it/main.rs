@@ -3,6 +3,7 @@
 mod answers;
 mod following;
 mod hostile;
+mod metrics;
 mod page;
 mod placing;
 mod state_dir;
