@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub(crate) mod history;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
+pub(crate) mod metrics;
 pub(crate) mod page;
 pub(crate) mod plan;
 mod progress;
@@ -61,6 +62,11 @@ pub(crate) enum Command {
     Why(why::Args),
     /// Show how the running agent came up: the critical path, and what is not up
     Boot(boot::Args),
+    /// Print the metrics of the running agent and its resources, in the text format of Prometheus
+    ///
+    /// The control socket has them at /metrics. For a collector that cannot ask there, `run --metrics` serves them on a
+    /// port.
+    Metrics,
     /// Answer an assistant on stdin and stdout, by the Model Context Protocol
     ///
     /// It has tools that look: trouble, report, why, graph, events, changes, boot and plan. It opens no port, runs
@@ -134,6 +140,7 @@ impl Command {
             Self::Boot(args) => runtime::ask(boot::run(global, args)),
             #[cfg(feature = "mcp")]
             Self::Mcp(args) => runtime::ask(mcp::run(global, args)),
+            Self::Metrics => runtime::ask(metrics::run(global)),
             Self::Page(args) => runtime::ask(page::run(global, args)),
             Self::Types(args) => runtime::work(types::run(global, args)),
             Self::Graph(args) => runtime::work(graph::run(global, args)),

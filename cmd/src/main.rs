@@ -13,6 +13,7 @@ mod failure;
 mod global;
 mod interrupts;
 mod logging;
+mod metrics;
 mod observing;
 mod paths;
 mod plan_file;

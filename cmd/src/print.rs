@@ -6,7 +6,7 @@ mod marked;
 mod out;
 mod problems;
 mod report;
-mod summary;
+pub(crate) mod summary;
 mod text;
 
 use std::borrow::Cow;

@@ -57,6 +57,7 @@ pub mod gate;
 pub mod heartbeat;
 mod housing;
 mod logging;
+pub mod metrics;
 pub mod owned;
 pub mod page;
 pub mod periodic;

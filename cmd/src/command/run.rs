@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, SiteFiles, SiteJudge};
 use crankcase_manifolds::site::RulesConfig;
 use crankcase_manifolds::{
-    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, page, site,
-    source,
+    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, metrics,
+    page, site, source,
 };
 use crankcase_resources::Site;
 use crankcase_resources::front::resource_name;
@@ -34,6 +34,7 @@ use crate::exit::ExitError;
 use crate::facts_store::{self, Begun, FACTS, Held, host_name, world_of};
 use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
+use crate::metrics::of_resources;
 use crate::observing::{Observing, RUN};
 use crate::site_args::{FirstFacts, SiteArgs, load_to_keep};
 use crate::{exit, paths, print};
@@ -46,6 +47,7 @@ const SETTLED: Name<()> = Name::new("settled");
 const HOST_MATCHES: Name<()> = Name::new("host_matches");
 const RULES: Name<()> = Name::new("rules");
 const PAGE: Name<()> = Name::new("page");
+const METRICS: Name<()> = Name::new("metrics");
 
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
@@ -77,6 +79,10 @@ pub(crate) struct Args {
     /// the page shows, and may do what it allows
     #[arg(long, requires = "page")]
     page_insecure_address: bool,
+    /// Serve metrics in the text format of Prometheus at /metrics, such as on 127.0.0.1:9464; on loopback only, as any
+    /// program there may read them
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics: Option<SocketAddr>,
 }
 
 fn quiet_time(text: &str) -> Result<Duration, String> {
@@ -86,15 +92,26 @@ fn quiet_time(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
+    run_with(global, args, facts_store::begin(global)?, (None, FirstFacts::Any), |_| Ok(()))
+}
+
+/// Refuses addresses beyond this machine.
+fn check_addresses(args: &Args) -> Result<(), ExitError> {
     if let Some(address) =
         args.page.filter(|it| !it.ip().is_loopback() && !args.page_insecure_address)
     {
         let text = format!(
             "--page {address} is beyond this machine, and not encrypted; use 127.0.0.1, or say --page-insecure-address"
         );
-        bail!(ExitError::new(exit::USAGE, text));
+        return Err(ExitError::new(exit::USAGE, text));
     }
-    run_with(global, args, facts_store::begin(global)?, (None, FirstFacts::Any), |_| Ok(()))
+    if let Some(address) = args.metrics.filter(|it| !it.ip().is_loopback()) {
+        let text = format!(
+            "--metrics {address} is beyond this machine, where anyone could read them; use 127.0.0.1"
+        );
+        return Err(ExitError::new(exit::USAGE, text));
+    }
+    Ok(())
 }
 
 /// Runs an agent in a state folder. Its site is read with the first facts, or with those of the
@@ -106,6 +123,7 @@ pub(crate) fn run_with(
     (first, asked): (Option<&Facts>, FirstFacts),
     change: impl FnOnce(&Facts) -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
+    check_addresses(args)?;
     runtime::require_threads()?;
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
@@ -187,18 +205,13 @@ fn keep(
         .observer(Arc::new(telling))
         .world(world_of(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
-    let control = ControlConfig::default().extensions(vec![answering]);
+    let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
     let agent = agent.install(RULES, site::rules(rules));
-    let agent = match args.page {
-        Some(address) => {
-            agent.install(PAGE, page::manifold(page_of(address, args, &state_dir_path)))
-        }
-        None => agent,
-    };
+    let agent = install_ports(agent, args, &state_dir_path);
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let agent = install(agent, keeping, source::judged(source, judge))?;
     let settled = watch::Sender::new(None);
@@ -227,6 +240,21 @@ fn page_of(address: SocketAddr, args: &Args, state: &Path) -> page::Config {
         .who("someone with the token of the page".to_owned())
         .name(resource_name);
     page::Config { address: PageAddress::Tcp(address), page: config, url: state.join("page.url") }
+}
+
+/// Installs what is served on ports, if that is asked for.
+fn install_ports(agent: AgentBuilder, args: &Args, state: &Path) -> AgentBuilder {
+    let agent = match args.page {
+        Some(address) => agent.install(PAGE, page::manifold(page_of(address, args, state))),
+        None => agent,
+    };
+    match args.metrics {
+        Some(address) => {
+            let config = metrics::Config { address, more: of_resources };
+            agent.install(METRICS, metrics::manifold(config))
+        }
+        None => agent,
+    }
 }
 
 /// Returns the outcome of a run, for its record.

@@ -17,7 +17,7 @@ use crate::paths::{RESOURCES, TALLY};
 const NAMED: usize = 3;
 
 /// Returns the engine of the resources, if this engine has it.
-pub(super) fn resources(engine: &EngineReport) -> Option<&EngineReport> {
+pub(crate) fn resources(engine: &EngineReport) -> Option<&EngineReport> {
     match engine.workers.get(RESOURCES)?.report.as_ref()? {
         Detail::Engine(resources) => Some(resources),
         Detail::Value(_) => None,
@@ -25,7 +25,7 @@ pub(super) fn resources(engine: &EngineReport) -> Option<&EngineReport> {
 }
 
 /// Returns how the resources of an agent have fared, as far as it tells.
-pub(super) fn tally(engine: &EngineReport) -> Tally {
+pub(crate) fn tally(engine: &EngineReport) -> Tally {
     let told = engine.workers.get(TALLY).and_then(|worker| worker.report.as_ref());
     told.and_then(tally_of).unwrap_or_default()
 }
@@ -65,7 +65,7 @@ pub(crate) enum Condition {
 
 impl Condition {
     /// Returns how a resource is.
-    pub(super) fn of((name, resource): (&str, &WorkerReport), tally: &Tally) -> Self {
+    pub(crate) fn of((name, resource): (&str, &WorkerReport), tally: &Tally) -> Self {
         let tally = tally.resources.get(&resource_name(name));
         let is_held_back = tally.is_some_and(|tally| tally.held_back_by.is_some());
         match (&resource.state, &resource.degraded) {
@@ -79,7 +79,7 @@ impl Condition {
     }
 
     /// Returns it in words.
-    pub(super) fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Self::AsDeclared => "as declared",
             Self::Degraded => "degraded",

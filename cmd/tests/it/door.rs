@@ -40,7 +40,7 @@ impl Page {
 }
 
 /// Sends a request and returns the answer.
-async fn send(host: &str, request: &str) -> Result<String, Error> {
+pub(crate) async fn send(host: &str, request: &str) -> Result<String, Error> {
     let mut stream = TcpStream::connect(host).await?;
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();

@@ -59,6 +59,7 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
             &["/HOST"],
         ],
     ),
+    ("metrics", &[&[]]),
     ("why", &[&["/agent/resources/fails"], &["/agent/resources/it"], &["/HOST"]]),
     ("boot", &[&[], &["blame"]]),
     (

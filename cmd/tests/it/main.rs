@@ -22,6 +22,7 @@ mod kept_facts;
 mod machine;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod metrics;
 mod needs_containers;
 mod needs_root;
 mod once;
