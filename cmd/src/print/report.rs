@@ -159,22 +159,29 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
     }
     if worker.state == WorkerState::Waiting {
         let unmet = worker.inputs.iter().filter(|input| input.state != WorkerState::Running);
-        notes.extend(
-            unmet.map(|input| format!("{} is {}", resource_name(&input.name), word(&input.state))),
-        );
+        notes.extend(unmet.map(|input| {
+            let how = match reason(engine, &input.name) {
+                Some(reason) => format!("degraded: {reason}"),
+                None => word(&input.state),
+            };
+            format!("{} is {how}", resource_name(&input.name))
+        }));
     }
     notes.extend(worker.blocks_for.map(|seconds| format!("blocks its thread for {seconds:.1} s")));
     let until = worker.until.as_ref();
     if let Some(until) = until.filter(|_| worker.degraded.is_none()) {
-        notes.push(format!("until {until}"));
+        notes.push(format!("next try {until}"));
     }
     if engine.left_behind.contains(&worker.path) {
         notes.push("left behind".to_owned());
     }
-    if let Some(reason) = &worker.degraded {
+    if let Some(degraded) = &worker.degraded {
         // Of a resource the state says so already.
         let is_said = summary::is_of_resources(engine);
-        notes.push(if is_said { reason.clone() } else { format!("degraded: {reason}") });
+        let cause = worker.waits_for.first().and_then(|name| reason(engine, name));
+        let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+        let degraded = format!("{degraded}{cause}");
+        notes.push(if is_said { degraded } else { format!("degraded: {degraded}") });
         notes.extend(until.map(|until| format!("next try {until}")));
     }
     if let Some(error) = worker.error.as_ref().filter(|_| !is_past(worker)) {
@@ -184,6 +191,11 @@ fn notes(engine: &EngineReport, worker: &WorkerReport) -> String {
         notes.push(format!("no report of its own: {reason}"));
     }
     notes.iter().map(|note| format!(", {}", first_line(note))).collect()
+}
+
+/// Returns why a worker of an engine is degraded, if it is.
+fn reason<'a>(engine: &'a EngineReport, name: &str) -> Option<&'a str> {
+    engine.workers.get(name)?.degraded.as_deref()
 }
 
 /// Returns whether a worker's last error says nothing of what it does now.
@@ -201,13 +213,15 @@ fn whole(
     out.colored(color(worker), word(&worker.state))?;
     writeln!(out, "{}", parked_by(worker))?;
     fared.iter().try_for_each(|fared| self::fared(fared, out))?;
+    // One that tries again by itself does not fail: its failed attempts are counted below.
+    let failures = Some(worker.failures).filter(|it| *it > 0 || worker.attempts.is_none());
     let counts = [
-        ("generation", worker.generation),
-        ("starts", worker.starts),
-        ("failures in a row", worker.failures),
+        ("generation", Some(worker.generation)),
+        ("starts", Some(worker.starts)),
+        ("failures in a row", failures),
     ];
     for (label, count) in counts {
-        writeln!(out, "  {label}: {count}")?;
+        count.iter().try_for_each(|count| writeln!(out, "  {label}: {count}"))?;
     }
     let blocks_for = worker.blocks_for.map(|seconds| format!("{seconds:.1} s"));
     let error = worker.error.as_ref();
@@ -253,7 +267,8 @@ fn fared(fared: &ResourceTally, out: &mut Out<'_>) -> io::Result<()> {
     let ResourceTally { changes, repairs, failures, restarts, looks, .. } = fared;
     writeln!(
         out,
-        "  changes: {changes}, repairs: {repairs}, failures: {failures}, restarts: {restarts}, looks: {looks}"
+        "  changes: {changes}, repairs: {repairs}, failures: {failures}, restarts: {restarts}, \
+         looks: {looks}"
     )?;
     fared.last_change.iter().try_for_each(|at| writeln!(out, "  last change: {at}"))
 }
@@ -367,25 +382,73 @@ fn word(state: impl Display) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+
     use crankcase_resources::Tally;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    #[test]
-    fn a_state_of_a_later_version_is_shown_by_its_word() -> Result<(), Box<dyn std::error::Error>> {
-        let worker = json!({"path": "/agent/it", "state": "half_asleep\u{1b}", "generation": 1,
-                            "starts": 1, "failures": 0, "is_essential": false});
-        let subject = json!({"engine": {"path": "/agent", "state": "dreaming", "is_healthy": true,
-                                        "at": "then", "workers": {"it": worker}}});
-
+    /// Returns the report of a subject for people, without colours.
+    fn shown(subject: Value) -> Result<String, Box<dyn Error>> {
         let mut text = Vec::new();
         let subject = serde_json::from_value(subject)?;
         super::report(
             &super::Reported { subject, resource: None, tally: Tally::default() },
             &mut super::Out::to(&mut text),
         )?;
+        Ok(anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string())
+    }
 
-        let text = anstream::adapter::strip_str(std::str::from_utf8(&text)?).to_string();
-        assert_eq!(text, "/agent dreaming, 1 workers\n  it  half asleep\\u{1b}\n");
+    /// Returns the report of a worker, with these fields beside those that each worker has.
+    fn worker(name: &str, state: &str, more: Value) -> Value {
+        let mut worker = json!({"path": format!("/agent/{name}"), "state": state, "generation": 1,
+                                "starts": 1, "failures": 0, "is_essential": false});
+        for (field, value) in more.as_object().into_iter().flatten() {
+            worker[field] = value.clone();
+        }
+        worker
+    }
+
+    #[test]
+    fn a_state_of_a_later_version_is_shown_by_its_word() -> Result<(), Box<dyn Error>> {
+        let it = worker("it", "half_asleep\u{1b}", json!({}));
+        let subject = json!({"engine": {"path": "/agent", "state": "dreaming", "is_healthy": true,
+                                        "at": "then", "workers": {"it": it}}});
+
+        assert_eq!(shown(subject)?, "/agent dreaming, 1 workers\n  it  half asleep\\u{1b}\n");
+        Ok(())
+    }
+
+    #[test]
+    fn who_waits_says_what_is_wrong_with_the_other_one() -> Result<(), Box<dyn Error>> {
+        let input = json!({"name": "base", "need": "live", "output": "State", "state": "starting",
+                           "was_present": false});
+        let held = json!({"degraded": "held back by \"base\"", "waits_for": ["base"]});
+        let workers = json!({
+            "base": worker("base", "starting", json!({"degraded": "no disk"})),
+            "held": worker("held", "held_back", held),
+            "late": worker("late", "waiting", json!({"inputs": [input]})),
+            "next": worker("next", "backing_off", json!({"until": "noon"})),
+        });
+        let subject = json!({"engine": {"path": "/agent", "state": "running", "is_healthy": true,
+                                        "at": "then", "workers": workers}});
+
+        let expected = "/agent running, 4 workers\n  base  starting, degraded: no disk\n  held  held \
+                        back, degraded: held back by \"base\": no disk\n  late  waiting, base is \
+                        degraded: no disk\n  next  backing off, next try noon\n";
+        assert_eq!(shown(subject)?, expected);
+        Ok(())
+    }
+
+    #[test]
+    fn failed_attempts_stand_beside_no_failures_in_a_row() -> Result<(), Box<dyn Error>> {
+        let attempts = json!({"attempts": {"count": 4, "first": "then", "last": "now"}});
+        let tries = shown(json!({"worker": worker("it", "running", attempts)}))?;
+        let rests = shown(json!({"worker": worker("it", "running", json!({}))}))?;
+
+        let counts = "/agent/it running\n  generation: 1\n  starts: 1\n";
+        let failed = "  failed attempts: 4, the first at then, the last at now\n";
+        assert_eq!(tries, format!("{counts}{failed}"));
+        assert_eq!(rests, format!("{counts}  failures in a row: 0\n"));
         Ok(())
     }
 }
