@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::process::{agent, run, status};
 
-/// What the agent logs when all is as declared, with `--until-settled`.
-const SETTLED: &str = "everything is settled";
+/// What the agent logs when all is as declared, also with `--until-settled`.
+const SETTLED: &str = "the site is settled";
 
 /// Which part of a processor an agent uses at most that has nothing more to do.
 const REST: f64 = 0.01;

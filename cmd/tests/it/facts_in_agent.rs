@@ -94,7 +94,7 @@ async fn of_a_thousand_resources_on_a_thousand_facts_one_is_rendered_again() -> 
     machine.write("facts.yaml", &document)?;
     facts(&machine, &["load", "facts.yaml"]).await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     facts(&machine, &["set", "/many/f7", "new"]).await?;
 
@@ -112,7 +112,7 @@ async fn bootstrap_loads_the_facts_and_keeps_the_site() -> TestResult {
     assert!(left.stdout.starts_with("4 resources: 4 as declared"), "{left:?}");
 
     let mut agent = Agent::start_with(&machine, bootstrap).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     assert_eq!(agent.count_logged("the facts are loaded already; version: 1"), 1);
     facts(&machine, &["set", "/motd", "hi"]).await?;
     machine.until("motd", |text| text == "hi, 2 of you\n").await?;
@@ -176,7 +176,7 @@ async fn an_agent_and_its_commands_need_no_store_of_facts() -> TestResult {
     let applied = machine.run(&["apply", "site.yaml", "--confirm", "none"]).await?;
     assert_eq!(applied.code, Some(0), "{applied:?}");
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let schemas = facts(&machine, &["schema"]).await?;
     assert!(schemas.stdout.contains("/rules  by crankcase"), "{schemas:?}");
     assert!(!file.exists(), "the agent has stored something");

@@ -44,6 +44,7 @@ async fn of_many_resources_the_report_lists_those_that_are_not_as_declared() -> 
     let settled = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["/agent/resources/bad: a worker is degraded"]).await?;
+    agent.until_logged(&["the site is settled: 50 of 52 as declared; others: "]).await?;
     let all = machine.run(&["report", "--all"]).await?;
     let behind = machine.run(&["report", "--state", "held-back", "--state", "parked"]).await?;
     agent.clean_kill(&machine).await?;
@@ -263,7 +264,7 @@ async fn many_changes_at_once_are_each_logged_or_counted() -> TestResult {
 
     let mut agent = Agent::start(&machine).await?;
     // A slow machine may need more than a second for them, and so more than one summary or none.
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     while agent.count_logged(": changed: ") + counted(&agent) < 150 {
         agent.until_logged(&["more were changed"]).await?;
     }

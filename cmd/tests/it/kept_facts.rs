@@ -71,7 +71,7 @@ async fn an_agent_keeps_a_fact_and_what_uses_it_from_its_first_start() -> TestRe
 
     let kernel = kernel()?;
     machine.until("page", |text| text == kernel).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     agent.clean_kill(&machine).await
 }
 

@@ -122,7 +122,7 @@ const BROKEN: &str = r#"resources:
 async fn an_assistant_sees_the_trouble_and_its_cause() -> TestResult {
     let machine = Machine::new(BROKEN)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let mut client = Client::start(&machine, &[], None).await?;
 
     let tools = client.ask("tools/list", json!({})).await?;
@@ -197,7 +197,7 @@ async fn what_cannot_be_done_is_an_error_with_the_word_of_its_code() -> TestResu
 async fn a_change_is_made_only_if_the_person_agrees() -> TestResult {
     let machine = Machine::new(BROKEN)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let allow = ["--allow", "park,unpark"];
     let wish = json!({"path": "resources/root", "reason": "to see it"});
 
@@ -237,7 +237,7 @@ async fn a_change_is_made_only_if_the_person_agrees() -> TestResult {
 async fn a_client_that_asks_by_itself_sends_the_answer_with_the_same_call() -> TestResult {
     let machine = Machine::new(BROKEN)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let allow = ["--allow", "park"];
     let wish = json!({"path": "resources/root", "reason": "to see it"});
     let call = |arguments: &Value, handle: &Value, action: &str| {

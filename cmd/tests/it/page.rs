@@ -32,7 +32,7 @@ impl Scene {
         let Some(browser) = Browser::start(size).await? else { return Ok(None) };
         let machine = Machine::new(manifest)?;
         let mut agent = Agent::start(&machine).await?;
-        agent.until_logged(&["everything is settled"]).await?;
+        agent.until_logged(&["the site is settled"]).await?;
         let page = Page::start(&machine, arguments).await?;
         within(browser.client.goto(&page.url)).await??;
         Ok(Some(Self { browser, machine, agent, page }))

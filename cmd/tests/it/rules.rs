@@ -57,7 +57,7 @@ rules:
     agent.clean_kill(&machine).await?;
 
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     agent.clean_kill(&machine).await?;
     assert_eq!(machine.lines("causes", 2).await?.len(), 2, "what was handled is not handled again");
     Ok(())
@@ -82,7 +82,7 @@ rules:
 "#,
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     machine.lines("told", 1).await?;
 
     machine.write("page", "otherwise")?;
@@ -141,7 +141,7 @@ rules:
 "#,
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     machine.write("page", "otherwise")?;
     machine.lines("begun", 1).await?;
     agent.dirty_kill().await?;
@@ -209,7 +209,7 @@ rules:
     let registered = facts(&machine, &["schema", "/door", "--set", "schema.yaml"]).await?;
     assert_eq!(registered.code, Some(0), "{registered:?}");
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     let set = facts(&machine, &["set", "/door", "{pin: hunter2hunter2}"]).await?;
     assert_eq!(set.code, Some(0), "{set:?}");
@@ -312,7 +312,7 @@ rules:
 "#,
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     facts(&machine, &["set", "/text", "new"]).await?;
     agent.until_logged(&["a rule has fired"]).await?;
     machine.lines("begun", 1).await?;
@@ -353,7 +353,7 @@ rules:
     machine.until_on_record("state", has_fired).await?;
     agent.clean_kill(&machine).await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     agent.clean_kill(&machine).await?;
     assert_eq!(machine.lines("told", 1).await?, ["made"], "it is told once");
     Ok(())

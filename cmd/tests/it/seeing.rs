@@ -20,7 +20,7 @@ async fn the_last_change_of_a_resource_is_in_its_report_and_on_record() -> TestR
         "resources:\n  page: {type: file, config: {path: \"@/page\", content: \"one\\n\"}}\n",
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     machine.write("page", "two\n")?;
     agent.until_logged(&["page: repaired"]).await?;
 
@@ -83,7 +83,7 @@ async fn a_command_that_fails_is_reported_with_what_it_said() -> TestResult {
 async fn events_are_given_from_the_boot_on_and_only_of_this_life() -> TestResult {
     let machine = Machine::new("resources: {a: {type: print, config: {message: hi}}}\n")?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     let mut child = machine
         .program(&["events", "--since", "0", "--output", "json"])
@@ -127,7 +127,7 @@ async fn a_report_and_a_graph_are_asked_for_in_part() -> TestResult {
 "#,
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     let counts = machine.run(&["report", "--counts"]).await?;
     let trouble =
@@ -169,7 +169,7 @@ async fn the_boot_names_what_took_long_and_what_is_not_up() -> TestResult {
 "#,
     )?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     let boot = machine.run(&["boot"]).await?;
     let chain = json(&machine, &["boot", "resources/page"]).await?;

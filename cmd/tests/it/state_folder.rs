@@ -47,7 +47,7 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
         )?;
         let program = machine.program_after(&format!("umask {umask}"), &["run", "site.yaml"]);
         let mut agent = Agent::of(program).await?;
-        agent.until_logged(&["everything is settled"]).await?;
+        agent.until_logged(&["the site is settled"]).await?;
         let server = machine.lines("pids", 1).await?.remove(0);
         // Killed, it changes nothing while the test looks.
         agent.dirty_kill().await?;
@@ -212,7 +212,7 @@ async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() 
     )?;
     let mut agent =
         Agent::start_with(&machine, &["run", "site.yaml", "--log-format", "json"]).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let (state, moved) = (machine.path("state"), machine.path("moved"));
     fs::rename(&state, &moved)?;
     fs::create_dir(&state)?;
@@ -240,7 +240,7 @@ async fn the_record_of_an_agent_ends_in_its_state_folder_when_another_one_has_go
     // Nothing happens to the resource, so the record is made at the end of the agent.
     let machine = Machine::new("resources: {idle: {type: noop}}\n")?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let (state, moved) = (machine.path("state"), machine.path("moved"));
     fs::rename(&state, &moved)?;
     fs::create_dir(&state)?;

@@ -192,7 +192,7 @@ q quit  t tree  / filter  Enter report  g graph  b bounce  p park  u unpark
 ";
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let Some(terminal) = Terminal::start(&machine, (80, 24)).await? else { return Ok(()) };
 
     // However much is logged, nothing of it is written into what is drawn.

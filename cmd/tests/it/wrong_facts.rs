@@ -60,7 +60,7 @@ const KEPT: [(&str, &str); 3] = [("door", "open\n"), ("conf", "port 80\n"), ("sl
 async fn a_wrong_fact_degrades_what_uses_it_and_nothing_else() -> TestResult {
     let machine = machine().await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     for (number, (fact, value, resource, said)) in WRONG.into_iter().enumerate() {
         facts(&machine, &["set", fact, value]).await?;
@@ -111,7 +111,7 @@ async fn a_wrong_fact_degrades_what_uses_it_and_nothing_else() -> TestResult {
 async fn a_fact_behind_a_variable_needs_no_load() -> TestResult {
     let machine = machine().await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     // The load at the start may take over the first change, and is logged before the second one is.
     facts(&machine, &["set", "/motd", "first"]).await?;
     machine.until("motd", |text| text == "first\n").await?;
@@ -142,7 +142,7 @@ async fn what_is_notified_while_a_fact_is_wrong_is_refreshed_once_it_is_right() 
     let machine = Machine::new(site)?;
     facts(&machine, &["set", "/", "{page: one, n: 1}"]).await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     assert_eq!(machine.lines("ran", 1).await?, ["n2"]);
 
     facts(&machine, &["set", "/n", "[]"]).await?;
@@ -188,7 +188,7 @@ async fn an_agent_starts_with_wrong_facts_and_keeps_all_else() -> TestResult {
 async fn a_change_says_whom_it_degrades() -> TestResult {
     let machine = machine().await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     for (fact, value, resource, said) in WRONG {
         let before = facts(&machine, &["version"]).await?;
@@ -227,7 +227,7 @@ async fn a_fact_for_which_the_manifest_is_refused_holds_up_no_other() -> TestRes
     let machine = Machine::new(site)?;
     facts(&machine, &["set", "/", "{kind: file, motd: hello}"]).await?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     facts(&machine, &["set", "/kind", "banana"]).await?;
     agent.until_logged(&["the new manifest is rejected", "banana"]).await?;
@@ -245,7 +245,7 @@ async fn what_is_wrong_at_the_start_is_kept_as_it_was_when_it_was_right() -> Tes
         // It is on record whether it was applied or kept.
         if is_agent {
             let mut agent = Agent::start(&machine).await?;
-            agent.until_logged(&["everything is settled"]).await?;
+            agent.until_logged(&["the site is settled"]).await?;
             agent.clean_kill(&machine).await?;
         } else {
             let applied = machine.run(&["apply", "site.yaml"]).await?;

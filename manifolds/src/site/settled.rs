@@ -11,11 +11,23 @@ use crankcase_engine::{
 use crankcase_resources::Site;
 use crankcase_resources::front::worker_name;
 use crankcase_resources::run::{Activity, Rest};
+use crankcase_workers::name_first;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// For how long nothing must have happened to a program: one that ends at once is not as declared.
 const STAYS_UP: Duration = Duration::from_secs(1);
+
+/// How many resources are named that are not as declared.
+const NAMED: usize = 5;
+
+/// How a site is when it is as good as it gets.
+struct Settled {
+    /// How many resources it has.
+    total: usize,
+    /// The names of those that are not as declared.
+    others: Vec<String>,
+}
 
 /// Returns a manifold that waits until every resource is as declared (none is at work then, and
 /// nothing has happened to a program for a second) or says why it is not, hands over the agent's
@@ -37,7 +49,7 @@ pub fn until_settled(
                 () = stop.wait() => {}
                 report = report((&site, &mut activity), &resources, &agent) => {
                     done.send_replace(Some(report?));
-                    agent.asked_by("agent", "everything is settled").kill();
+                    agent.asked_by("agent", "the site is settled").kill();
                     stop.wait().await;
                 }
             }
@@ -46,8 +58,8 @@ pub fn until_settled(
     )
 }
 
-/// Returns a manifold that writes one line to the log when every resource is as declared, or says why it is not. The
-/// agent goes on.
+/// Returns a manifold that writes one line to the log when every resource is as declared, or says why it is not: how
+/// many are as declared, and which are not. The agent goes on.
 pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold {
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity);
@@ -57,8 +69,11 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
             biased;
             () = stop.wait() => {}
             settled = settled((&site, &mut activity), &resources) => {
-                settled?;
-                tracing::info!(resources = site.get().declarations().len(), "everything is settled");
+                let Settled { total, others } = settled?;
+                let as_declared = total - others.len();
+                let what = format!("{as_declared} of {total} as declared");
+                let others = (!others.is_empty()).then(|| name_first(NAMED, others.iter()));
+                tracing::info!(what, others, "the site is settled");
             }
         }
         // The line is logged only once.
@@ -89,7 +104,7 @@ async fn report(
 async fn settled(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
-) -> Result<(), Exit> {
+) -> Result<Settled, Exit> {
     let mut events = resources.events();
     let mut last = LastEvents { any: Instant::now(), of_program: Instant::now() };
     let mut programs = Programs::of(sites.get());
@@ -110,7 +125,7 @@ async fn settled(
         if is_quiet {
             let graph = resources.graph().await;
             // Without an engine there is no graph, and the events end.
-            let is_settled = graph.is_some_and(|graph| is_settled(&site, &graph));
+            let settled = graph.and_then(|graph| Settled::of(&site, &graph));
             // A visit is over before the engine tells of it, and the engine has told before it answers.
             let notice = events.try_next();
             let has_happened = notice.is_some();
@@ -121,10 +136,10 @@ async fn settled(
             }
             let has_programs = !programs.workers.is_empty();
             let settled_at = if has_programs { last.of_program + STAYS_UP } else { last.any };
-            match is_settled {
-                true if Instant::now() >= settled_at => return Ok(()),
-                true => next_look = Some(settled_at),
-                false => {}
+            match settled {
+                Some(settled) if Instant::now() >= settled_at => return Ok(settled),
+                Some(_) => next_look = Some(settled_at),
+                None => {}
             }
         }
         let gone = || Exit::missing("the engine of the resources has ended");
@@ -184,10 +199,23 @@ impl Programs {
     }
 }
 
-/// Whether every resource of the site is there, and has nothing more to say until something changes.
-fn is_settled(site: &Site, graph: &Graph) -> bool {
-    let mut names = site.declarations().iter().map(|declaration| worker_name(&declaration.name));
-    names.all(|name| node(graph, &name).is_some_and(|node| has_said_all(node, graph)))
+impl Settled {
+    /// Returns how a site is, if every resource of it is there, and has nothing more to say until
+    /// something changes.
+    fn of(site: &Site, graph: &Graph) -> Option<Self> {
+        let mut others = Vec::new();
+        for declaration in site.declarations() {
+            let worker = node(graph, &worker_name(&declaration.name))?;
+            if !has_said_all(worker, graph) {
+                return None;
+            }
+            let is_up = matches!(worker.state, WorkerState::Running | WorkerState::Done);
+            if !is_up || worker.is_degraded {
+                others.push(declaration.name.clone());
+            }
+        }
+        Some(Self { total: site.declarations().len(), others })
+    }
 }
 
 /// Returns the node of a name; they are sorted.
