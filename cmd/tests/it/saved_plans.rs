@@ -220,6 +220,7 @@ async fn what_a_saved_plan_could_not_show_is_not_written() -> TestResult {
                 again\n";
     assert!(ran.stdout.contains(left), "{ran:?}");
     assert!(ran.stdout.contains("- after (noop) was skipped because of page"), "{ran:?}");
+    assert!(ran.stdout.contains(", 1 left for another plan"), "{ran:?}");
     assert!(machine.path("other").exists() && !machine.path("page").exists());
     Ok(())
 }

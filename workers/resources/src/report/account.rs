@@ -8,6 +8,9 @@ use crate::report::released::Released;
 
 mod display;
 
+/// The end of the reason for which a plan refuses a change.
+pub(crate) const PLAN_AGAIN: &str = "; plan again";
+
 /// What apply has done, resource by resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[must_use]
@@ -60,6 +63,14 @@ impl Account {
     /// Returns how many resources were left as they are because their change was not approved.
     pub fn refused(&self) -> usize {
         self.count(|accounted| matches!(accounted.outcome, Outcome::Refused { .. }))
+    }
+
+    /// Returns how many of the [refused](Self::refused) were left to another plan: nobody was asked.
+    pub(crate) fn left_for_plan(&self) -> usize {
+        self.count(|accounted| match &accounted.outcome {
+            Outcome::Refused { because } => because.ends_with(PLAN_AGAIN),
+            _ => false,
+        })
     }
 
     /// Returns the resource with this name.

@@ -6,6 +6,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use crate::declare::action::Action;
+use crate::report::account::PLAN_AGAIN;
 use crate::report::planned::{Change, Plan, PlannedResource, Verdict};
 use crate::report::seal::{Basis, Salt};
 
@@ -93,6 +94,6 @@ impl Approval for AsPlanned {
             Some(Verdict::MayChange { .. }) => "the plan could not show yet how it changes",
             _ => "it would change otherwise than the plan has shown",
         };
-        Some(format!("{why}; plan again"))
+        Some(format!("{why}{PLAN_AGAIN}"))
     }
 }

@@ -50,7 +50,7 @@ impl Leaving {
             && let Err(error) = records.flush(records.push(changes)).await
         {
             let error = chain(&error);
-            tracing::warn!(error, "cannot note what is kept; what leaves may not be told");
+            tracing::warn!(error, "cannot write the list of kept resources");
         }
         released
     }

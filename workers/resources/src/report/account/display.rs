@@ -22,7 +22,8 @@ impl fmt::Display for Account {
             (self.run_only(), "supervised by run only"),
             (self.left_alone(), "left alone"),
             (self.failures(), "failed or skipped"),
-            (self.refused(), "not approved"),
+            (self.refused() - self.left_for_plan(), "not approved"),
+            (self.left_for_plan(), "left for another plan"),
             (self.halted(), "not attempted or interrupted"),
             (self.released.len(), "released"),
         ];
