@@ -232,14 +232,15 @@ async fn a_second_agent_on_the_same_state_folder_is_75_and_names_the_first() -> 
 #[tokio::test]
 async fn an_interrupted_agent_ends_with_0_and_gives_its_folder_free() -> TestResult {
     let machine = Machine::new(SITE)?;
-    for asked in [Signal::INT, Signal::TERM] {
+    for (asked, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
         let agent = Agent::start(&machine).await?;
 
         agent.signal(asked)?;
         let ran = agent.ended(&machine).await?;
 
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        assert!(ran.stderr.contains("asked to end: stopping all workers in order"), "{ran:?}");
+        let stopping = format!("/agent: stopping: {name}; who: agent\n");
+        assert!(ran.stderr.contains(&stopping), "{ran:?}");
         let report = machine.run(&["report"]).await?;
         assert_eq!(report.code, Some(69), "{report:?}");
     }

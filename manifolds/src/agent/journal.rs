@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crankcase_engine::{EndKind, Engine, Event, EventKind, Notice};
+use crankcase_engine::{EndKind, Engine, Event, EventKind, Notice, Origin};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -110,6 +110,10 @@ fn log(event: &Event, fatal: &Unsaid) {
             tracing::debug!(worker, event = %kind, "transition");
         }
         kind => match &event.origin {
+            Some(origin) if *kind == EventKind::Killed => {
+                let Origin { who, why, .. } = &**origin;
+                tracing::info!(worker, reason = why, who, "stopping");
+            }
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),
         },

@@ -65,6 +65,8 @@ impl AgentBuilder {
             ended = running => ended,
             () = signals.asked_again() => {
                 tracing::warn!("asked a second time: ending at once");
+                // Its handle is dropped while the control socket still answers.
+                frame.kill();
                 fatal.say_unless_of(None);
                 *may_run_on = true;
                 return Ok(Ended::Interrupted);
@@ -123,10 +125,7 @@ async fn begin(engine: &Engine, signals: SignalHandle, change: Change) -> Result
 async fn until_end(engine: &Engine, signals: &Listening) -> Result<(), AgentError> {
     tokio::select! {
         biased;
-        () = signals.asked_to_end() => {
-            engine.asked_by("agent", "a signal asked it to end").kill();
-            tracing::info!("asked to end: stopping all workers in order");
-        }
+        signal = signals.asked_to_end() => engine.asked_by("agent", signal).kill(),
         () = engine.stopping() => {}
     }
     Ok(engine.wait().await?)

@@ -48,9 +48,10 @@ impl Listening {
         self.handle.clone()
     }
 
-    /// Waits until the process was asked to end.
-    pub(super) async fn asked_to_end(&self) {
+    /// Waits until the process was asked to end. Returns the name of the signal.
+    pub(super) async fn asked_to_end(&self) -> &'static str {
         self.until(|counts| counts.ends() > 0).await;
+        if self.handle.counts().interrupt > 0 { "SIGINT" } else { "SIGTERM" }
     }
 
     /// Waits until the process was asked to end once more.

@@ -81,7 +81,7 @@ async fn the_second_signal_leaves_no_program() -> TestResult {
     let folder = tempfile::tempdir()?;
     let (mut agent, program) = start_stubborn(folder.path(), &[]).await?;
     agent.send(Signal::TERM)?;
-    agent.until("asked to end").await?;
+    agent.until("SIGTERM").await?;
 
     agent.send(Signal::TERM)?;
 
