@@ -98,7 +98,7 @@ async fn of_a_thousand_resources_on_a_thousand_facts_one_is_rendered_again() -> 
 
     facts(&machine, &["set", "/many/f7", "new"]).await?;
 
-    agent.until_logged(&["the site is kept", "new: 0", "renewed: 1;"]).await?;
+    agent.until_logged(&["the site is kept", "new: 0", "renewed: 1;", "differ: r7;"]).await?;
     agent.clean_kill(&machine).await
 }
 

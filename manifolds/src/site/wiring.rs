@@ -9,7 +9,7 @@ use crankcase_resources::run::{
     Activity, Claims, CurrentDeclaration, Leaving, Program, Schedule, State, Tallies,
 };
 use crankcase_resources::{Declaration, Facilities, Released, Site};
-use crankcase_workers::Watches;
+use crankcase_workers::{Watches, name_first};
 
 use super::config::Config;
 use super::resource::{self, Resource};
@@ -32,22 +32,27 @@ pub(super) struct Moved {
     total: usize,
     /// How many of them are new, or of another type or with other dependencies than before.
     new: usize,
-    /// How many of the others are declared in another way.
-    renewed: usize,
+    /// The names of the others that are declared in another way.
+    renewed: Vec<String>,
 }
 
 /// How many resources that were released are named.
 const NAMED: usize = 20;
 
+/// How many resources are named that are declared in another way. Each that acts says more of itself.
+const NAMED_RENEWED: usize = 5;
+
 impl Moved {
     /// Logs it.
     pub(super) fn log(&self, released: &[Released], why: &str) {
         let Self { total, new, renewed } = self;
+        let differ = (!renewed.is_empty()).then(|| name_first(NAMED_RENEWED, renewed.iter()));
         for Released { name: resource, kind } in released.iter().take(NAMED) {
             tracing::info!(resource, kind, "released: it is not kept any more");
         }
         let released = released.len();
-        tracing::info!(resources = total, new, renewed, released, why, "the site is kept");
+        let renewed = renewed.len();
+        tracing::info!(resources = total, new, renewed, released, differ, why, "the site is kept");
     }
 }
 
@@ -137,7 +142,8 @@ impl Wiring {
         let resources = (site.order(), site.declarations());
         let names = fresh.iter().map(String::as_str);
         self.schedule.connect(resources, site.kinds(), &self.facilities, names);
-        let renewed = self.installed.values().filter(|installed| installed.next.is_some()).count();
+        let renewed = self.installed.iter().filter(|(_, installed)| installed.next.is_some());
+        let renewed = renewed.map(|(name, _)| name.clone()).collect();
         let (total, new) = (self.installed.len(), fresh.len());
         let moved = Moved { total, new, renewed };
         let change =
@@ -151,11 +157,11 @@ impl Wiring {
         &mut self,
         declarations: impl Iterator<Item = &'a Declaration>,
     ) -> Moved {
-        let mut renewed = 0;
+        let mut renewed = Vec::new();
         for declaration in declarations {
             if let Some(installed) = self.installed.get_mut(&declaration.name) {
                 installed.next = Some(declaration.clone());
-                renewed += 1;
+                renewed.push(declaration.name.clone());
             }
         }
         Moved { total: self.installed.len(), new: 0, renewed }
