@@ -29,7 +29,7 @@ async fn a_program_that_was_killed_comes_back() -> TestResult {
 
     let pids = machine.lines("pids", 2).await?;
     assert_ne!(pids[0], pids[1]);
-    agent.until_logged(&["/agent/resources/server", "signal"]).await?;
+    agent.until_logged(&["WARN server: ended; pid: ", "signal"]).await?;
     agent.clean_kill(&machine).await?;
     gone(&pids[1]).await
 }
@@ -43,6 +43,8 @@ async fn starts_and_ends_of_a_program_are_in_the_log_and_on_record() -> TestResu
     agent.until_logged(&[&started]).await?;
     signal(&first, Signal::KILL)?;
     agent.until_logged(&["server: restarted; pid: ", "ended with signal: 9 (SIGKILL)"]).await?;
+    // Its end is told once.
+    assert_eq!(agent.count_logged("a worker has ended"), 0, "{}", agent.seen());
     machine.lines("pids", 2).await?;
     let asked = machine.run(&["bounce", "resources/server", "--reason", "a new disk"]).await?;
     assert_eq!(asked.code, Some(0), "{asked:?}");

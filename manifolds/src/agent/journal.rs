@@ -1,5 +1,6 @@
 //! What the engine's events say in the log.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crankcase_engine::{EndKind, Engine, Event, EventKind, Notice, Origin};
@@ -67,6 +68,7 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec
     let (noted, mut events, path) = (fatal.clone(), engine.events(), engine.path().to_owned());
     let logging = runtime.spawn(async move {
         let (mut is_stopping, mut aborted) = (false, Vec::new());
+        let mut notes = Notes::default();
         while let Some(notice) = events.next().await {
             match notice {
                 Notice::Event(event) => {
@@ -74,7 +76,9 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec
                     if is_stopping && event.kind == EventKind::Aborted {
                         aborted.push(event.path());
                     }
-                    log(&event, &noted);
+                    if !notes.have_said(&event) {
+                        log(&event, &noted);
+                    }
                 }
                 Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
             }
@@ -82,6 +86,33 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec
         aborted
     });
     (fatal, logging)
+}
+
+/// How many notes are kept: the end of a worker follows its note at once.
+const MAX_NOTES: usize = 64;
+
+/// The last notes of workers with their reasons. A worker that notes why it ends has logged it, with
+/// all there is to say.
+#[derive(Debug, Default)]
+struct Notes(VecDeque<(String, Arc<Origin>)>);
+
+impl Notes {
+    /// Takes over an event. Returns whether it is an end whose reason the worker has noted.
+    fn have_said(&mut self, event: &Event) -> bool {
+        match (&event.kind, &event.origin) {
+            (EventKind::Noted { .. }, Some(origin)) => {
+                self.0.truncate(MAX_NOTES - 1);
+                self.0.push_front((event.path(), Arc::clone(origin)));
+                false
+            }
+            (EventKind::Ended { error: Some(error), end: EndKind::Failed, .. }, _) => {
+                let path = event.path();
+                let last = self.0.iter().find(|(worker, _)| *worker == path);
+                last.is_some_and(|(_, origin)| origin.why == *error)
+            }
+            _ => false,
+        }
+    }
 }
 
 fn log(event: &Event, fatal: &Unsaid) {

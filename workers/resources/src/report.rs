@@ -1,6 +1,7 @@
 //! What is said of resources: what was found, planned and done, and who sees it.
 
 pub(crate) mod account;
+pub(crate) mod crash_loops;
 pub(crate) mod flood;
 pub(crate) mod found;
 pub(crate) mod listing;

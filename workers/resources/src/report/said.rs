@@ -24,7 +24,13 @@ pub(crate) fn log_change(flood: &Flood, happened: &Event, took: Duration) {
     }
 }
 
-/// Logs that the program of a resource was started or has ended, and why.
+/// Logs that the program of a resource has ended by itself, and how.
+pub(crate) fn log_crash(happened: &Event) {
+    let Event { resource, pid, why, .. } = happened;
+    tracing::warn!(resource, pid, why, "ended");
+}
+
+/// Logs that the program of a resource was started or was ended, and why.
 pub(crate) fn log_program(happened: &Event) {
     let Event { event, resource, pid, why, .. } = happened;
     match event {

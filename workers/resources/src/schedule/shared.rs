@@ -20,6 +20,7 @@ use crate::base::error::BoxError;
 use crate::declare::declaration::Declaration;
 use crate::declare::order::Order;
 use crate::kind::kinds::Kinds;
+use crate::report::crash_loops::CrashLoops;
 use crate::report::flood::Flood;
 use crate::report::released::Released;
 use crate::schedule::asking::{Question, Scheduling};
@@ -50,6 +51,7 @@ pub struct Schedule(Arc<Shared>);
 struct Shared {
     kept: Mutex<SiteState>,
     flood: Flood,
+    crash_loops: CrashLoops,
     rest: watch::Sender<Rest>,
     /// Counts the new states.
     states: watch::Sender<u64>,
@@ -137,13 +139,19 @@ impl Schedule {
     }
 
     /// Logs how many resources were changed beyond those that the log tells of one by one, which
-    /// are 100 in a second. Never ends. Cancel safe.
+    /// are 100 in a second; and once a minute how often a program has ended by itself after its
+    /// first end. Never ends. Cancel safe.
     pub async fn summarize(self) {
-        self.0.flood.clone().summarize().await;
+        let Shared { flood, crash_loops, .. } = &*self.0;
+        tokio::join!(flood.clone().summarize(), crash_loops.clone().summarize());
     }
 
     pub(crate) fn flood(&self) -> &Flood {
         &self.0.flood
+    }
+
+    pub(crate) fn crash_loops(&self) -> &CrashLoops {
+        &self.0.crash_loops
     }
 
     /// Returns the last state of the resource with this name.

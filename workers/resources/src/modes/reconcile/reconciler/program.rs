@@ -61,7 +61,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         drop(self.held.as_mut().and_then(|held| held.running.program.take()));
         self.links.program.end(exit);
         let why = self.redact(&exit.to_string());
-        self.tell_end(&why);
+        if let Some(ended) = self.ended(&why) {
+            if self.links.schedule.crash_loops().admits_end(&self.name, &why) {
+                said::log_crash(&ended);
+            }
+            self.tell(ended);
+        }
         "its program has ended".clone_into(&mut self.why);
     }
 
@@ -80,31 +85,33 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let event = self.program_event(what, &why, took);
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
         self.pid = self.held.as_ref().and_then(|held| held.running.pid());
-        self.tell_program(Event { pid: self.pid, notified_by, ..event });
+        let event = Event { pid: self.pid, notified_by, ..event };
+        let is_asked_for = !notices.is_empty() || self.asked_by.is_some();
+        if is_asked_for || self.links.schedule.crash_loops().admits_restart(&self.name) {
+            said::log_program(&event);
+        }
+        self.tell(event);
     }
 }
 
 impl<F> Reconciler<F> {
     /// Tells that the program has ended, unless there was none.
     pub(super) fn tell_end(&mut self, why: &str) {
-        let pid = self.pid.take();
-        if pid.is_none() {
-            return;
+        if let Some(ended) = self.ended(why) {
+            said::log_program(&ended);
+            self.tell(ended);
         }
+    }
+
+    /// Notes that the program has ended. Returns the event, unless there was no program.
+    fn ended(&mut self, why: &str) -> Option<Event> {
+        let pid = Some(self.pid.take()?);
         self.links.journal.note("its program has ended", by_agent(why));
-        self.tell_program(Event {
-            pid,
-            ..self.program_event(EventKind::Ended, why, Duration::ZERO)
-        });
+        Some(Event { pid, ..self.program_event(EventKind::Ended, why, Duration::ZERO) })
     }
 
     fn program_event(&self, what: EventKind, why: &str, took: Duration) -> Event {
         let kind = &self.links.declaration.get().kind;
         Event::new(what, (&self.name, kind), (why, took))
-    }
-
-    fn tell_program(&self, happened: Event) {
-        said::log_program(&happened);
-        self.tell(happened);
     }
 }
