@@ -56,7 +56,7 @@ pub(crate) struct Args {
     site: SiteArgs,
     #[command(flatten)]
     work: WorkArgs,
-    /// Exit with 2 if anything was changed
+    /// Exit with 2 if anything was changed; a print and an exec without a guard act each time, and do not count
     #[arg(long)]
     detailed_exitcode: bool,
     /// Begin nothing more after the first failure
@@ -175,7 +175,7 @@ fn code_of(account: &Account, is_bound: bool, is_detailed: bool) -> u8 {
         exit::CONFLICT
     } else if account.failures() + account.refused() > 0 {
         exit::FAILED
-    } else if is_detailed && account.changes() > 0 {
+    } else if is_detailed && account.has_changed() {
         exit::CHANGED
     } else {
         exit::DONE

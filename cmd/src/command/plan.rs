@@ -26,7 +26,7 @@ pub(crate) struct Args {
     site: SiteArgs,
     #[command(flatten)]
     work: WorkArgs,
-    /// Exit with 2 if anything would change
+    /// Exit with 2 if anything would change; a print and an exec without a guard act each time, and do not count
     #[arg(long)]
     detailed_exitcode: bool,
     /// Save the plan in a regular file, for `apply` to carry out as it was seen; not of a manifest from
@@ -79,7 +79,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> anyhow::Result<u8> {
     };
     let code = if plan.failures() > 0 {
         exit::FAILED
-    } else if args.detailed_exitcode && plan.has_something_to_do() {
+    } else if args.detailed_exitcode && plan.has_changes() {
         exit::CHANGED
     } else {
         exit::DONE

@@ -158,7 +158,7 @@ async fn a_reader_that_has_had_enough_is_no_error() -> TestResult {
 #[tokio::test]
 async fn a_reader_that_has_had_enough_changes_no_exit_code() -> TestResult {
     let machine = Machine::new(
-        "resources: {bad: {type: exec, config: {command: [/bin/sh, -c, ': > @/ran; exit 3']}}}\n",
+        "resources: {bad: {type: exec, config: {command: [/bin/sh, -c, ': > @/ran; exit 3'], creates: '@/no'}}}\n",
     )?;
     for (arguments, code) in [
         (&["apply", "site.yaml"][..], 1),

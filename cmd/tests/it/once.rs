@@ -72,6 +72,26 @@ plan: 3 to change, 0 may change, 0 unchanged, 1 supervised by run only
 }
 
 #[tokio::test]
+async fn what_acts_each_time_is_no_change_for_the_detailed_exit_code() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  hello: {type: print, config: {message: hello}}
+  each: {type: exec, config: {command: ["true"]}}
+  once: {type: exec, config: {command: [touch, "@/once"], creates: "@/once"}}
+"#,
+    )?;
+
+    let first = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+    let second = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+    let plan = machine.run(&["plan", "site.yaml", "--detailed-exitcode"]).await?;
+
+    assert_eq!([first.code, second.code, plan.code], [Some(2), Some(0), Some(0)], "{first:?}");
+    assert!(second.stdout.ends_with("apply: 2 changed, 1 unchanged\n"), "{second:?}");
+    assert!(plan.stdout.ends_with("plan: 2 to change, 0 may change, 1 unchanged\n"), "{plan:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn apply_does_what_was_planned_and_nothing_the_second_time() -> TestResult {
     let machine = Machine::new(SITE)?;
 

@@ -182,6 +182,7 @@ impl Exec {
     fn stale(&self) -> Stale<Self> {
         let stale = Stale::absent();
         let stale = match (&self.creates, &self.unless) {
+            (None, None) if self.onlyif.is_none() => stale.differs("ran", false, true).each_time(),
             (None, None) => stale.differs("ran", false, true),
             (Some(path), _) => stale.differs("creates", Value::Null, path.give()),
             (None, Some(_)) => stale.differs("unless", "fails", "succeeds"),

@@ -45,7 +45,7 @@ impl Resource for Print {
             return Ok(Check::valid(self.clone()));
         }
         let stale = Stale::absent().differs("message", Value::Null, self.message.as_str());
-        Ok(stale.act(self.action()).into())
+        Ok(stale.act(self.action()).each_time().into())
     }
 
     async fn act(&self, action: &Do, context: &Context) -> Result<(), Unfinished> {

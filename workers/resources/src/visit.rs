@@ -53,6 +53,8 @@ pub(crate) struct Visit {
     /// What differed before the first action. Of the actions, those that were not begun are here:
     /// in a plan all of them.
     pub(crate) change: Change,
+    /// Whether that is so at each apply, whatever the machine is like.
+    pub(crate) is_each_time: bool,
     /// What is known of the state after that change, if the resource is not as declared.
     pub(crate) after: Option<Arc<Value>>,
     /// The answer to the notifications, in a plan.
@@ -125,6 +127,7 @@ impl Visit {
             notices,
             step: Step::Prepare,
             change: Change::default(),
+            is_each_time: false,
             after: None,
             answer: None,
             done: Vec::new(),
@@ -270,6 +273,7 @@ impl Visit {
             name: self.name,
             kind: self.kind,
             is_put_back: self.is_put_back,
+            is_each_time: self.is_each_time,
             outcome: self.end,
             differences: self.change.differences,
             done: self.done,
@@ -303,6 +307,7 @@ impl Visit {
             name: self.name,
             kind: self.kind,
             is_put_back: self.is_put_back,
+            is_each_time: self.is_each_time,
             declares_others: declaration.declares_others && self.changes != Changes::No,
             verdict,
             refresh: self.answer.map(|action| Refresh { by, action }),
@@ -313,6 +318,11 @@ impl Visit {
     /// Returns all that was done by a visit and by a later one. It has ended as the later one.
     #[must_use]
     pub(crate) fn and(self, later: Self) -> Self {
+        let is_each_time = match (self.done.is_empty(), later.done.is_empty()) {
+            (_, true) => self.is_each_time,
+            (true, false) => later.is_each_time,
+            (false, false) => self.is_each_time && later.is_each_time,
+        };
         let differences = [self.change.differences, later.change.differences].concat();
         let done = [self.done, later.done].concat();
         let unfinished = self.end.unfinished().cloned().into_iter();
@@ -323,7 +333,7 @@ impl Visit {
             end => end,
         };
         let change = Change { differences, ..later.change };
-        Self { change, done, begun, end, ..later }
+        Self { change, is_each_time, done, begun, end, ..later }
     }
 }
 

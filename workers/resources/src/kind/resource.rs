@@ -423,6 +423,12 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }
 
+    /// Says that it is so at each apply, whatever the machine is like, as with a command without a
+    /// guard. It counts as no change for [`Account::has_changed`](crate::Account::has_changed).
+    pub fn each_time(self) -> Self {
+        Self { amiss: self.amiss.each_time(), ..self }
+    }
+
     /// Sets the state after the actions, as far as it is known. In a plan, dependents see it. They
     /// know the attributes that are left unknown only after apply. By default all are left unknown.
     ///

@@ -31,6 +31,12 @@ impl Account {
         self.count(|accounted| accounted.outcome == Outcome::Changed)
     }
 
+    /// Returns whether a resource has changed, other than those that act at each apply, whatever the
+    /// machine is like.
+    pub fn has_changed(&self) -> bool {
+        self.count(|it| it.outcome == Outcome::Changed && !it.is_each_time) > 0
+    }
+
     /// Returns how many resources were as declared.
     pub fn unchanged(&self) -> usize {
         self.count(|accounted| accounted.outcome == Outcome::Unchanged)
@@ -95,6 +101,9 @@ pub struct Accounted {
     /// Whether it has left its manifest, and was to be put back as it was before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_put_back: bool,
+    /// Whether it acts at each apply, whatever the machine is like.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_each_time: bool,
     /// How it ended.
     #[serde(flatten)]
     pub outcome: Outcome,

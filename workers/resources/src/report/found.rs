@@ -51,12 +51,14 @@ pub struct Stale {
     pub shutdown: Option<Action>,
     /// What is known of the state after the actions.
     pub after: Option<Arc<Value>>,
+    /// Whether it is so at each apply, whatever the machine is like.
+    pub is_each_time: bool,
 }
 
 /// Shows the names of attributes and actions, and no values: nothing is hidden in them yet.
 impl fmt::Debug for Stale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { current, differences, actions, shutdown, after } = self;
+        let Self { current, differences, actions, shutdown, after, .. } = self;
         let differences: Vec<_> = differences.iter().map(|it| &it.attribute).collect();
         let actions: Vec<_> = actions.iter().map(|it| &it.name).collect();
         let mut shown = f.debug_struct("Stale");
@@ -70,7 +72,8 @@ impl fmt::Debug for Stale {
 impl Stale {
     /// Returns a finding without differences or actions yet.
     pub fn new(current: Option<Value>) -> Self {
-        Self { current, differences: Vec::new(), actions: Vec::new(), shutdown: None, after: None }
+        let (differences, actions) = (Vec::new(), Vec::new());
+        Self { current, differences, actions, shutdown: None, after: None, is_each_time: false }
     }
 
     /// Adds an attribute that is `old` and should be `new`; null stands for absent.
@@ -101,6 +104,13 @@ impl Stale {
     /// or the [claims](crate::Claimed::stops_first), must say so.
     pub fn shutdown(mut self, action: Action) -> Self {
         self.shutdown = Some(action);
+        self
+    }
+
+    /// Says that it is so at each apply, whatever the machine is like, as with a command without a
+    /// guard. It counts as no change for [`Account::has_changed`](crate::Account::has_changed).
+    pub fn each_time(mut self) -> Self {
+        self.is_each_time = true;
         self
     }
 

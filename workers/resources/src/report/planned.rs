@@ -56,6 +56,12 @@ impl Plan {
         self.changes() + self.may_change() > 0
     }
 
+    /// Returns whether a resource would, or may, change, other than those that act at each apply,
+    /// whatever the machine is like.
+    pub fn has_changes(&self) -> bool {
+        self.count(|it| it.is_changing() && !it.is_each_time) + self.may_change() > 0
+    }
+
     /// Returns the resource with this name.
     pub fn get(&self, name: &str) -> Option<&PlannedResource> {
         self.resources.iter().find(|planned| planned.name == name)
@@ -78,6 +84,9 @@ pub struct PlannedResource {
     /// Whether it has left its manifest, and is to be put back as it was before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_put_back: bool,
+    /// Whether it acts at each apply, whatever the machine is like.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_each_time: bool,
     /// Whether it would change, or may, and other resources may be declared after that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declares_others: bool,

@@ -139,7 +139,7 @@ async fn look_twice(
 fn whole(found: &Found) -> String {
     match found {
         Found::Valid(state) => format!("valid, with the state {state}"),
-        Found::Stale(Stale { current, differences, actions, shutdown, after }) => {
+        Found::Stale(Stale { current, differences, actions, shutdown, after, .. }) => {
             let after = after.as_deref();
             format!("stale: {}", json!([current, differences, actions, shutdown, after]))
         }

@@ -39,7 +39,8 @@ impl Convergence<'_> {
             Found::Stale(amiss) if self.is_left_alone() => {
                 return Ok(self.leave_alone(amiss, visit));
             }
-            Found::Stale(Stale { differences, actions, shutdown, after, .. }) => {
+            Found::Stale(Stale { differences, actions, shutdown, after, is_each_time, .. }) => {
+                visit.is_each_time = is_each_time;
                 visit.change = Change { differences, shutdown, actions };
                 visit.after = after;
                 if self.is_plan() {
@@ -70,7 +71,7 @@ impl Convergence<'_> {
 
     /// Takes over the state of a resource that is not as declared, and is left so.
     fn leave_alone(&self, amiss: Stale, visit: &mut Visit) -> Outcome {
-        let Stale { current, differences, actions, shutdown, after } = amiss;
+        let Stale { current, differences, actions, shutdown, after, .. } = amiss;
         visit.state = current.map(|state| DependencyState::Known(state.into()));
         visit.after = after;
         if self.declaration.readonly {

@@ -132,6 +132,7 @@ mod tests {
         let log = (0..1_000).map(|line| format!("line {line}")).collect();
         let accounted = Accounted {
             is_put_back: false,
+            is_each_time: true,
             name: "loud".to_owned(),
             kind: "exec".to_owned(),
             outcome: Outcome::Changed,

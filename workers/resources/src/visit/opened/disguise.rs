@@ -48,7 +48,7 @@ impl Disguise {
         match &mut found {
             Found::Valid(state) => note(state),
             Found::Unknown(_) => {}
-            Found::Stale(Stale { current, differences, actions, shutdown, after }) => {
+            Found::Stale(Stale { current, differences, actions, shutdown, after, .. }) => {
                 for state in current.as_ref().into_iter().chain(after.as_deref()) {
                     note(state);
                 }
