@@ -214,6 +214,8 @@ struct End {
     failed: usize,
     left_alone: usize,
     run_only: usize,
+    /// All was done, and a stop has prevented the look after it.
+    unverified: usize,
     halted: usize,
     refused: usize,
     released: usize,
@@ -228,6 +230,7 @@ impl End {
             failed: account.failures(),
             left_alone: account.left_alone(),
             run_only: account.run_only(),
+            unverified: account.unverified(),
             halted: account.halted(),
             refused: account.refused(),
             released: account.released.len(),

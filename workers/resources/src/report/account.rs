@@ -61,9 +61,17 @@ impl Account {
 
     /// Returns how many resources were left undone because apply was stopped, or went no further.
     pub fn halted(&self) -> usize {
-        self.count(|accounted| {
-            matches!(accounted.outcome, Outcome::Halted { .. } | Outcome::NotAttempted { .. })
+        self.count(|accounted| match accounted.outcome {
+            Outcome::Halted { .. } => !accounted.is_unverified(),
+            Outcome::NotAttempted { .. } => true,
+            _ => false,
         })
+    }
+
+    /// Returns how many resources had all their actions done, and could not be looked at after them
+    /// because apply was stopped.
+    pub fn unverified(&self) -> usize {
+        self.count(Accounted::is_unverified)
     }
 
     /// Returns how many resources were left as they are because their change was not approved.
@@ -122,6 +130,17 @@ pub struct Accounted {
     /// Who notified the resource in vain: it was not refreshed, because of how it ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
+}
+
+impl Accounted {
+    /// Returns whether all was done, and a stop has kept apply from looking at the resource again.
+    pub(crate) fn is_unverified(&self) -> bool {
+        let is_all_done = self.begun.is_empty() && self.remaining.is_empty();
+        matches!(self.outcome, Outcome::Halted { at: None, .. })
+            && !self.done.is_empty()
+            && is_all_done
+            && self.missed.is_empty()
+    }
 }
 
 /// How a resource ended.

@@ -24,6 +24,7 @@ impl fmt::Display for Account {
             (self.failures(), "failed or skipped"),
             (self.refused() - self.left_for_plan(), "not approved"),
             (self.left_for_plan(), "left for another plan"),
+            (self.unverified(), "changed and not looked at again"),
             (self.halted(), "not attempted or interrupted"),
             (self.released.len(), "released"),
         ];
@@ -55,6 +56,9 @@ impl fmt::Display for Accounted {
             }
             Outcome::Failed { at: None, error } => {
                 writeln!(f, "! {name} ({kind}) failed: {}", one_line(error))?;
+            }
+            Outcome::Halted { by, .. } if self.is_unverified() => {
+                writeln!(f, "~ {name} ({kind}) changed, and was not looked at again: {by}")?;
             }
             Outcome::Halted { by, .. } => writeln!(f, "- {name} ({kind}) is unfinished: {by}")?,
             Outcome::NotAttempted { by } => {
@@ -125,23 +129,45 @@ impl fmt::Display for Halt {
 #[cfg(test)]
 mod tests {
     use crate::declare::action::Action;
-    use crate::report::account::{Accounted, Done, Outcome};
+    use crate::report::account::{Account, Accounted, Done, Halt, Outcome};
 
-    #[test]
-    fn of_much_output_the_beginning_and_the_end_are_shown() {
-        let log = (0..1_000).map(|line| format!("line {line}")).collect();
-        let accounted = Accounted {
+    /// Returns a resource that has done one action, which has logged this.
+    fn done(outcome: Outcome, log: Vec<String>) -> Accounted {
+        Accounted {
             is_put_back: false,
-            is_each_time: true,
+            is_each_time: false,
             name: "loud".to_owned(),
             kind: "exec".to_owned(),
-            outcome: Outcome::Changed,
+            outcome,
             differences: Vec::new(),
             done: vec![Done { action: Action::new("run"), log }],
             begun: Vec::new(),
             remaining: Vec::new(),
             missed: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_stop_after_the_last_action_interrupts_nothing() {
+        let halted = || done(Outcome::Halted { at: None, by: Halt::Stop }, Vec::new());
+        let between = Accounted { remaining: vec![Action::new("run")], ..halted() };
+        let not_refreshed = Accounted { missed: vec!["conf".to_owned()], ..halted() };
+        let resources = vec![halted(), between, not_refreshed];
+
+        let text = Account { resources, released: Vec::new() }.to_string();
+
+        let first = "~ loud (exec) changed, and was not looked at again: apply was told to stop\n";
+        assert!(text.starts_with(first), "{text}");
+        assert_eq!(text.matches("- loud (exec) is unfinished: ").count(), 2, "{text}");
+        let counts =
+            "0 unchanged, 1 changed and not looked at again, 2 not attempted or interrupted\n";
+        assert!(text.ends_with(counts), "{text}");
+    }
+
+    #[test]
+    fn of_much_output_the_beginning_and_the_end_are_shown() {
+        let log = (0..1_000).map(|line| format!("line {line}")).collect();
+        let accounted = done(Outcome::Changed, log);
 
         let text = accounted.to_string();
 
