@@ -85,6 +85,7 @@ impl Agent {
             exit_codes: Box::new(|_| None),
             signals: None,
             signals_apart: SIGNALS_APART,
+            log_names: str::to_owned,
         }
     }
 }
@@ -107,6 +108,7 @@ pub struct AgentBuilder {
     exit_codes: ExitCodes,
     signals: Option<SignalHandle>,
     signals_apart: Duration,
+    log_names: fn(&str) -> String,
 }
 
 impl AgentBuilder {
@@ -179,6 +181,12 @@ impl AgentBuilder {
     /// Begins to log before anything else. Default: the log is left to you.
     pub fn logging(mut self, logging: Logging) -> Self {
         self.logging = Some(logging);
+        self
+    }
+
+    /// Sets how the log of the engine's events names a worker, by its path. Default: the path.
+    pub fn log_names(mut self, name: fn(&str) -> String) -> Self {
+        self.log_names = name;
         self
     }
 

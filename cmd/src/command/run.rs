@@ -207,6 +207,7 @@ fn keep(
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
+    let agent = agent.log_names(paths::resource_path);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);

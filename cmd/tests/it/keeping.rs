@@ -247,6 +247,20 @@ async fn an_interrupted_agent_ends_with_0_and_gives_its_folder_free() -> TestRes
     Ok(())
 }
 
+#[tokio::test]
+async fn the_log_names_the_resource_of_an_item_as_the_manifest_does() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  home: {type: file, for_each: [ada], config: {path: '@/{{ item }}', content: x}}\n",
+    )?;
+    fs::create_dir(machine.path("ada"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+
+    agent.until_logged(&["/agent/resources/home[\"ada\"]: a worker is degraded"]).await?;
+    assert_eq!(agent.count_logged("home..ada"), 0, "{}", agent.seen());
+    agent.clean_kill(&machine).await
+}
+
 /// Returns how many changes the log has counted and not told.
 fn counted(agent: &Agent) -> usize {
     let log = agent.seen();

@@ -62,8 +62,12 @@ impl Fatal {
 }
 
 /// Logs an engine's events until there are no more. The task then returns the paths of the workers
-/// that were aborted while the engine stopped.
-pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec<String>>) {
+/// that were aborted while the engine stopped. A worker is named as `name` says of its path.
+pub(super) fn keep(
+    runtime: &Handle,
+    engine: &Engine,
+    name: fn(&str) -> String,
+) -> (Unsaid, JoinHandle<Vec<String>>) {
     let fatal = Unsaid::default();
     let (noted, mut events, path) = (fatal.clone(), engine.events(), engine.path().to_owned());
     let logging = runtime.spawn(async move {
@@ -77,7 +81,7 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine) -> (Unsaid, JoinHandle<Vec
                         aborted.push(event.path());
                     }
                     if !notes.have_said(&event) {
-                        log(&event, &noted);
+                        log(&event, &noted, &name(&event.path()));
                     }
                 }
                 Notice::Missed(events) => tracing::warn!(events, "too many events to log"),
@@ -115,14 +119,13 @@ impl Notes {
     }
 }
 
-fn log(event: &Event, fatal: &Unsaid) {
-    let worker = event.path();
+fn log(event: &Event, fatal: &Unsaid, worker: &str) {
     match &event.kind {
         EventKind::Ended { error: Some(reason), end: EndKind::Missing, .. } => {
             tracing::info!(worker, reason, "a worker misses something");
         }
         EventKind::Ended { error: Some(error), end: EndKind::Fatal, .. } => {
-            fatal.note(worker, error);
+            fatal.note(event.path(), error);
         }
         EventKind::Ended { error: Some(error), end, .. } => {
             tracing::warn!(worker, %end, error, "a worker has ended");

@@ -31,7 +31,7 @@ impl AgentBuilder {
             .workers_on(runtimes.workers.handle().clone())
             .kill_deadline(self.stop_deadline)
             .build()?;
-        let (fatal, logging) = journal::keep(on, &engine);
+        let (fatal, logging) = journal::keep(on, &engine, self.log_names);
         let installed = Arc::new(Notify::new());
         let told = service::keep(on, &engine, &installed);
         let frame = serve(on, &engine, Arc::clone(lock), self.bounds).await?;
