@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_resources::Site;
@@ -10,8 +9,9 @@ use crankcase_resources::derived::Value;
 use parking_lot::Mutex;
 
 use crate::facts::SeenFacts;
+use crate::last_good::LastGood;
 use crate::manifest::{IfFactsAreWrong, ManifestError, SiteInputs, WrongFacts};
-use crate::site_files::SiteFiles;
+use crate::site_files::{LoadedSite, SiteFiles};
 
 /// Judges facts for the site that an agent keeps: the one that was loaded last, here or by a
 /// [`SiteSource`](crate::SiteSource). Cheap to clone; clones judge for the same site.
@@ -23,6 +23,18 @@ impl fmt::Debug for SiteJudge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SiteJudge").finish_non_exhaustive()
     }
+}
+
+/// Why a site is not kept.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Something is wrong with its manifest.
+    #[error(transparent)]
+    Invalid(#[from] ManifestError),
+    /// An agent has gone back from its manifest to the last good one, for this reason.
+    #[error("the manifest was rejected before: {0}")]
+    Rejected(String),
 }
 
 /// A site as it was loaded, with the inputs of the load.
@@ -45,6 +57,29 @@ impl SiteJudge {
         self.load_if(IfFactsAreWrong::Keep(None), files)
     }
 
+    /// Loads a site like [`load`](Self::load), unless an agent has gone back from its manifest to the last good one.
+    /// Blocks.
+    ///
+    /// # Errors
+    ///
+    /// As `load`, and when the manifest was rejected.
+    pub fn load_unless_rejected(
+        &self,
+        files: &SiteFiles,
+        last_good: &LastGood,
+    ) -> Result<Arc<Site>, LoadError> {
+        let (host, facts) = (files.host.read(), files.facts.current());
+        let if_wrong = IfFactsAreWrong::Keep(None);
+        let loaded = files.load_on(Arc::clone(&host), &facts, if_wrong)?;
+        let LoadedSite { site, inputs, files: read, .. } = loaded;
+        if let Some(why) = read.and_then(|read| last_good.rejection(&read)) {
+            return Err(LoadError::Rejected(why));
+        }
+        let site = Arc::new(site);
+        self.take(Judged { files: files.clone(), host, inputs, site: Arc::clone(&site) });
+        Ok(site)
+    }
+
     /// Loads a site like [`load`](Self::load), unless the facts are wrong for a resource. Blocks.
     ///
     /// # Errors
@@ -60,7 +95,7 @@ impl SiteJudge {
         files: &SiteFiles,
     ) -> Result<Arc<Site>, ManifestError> {
         let (host, facts) = (files.host.read(), files.facts.current());
-        let (site, inputs, _) = files.load_on(Arc::clone(&host), &facts, if_wrong)?;
+        let LoadedSite { site, inputs, .. } = files.load_on(Arc::clone(&host), &facts, if_wrong)?;
         let site = Arc::new(site);
         self.take(Judged { files: files.clone(), host, inputs, site: Arc::clone(&site) });
         Ok(site)
@@ -112,10 +147,15 @@ impl SiteJudge {
         files: &SiteFiles,
         host: Arc<Value>,
         facts: &SeenFacts,
-    ) -> Result<(Site, SiteInputs, Vec<PathBuf>), ManifestError> {
+    ) -> Result<LoadedSite, ManifestError> {
         let judged = self.0.lock().clone();
         let before = judged.as_deref().map(|judged| judged.inputs.before(&judged.site));
         files.load_on(host, facts, IfFactsAreWrong::Keep(before.as_ref()))
+    }
+
+    /// Returns whether the site was loaded from a kept manifest.
+    pub(crate) fn is_of_kept(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(|judged| judged.files.kept.is_some())
     }
 
     /// Judges no more facts: the site does not follow them.
@@ -177,7 +217,7 @@ mod tests {
     use super::{Judged, Renewed, SiteJudge};
     use crate::facts::SeenFacts;
     use crate::manifest::ManifestError;
-    use crate::site_files::SiteFiles;
+    use crate::site_files::{LoadedSite, SiteFiles};
 
     fn seen(mode: &str) -> SeenFacts {
         SeenFacts { value: Arc::new(json!({"mode": mode})), ..SeenFacts::default() }
@@ -190,7 +230,7 @@ mod tests {
         facts: &SeenFacts,
     ) -> Result<Arc<Site>, ManifestError> {
         let host = Arc::default();
-        let (site, inputs, _) = judge.load_again(files, Arc::clone(&host), facts)?;
+        let LoadedSite { site, inputs, .. } = judge.load_again(files, Arc::clone(&host), facts)?;
         let site = Arc::new(site);
         judge.take(Judged { files: files.clone(), host, inputs, site: Arc::clone(&site) });
         Ok(site)
@@ -345,7 +385,8 @@ resources:
         files.overrides.vars = vec![("pin".to_owned(), "overr1dden".to_owned())];
         let (host, facts) = (Arc::default(), seen("hunter2"));
 
-        let (site, inputs, _) = SiteJudge::default().load_again(&files, host, &facts)?;
+        let LoadedSite { site, inputs, .. } =
+            SiteJudge::default().load_again(&files, host, &facts)?;
 
         assert_eq!(site.rules().len(), 1);
         let debug = format!("{files:?} {site:?} {inputs:?}");

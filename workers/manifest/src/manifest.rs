@@ -22,6 +22,7 @@ mod judging;
 mod keepers;
 mod kept;
 mod kept_facts;
+mod kept_manifest;
 mod lines;
 mod links;
 mod loops;
@@ -68,6 +69,7 @@ use hidden::hide;
 pub(crate) use judging::{Judging, KnownKinds};
 use keepers::Outlook;
 use kept_facts::KeptFacts;
+pub(crate) use kept_manifest::Reading;
 use links::{Links, connect};
 use order::in_order;
 use problem::Problems;
@@ -83,6 +85,7 @@ use wanted::tell_wanted;
 use wanted_kinds::make_kinds;
 
 pub use data::{DataError, DataFiles};
+pub use kept_manifest::KeptManifest;
 pub use problem::{ManifestError, Problem};
 pub use vars::Overrides;
 
@@ -115,6 +118,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) secrets: &'a Secrets,
     /// The folder of the agent's own state, if that is known.
     pub(crate) state: Option<&'a Path>,
+    pub(crate) reading: &'a Reading<'a>,
 }
 
 impl Manifest {
@@ -148,6 +152,7 @@ impl Manifest {
             if_wrong: IfFactsAreWrong::Refuse,
             secrets: &secrets,
             state: None,
+            reading: &Reading::new(None),
         };
         Self::load_judged(paths, outside, &mut &*kinds)
     }
@@ -162,22 +167,23 @@ impl Manifest {
     /// Kinds that are not known yet are made when all else is found right.
     pub(crate) fn load_judged(
         paths: &[PathBuf],
-        surroundings: Surroundings<'_>,
+        Surroundings { overrides, host, facts, if_wrong, secrets, state, reading }: Surroundings<
+            '_,
+        >,
         kinds: &mut impl Judging,
     ) -> Result<Self, ManifestError> {
-        let Surroundings { overrides, host, facts, if_wrong, secrets, state } = surroundings;
         let fact_problems = if_wrong.fact_problems();
         let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
-        let document = Document::read(paths, &mut bounds, &mut problems);
+        let document = Document::read(paths, reading, &mut bounds, &mut problems);
         let sources = &document.sources();
         let Document { is_whole, is_piped, vars, mut plugs, mut resources, rules } = document;
-        let outside =
-            Outside { overrides, host: from_json(&host), facts, secrets, fact_problems, sources };
+        let seen = (overrides, from_json(&host), facts);
+        let outside = Outside::new(seen, (secrets, fact_problems), (sources, reading));
         let read = (vars, is_whole, keepers::paths(&resources, kinds));
         let vars = vars::evaluate(read, &outside, &mut bounds, &mut problems);
         let names = resources.keys().cloned().collect();
         let known = vars.known(&names);
-        let globals = Arc::new(AllGlobals::new(&vars, &host, Arc::clone(&facts.value)));
+        let globals = Arc::new(AllGlobals::new(&vars, &host, (facts, reading.kept())));
         let written = (&mut resources, &mut plugs);
         let of_names = (&known, &globals.seen, fact_problems);
         let at_load = at_load::evaluate(written, of_names, &mut bounds, &mut problems);
@@ -203,7 +209,7 @@ impl Manifest {
         let how = (!overrides.no_automatic_edges, if_wrong, state);
         let order = in_order((&mut declarations[..], &mut placed[..]), how, &mut problems);
         let both = (&mut declarations[..], &mut placed[..]);
-        beside::check_read(both, &order, (&known, fact_problems, left), &mut problems);
+        beside::check_read(both, (&order, reading), (&known, fact_problems, left), &mut problems);
         loops::check_loops(&wired, (&declarations, &placed), &vars.uses, &mut problems);
         let mut warnings = [tune(&mut declarations, &names, facts), expanded.warnings].concat();
         problems.tell_unused(vars.vars.keys().map(String::as_str));

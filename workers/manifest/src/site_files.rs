@@ -12,8 +12,8 @@ use crankcase_resources::{Kinds, Site};
 use crate::facts::{NoFacts, SeenFacts, SiteFacts};
 use crate::host::Host;
 use crate::manifest::{
-    IfFactsAreWrong, Judging, KnownKinds, Manifest, ManifestError, Overrides, SiteInputs,
-    Surroundings, automatic_vars,
+    IfFactsAreWrong, Judging, KeptManifest, KnownKinds, Manifest, ManifestError, Overrides,
+    Reading, SiteInputs, Surroundings, automatic_vars,
 };
 
 /// The files and other inputs from which a site is loaded.
@@ -53,6 +53,21 @@ pub struct SiteFiles {
     /// How long the files must have been left alone after a change before they are loaded again. Default [`QUIET`], at
     /// most 60 s.
     pub quiet: Duration,
+    /// The files that are loaded in the place of those on the disk: manifests, files of variables and templates. All other
+    /// inputs are those of now. Default none.
+    pub kept: Option<Arc<KeptManifest>>,
+}
+
+/// A site, and what came of its load beside.
+pub(crate) struct LoadedSite {
+    pub(crate) site: Site,
+    /// What the site was made of.
+    pub(crate) inputs: SiteInputs,
+    /// The files that secrets were read from.
+    pub(crate) secret_files: Vec<PathBuf>,
+    /// The files that it was loaded from, by content; none if some came from a pipe, or they are larger than 16 MiB
+    /// together.
+    pub(crate) files: Option<KeptManifest>,
 }
 
 impl SiteFiles {
@@ -60,7 +75,8 @@ impl SiteFiles {
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
         let (host, facts) = (Host::of_machine(), Arc::new(NoFacts));
-        Self { paths, overrides, kinds, host, facts, secrets, state: None, quiet: QUIET }
+        let (state, kept) = (None, None);
+        Self { paths, overrides, kinds, host, facts, secrets, state, quiet: QUIET, kept }
     }
 
     /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
@@ -87,22 +103,23 @@ impl SiteFiles {
     /// When anything is wrong, with all that is and its places: the manifest and the attributes
     /// of its configs alike.
     pub fn load(&self) -> Result<Site, ManifestError> {
-        Ok(self.load_on(self.host.read(), &self.facts.current(), IfFactsAreWrong::Refuse)?.0)
+        Ok(self.load_on(self.host.read(), &self.facts.current(), IfFactsAreWrong::Refuse)?.site)
     }
 
-    /// Loads the site for a host as it was found. Returns what it was made of, and the files of secrets,
-    /// too.
+    /// Loads the site for a host as it was found.
     pub(crate) fn load_on(
         &self,
         host: Arc<Value>,
         facts: &SeenFacts,
         if_wrong: IfFactsAreWrong<'_>,
-    ) -> Result<(Site, SiteInputs, Vec<PathBuf>), ManifestError> {
+    ) -> Result<LoadedSite, ManifestError> {
         let mut kinds = self.kinds.clone();
-        let manifest = self.manifest(&mut kinds, (&host, facts), if_wrong)?;
-        let files = manifest.secret_files().to_vec();
+        let reading = Reading::new(self.kept.as_ref());
+        let manifest = self.manifest(&mut kinds, (&host, facts), (if_wrong, &reading))?;
+        let secret_files = manifest.secret_files().to_vec();
+        let files = reading.finish().filter(|_| !manifest.is_piped());
         let (site, inputs) = manifest.into_site(kinds, &host);
-        Ok((site, inputs, files))
+        Ok(LoadedSite { site, inputs, secret_files, files })
     }
 
     /// Loads the site like [`load_on`](Self::load_on), but makes no other kinds than these: no external type is asked.
@@ -113,7 +130,8 @@ impl SiteFiles {
         if_wrong: IfFactsAreWrong<'_>,
     ) -> Result<(Site, SiteInputs), ManifestError> {
         let mut kinds = KnownKinds(kinds.clone());
-        let manifest = self.manifest(&mut kinds, (host, facts), if_wrong)?;
+        let reading = Reading::new(self.kept.as_ref());
+        let manifest = self.manifest(&mut kinds, (host, facts), (if_wrong, &reading))?;
         Ok(manifest.into_site(kinds.0, host))
     }
 
@@ -121,11 +139,11 @@ impl SiteFiles {
         &self,
         kinds: &mut impl Judging,
         (host, facts): (&Arc<Value>, &SeenFacts),
-        if_wrong: IfFactsAreWrong<'_>,
+        (if_wrong, reading): (IfFactsAreWrong<'_>, &Reading<'_>),
     ) -> Result<Manifest, ManifestError> {
         let (overrides, secrets) = (&self.overrides, &self.secrets);
         let (host, state) = (Arc::clone(host), self.state.as_deref());
-        let outside = Surroundings { overrides, host, facts, if_wrong, secrets, state };
+        let outside = Surroundings { overrides, host, facts, if_wrong, secrets, state, reading };
         let mut manifest = Manifest::load_judged(&self.paths, outside, kinds)?;
         if let Some(before) = if_wrong.before() {
             manifest.name_facts(before);

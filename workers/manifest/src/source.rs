@@ -1,5 +1,6 @@
 //! The site that an agent keeps, loaded again when its manifest changes.
 
+use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,9 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::facts::SeenFacts;
 use crate::judge::{Judged, Renewed, SiteJudge};
-use crate::manifest::Manifest;
-use crate::site_files::SiteFiles;
+use crate::last_good::LastGood;
+use crate::manifest::{KeptManifest, Manifest};
+use crate::site_files::{LoadedSite, SiteFiles};
 
 /// How often the host is looked at.
 const HOST_LOOKS: Duration = Duration::from_secs(60);
@@ -49,6 +51,9 @@ enum Loaded {
 /// before stays on offer. If files beside the manifest are at fault, they are watched as well.
 ///
 /// A site that came from a pipe stays as it is, also at SIGHUP.
+///
+/// With a [`LastGood`] it notes there what it has loaded. When it is asked to, it goes back to that manifest, and refuses
+/// the files that it has gone back from until one of them changes or SIGHUP comes.
 #[derive(Debug)]
 pub struct SiteSource {
     files: SiteFiles,
@@ -67,6 +72,7 @@ pub struct SiteSource {
     health: Health,
     /// The problems of the manifest that was loaded last, if it was refused.
     refused: Option<String>,
+    last_good: Option<LastGood>,
 }
 
 impl SiteSource {
@@ -92,7 +98,14 @@ impl SiteSource {
             site,
             health,
             refused,
+            last_good: None,
         }
+    }
+
+    /// Sets the manifest that it goes back to when it is asked to. Default none.
+    #[must_use]
+    pub fn with_last_good(self, last_good: LastGood) -> Self {
+        Self { last_good: Some(last_good), ..self }
     }
 
     /// Runs until it is told to stop.
@@ -118,7 +131,14 @@ impl SiteSource {
             tokio::select! {
                 biased;
                 () = stop.wait() => return Ok(()),
-                hangup = next_hangup(&self.signals, hangups) => hangups = hangup,
+                hangup = next_hangup(&self.signals, hangups) => {
+                    hangups = hangup;
+                    self.last_good.iter().for_each(LastGood::forgive);
+                }
+                why = asked_back(self.last_good.as_ref()) => {
+                    self.go_back(&why, &stop).await;
+                    continue;
+                }
                 () = sleep_until(next_look) => {
                     next_look = Instant::now() + HOST_LOOKS;
                     if !self.look_at_host(&stop).await {
@@ -266,7 +286,10 @@ impl SiteSource {
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
         let (facts, judge) = (self.facts.clone(), self.judge.clone());
         match stop.blocking(move || judge.load_again(&files, host, &facts)).await {
-            Ok(Ok((site, inputs, secret_files))) => {
+            Ok(Ok(LoadedSite { site, inputs, secret_files, files })) => {
+                if let Some(why) = self.rejection(files.as_ref()) {
+                    return (self.refuse(why), Vec::new());
+                }
                 self.secret_files = secret_files;
                 self.refused = None;
                 match site.warnings() {
@@ -280,8 +303,11 @@ impl SiteSource {
                     }
                     is_other
                 });
-                let (files, host) = (self.files.clone(), Arc::clone(&self.host));
                 let site = Arc::clone(&self.site.borrow());
+                if let Some(last_good) = &self.last_good {
+                    last_good.note(&site, files);
+                }
+                let (files, host) = (self.files.clone(), Arc::clone(&self.host));
                 self.judge.take(Judged { files, host, inputs, site });
                 (if is_other { Loaded::Other } else { Loaded::Same }, Vec::new())
             }
@@ -290,11 +316,58 @@ impl SiteSource {
         }
     }
 
+    /// Returns why a manifest that can be loaded is refused nevertheless.
+    fn rejection(&self, files: Option<&KeptManifest>) -> Option<String> {
+        self.last_good.as_ref()?.rejection(files?)
+    }
+
+    /// Goes back to the last good manifest.
+    async fn go_back(&mut self, why: &str, stop: &Stop) {
+        let Some(last_good) = self.last_good.clone() else { return };
+        last_good.answer();
+        self.look_at_facts(stop).await;
+        let (files, host) = (self.files.clone(), Arc::clone(&self.host));
+        let (facts, judge, reason) = (self.facts.clone(), self.judge.clone(), why.to_owned());
+        let load = move || -> Result<Judged, String> {
+            let kept = last_good.read().ok_or("there is none")?;
+            let files = SiteFiles { kept: Some(kept), ..files };
+            let loaded = judge.load_again(&files, Arc::clone(&host), &facts);
+            let LoadedSite { site, inputs, .. } = loaded.map_err(|error| error.brief())?;
+            last_good.reject(&reason);
+            Ok(Judged { files, host, inputs, site: Arc::new(site) })
+        };
+        let loaded = match stop.blocking(load).await {
+            Ok(loaded) => loaded,
+            Err(panicked) => Err(panicked.to_string()),
+        };
+        match loaded {
+            Ok(judged) => {
+                self.site.send_replace(Arc::clone(&judged.site));
+                self.judge.take(judged);
+                self.refuse(why.to_owned());
+            }
+            Err(error) => {
+                let text = format!("{why}; cannot go back to the last good manifest: {error}");
+                self.health.degraded(text);
+            }
+        }
+    }
+
     /// Refuses the manifest. It logs nothing: the agent logs the health of a worker when it changes.
     fn refuse(&mut self, error: String) -> Loaded {
-        self.health.degraded(format!("the new manifest is rejected, the old one runs on: {error}"));
+        let old =
+            if self.judge.is_of_kept() { "the last good one runs" } else { "the old one runs on" };
+        self.health.degraded(format!("the new manifest is rejected, {old}: {error}"));
         self.refused = Some(error);
         Loaded::Refused
+    }
+}
+
+/// Waits until somebody asks to go back to the last good manifest, and returns why.
+async fn asked_back(last_good: Option<&LastGood>) -> String {
+    match last_good {
+        Some(last_good) => last_good.asked().await,
+        None => pending().await,
     }
 }
 
@@ -302,6 +375,6 @@ impl SiteSource {
 async fn next_hangup(signals: &SignalHandle, seen: u64) -> u64 {
     match signals.next(Signal::Hangup, seen).await {
         Ok(count) => count,
-        Err(_) => std::future::pending().await,
+        Err(_) => pending().await,
     }
 }

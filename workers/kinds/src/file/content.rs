@@ -75,7 +75,10 @@ impl ContentFrom {
             Self::Template(path) => {
                 let path = context.folder().join(path);
                 require_made(&path, context)?;
-                let text = read_template(&path)?;
+                let text = match context.scope().kept_text(&path) {
+                    Some(kept) => kept.to_owned(),
+                    None => read_template(&path)?,
+                };
                 empty.judge(&path, text.len() as u64)?;
                 let rendered = context.scope().render_text(&path, &text);
                 let rendered =

@@ -30,7 +30,8 @@ pub(super) fn send(config: &mut Config, surroundings: &Surroundings) -> Result<(
         let path = surroundings.folder.join(path);
         let says_nothing = config.get("diff").is_none_or(Value::is_null);
         let is_hidden = says_nothing && is_outside(&path, &surroundings.folder);
-        let mut text = read_text(&path)?;
+        let kept = surroundings.scope.kept_text(&path).filter(|_| is_template);
+        let mut text = kept.map_or_else(|| read_text(&path), |kept| Ok(kept.to_owned()))?;
         if is_template {
             let template = without_byte_order_mark(&text);
             empty.judge(&path, template.len() as u64)?;

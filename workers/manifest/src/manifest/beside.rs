@@ -11,6 +11,7 @@ use crankcase_resources::{Claim, Declaration, PATH};
 use crate::manifest::alias::Alias;
 use crate::manifest::config::Template;
 use crate::manifest::expression::{Budget, is_template};
+use crate::manifest::kept_manifest::Reading;
 use crate::manifest::placed::Placed;
 use crate::manifest::problem::{FactProblems, Hint, Problems};
 use crate::manifest::source;
@@ -48,10 +49,11 @@ pub(crate) fn need_secrets(
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
 /// work. One that another resource may make first is not missed. Hides the attributes that come of
-/// templates with secrets. What is wrong because of facts may be deferred, and is noted at the resource.
+/// templates with secrets. What is wrong because of facts may be deferred, and is noted at the resource. Beside a kept
+/// manifest no file is missed: that concerns only the resources that read the file, and these find it out.
 pub(crate) fn check_read(
     (declarations, placed): (&mut [Declaration], &mut [Placed]),
-    order: &Order,
+    (order, reading): (&Order, &Reading<'_>),
     (vars, fact_problems, mut left): (&KnownVars<'_>, FactProblems, usize),
     problems: &mut Problems,
 ) {
@@ -68,7 +70,7 @@ pub(crate) fn check_read(
             let has_secrets = !vars.sensitive.is_empty()
                 || resource.template.aliases.iter().any(Alias::has_secrets);
             let mut may_use_secret = read.is_template && has_secrets;
-            match look(read, &path) {
+            match look(read, &path, reading) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     let cost = bytes.len() / BYTES_PER_STEP;
@@ -83,6 +85,7 @@ pub(crate) fn check_read(
                         left = rest.saturating_sub(budget.spent());
                     }
                 }
+                Err(_) if reading.kept().is_some() => {}
                 Err(error) if error.is_missing && makers.may_make((node, &path), &mut edges) => {}
                 Err(error) => {
                     let message = format!("{}: {path:?}: {error}", read.attribute);
@@ -109,9 +112,13 @@ pub(crate) fn check_read(
 }
 
 /// Looks whether a file can be read, and returns its bytes if it is a template.
-fn look(read: &FileRead, path: &Path) -> Result<Option<Vec<u8>>, source::Unreadable> {
+fn look(
+    read: &FileRead,
+    path: &Path,
+    reading: &Reading<'_>,
+) -> Result<Option<Vec<u8>>, source::Unreadable> {
     if read.is_template {
-        return source::read_bytes(path).map(Some);
+        return reading.template(path).map(Some);
     }
     source::probe(path).map(|()| None)
 }

@@ -22,10 +22,12 @@ use crate::manifest::expression::{
 };
 use crate::manifest::globals::{AllGlobals, UsedValues};
 use crate::manifest::kept_facts::{UnknownFacts, UsedFact, VALUE, with_fact};
+use crate::manifest::kept_manifest::{KeptManifest, read_template};
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Found, Hint, Problems, escaped};
 use crate::manifest::resource::{Item, Unsure};
+use crate::manifest::source::Unreadable;
 use crate::manifest::text::{self, Texts, Trouble};
 use crate::manifest::used::Used;
 use crate::manifest::vars::{KnownVars, VarsOfFacts};
@@ -136,6 +138,11 @@ impl Template {
         !used.secrets.is_empty()
             || !secrets_of(&self.aliases, &used).is_empty()
             || self.kept_facts.iter().any(|fact| fact.is_secret)
+    }
+
+    /// Reads a template file that the config names: as it is kept, or else from the disk.
+    pub(crate) fn read_file(&self, path: &Path) -> Result<Vec<u8>, Unreadable> {
+        read_template(self.kept.get().and_then(|kept| kept.kept_files.as_deref()), path)
     }
 
     /// Renders a template file as far as it needs no dependency.
@@ -381,6 +388,9 @@ impl Template {
             let fingerprints = all.fingerprints(&used.without(&facts, &vars));
             Arc::make_mut(&mut kept).fingerprints = fingerprints;
         }
+        if let Some(files) = all.kept_files().filter(|_| renders_files) {
+            Arc::make_mut(&mut kept).kept_files = Some(Arc::clone(files));
+        }
         assert!(self.kept.set(kept).is_ok(), "it is kept once");
     }
 }
@@ -448,7 +458,8 @@ impl Render for Template {
             return Err(RenderError { place: place.clone(), message: message.clone() });
         }
         let (names, in_part) = (self.lasting_names(inputs), self.names_in_part(inputs));
-        let seen = Seen { names, in_part, waits: self.waits(inputs) };
+        let kept_files = self.kept.get().and_then(|kept| kept.kept_files.clone());
+        let seen = Seen { names, in_part, waits: self.waits(inputs), kept_files };
         let (config, made) = match seen.evaluate(|names| self.evaluate(names)) {
             Ok(evaluated) => evaluated?,
             Err(Stop::Unknown(names)) => {
@@ -494,6 +505,8 @@ struct Seen {
     /// has them.
     in_part: Option<Box<(Names, Missed)>>,
     waits: Waits,
+    /// The templates that take the place of those on the disk.
+    kept_files: Option<Arc<KeptManifest>>,
 }
 
 /// Shows no values, as some of them may be secrets.
@@ -520,6 +533,10 @@ impl Seen {
 }
 
 impl Scope for Seen {
+    fn kept_text(&self, path: &Path) -> Option<&str> {
+        self.kept_files.as_deref()?.template(path)
+    }
+
     fn render_text(&self, path: &Path, text: &str) -> Result<RenderedText, RenderError> {
         if !is_template(text) {
             return Ok(RenderedText::Known(text.to_owned()));

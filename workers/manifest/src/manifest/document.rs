@@ -7,10 +7,11 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::manifest::bounds::Bounds;
+use crate::manifest::kept_manifest::Reading;
 use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
-use crate::manifest::source::{self, Pipe};
+use crate::manifest::source::Pipe;
 use crate::manifest::yaml;
 
 /// The keys at the top of a manifest.
@@ -40,18 +41,24 @@ pub(crate) struct Document {
 
 impl Document {
     /// Reads the files, folders and pipes. A pipe has to be named: one in a folder is no manifest.
-    pub(crate) fn read(paths: &[PathBuf], bounds: &mut Bounds, problems: &mut Problems) -> Self {
+    pub(crate) fn read(
+        paths: &[PathBuf],
+        reading: &Reading<'_>,
+        bounds: &mut Bounds,
+        problems: &mut Problems,
+    ) -> Self {
         let empty = IndexMap::new;
         let (vars, plugs, resources, rules) = (empty(), empty(), empty(), empty());
-        let files = source::list(paths, problems);
+        let files = reading.list(paths, problems);
         let is_whole = problems.count() == 0;
         let mut document = Self { is_whole, is_piped: false, vars, plugs, resources, rules };
         for path in files {
-            let pipe = Pipe::at(&path).filter(|_| paths.contains(&path));
+            let is_named = reading.kept().is_none() && paths.contains(&path);
+            let pipe = Pipe::at(&path).filter(|_| is_named);
             document.is_piped |= pipe.is_some();
             let source = match pipe {
                 Some(pipe) => pipe.read(bounds, problems),
-                None => source::read(&path, bounds, problems),
+                None => reading.manifest(&path, bounds, problems),
             };
             let parsed = source.and_then(|source| parse(source, bounds, problems));
             let added = parsed.and_then(|(node, source)| document.add(&source, node, problems));
@@ -124,10 +131,11 @@ fn parse(
 /// Reads a file of variables.
 pub(crate) fn read_vars(
     path: &Path,
+    reading: &Reading<'_>,
     bounds: &mut Bounds,
     problems: &mut Problems,
 ) -> Option<Vec<(String, Written)>> {
-    let source = source::read(path, bounds, problems)?;
+    let source = reading.vars(path, bounds, problems)?;
     let (node, source) = parse(source, bounds, problems)?;
     let map = map(&source, node, "a file of variables", problems)?;
     let written = map.into_iter().map(|(name, entry)| {

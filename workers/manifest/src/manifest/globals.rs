@@ -13,6 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::facts::SeenFacts;
 use crate::manifest::expression::{Names, from_json};
+use crate::manifest::kept_manifest::KeptManifest;
 use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::{Evaluated, RenewedVars, Vars, VarsOfFacts};
@@ -82,12 +83,15 @@ pub(crate) struct UsedValues {
     pub(crate) fingerprints: Fingerprints,
     /// The names of configs that see no more than this, once one was rendered.
     pub(crate) names: OnceLock<Arc<Names>>,
+    /// The templates that are rendered in the place of those on the disk, if the manifest is a kept one and the config
+    /// renders any.
+    pub(crate) kept_files: Option<Arc<KeptManifest>>,
 }
 
 impl UsedValues {
     /// Returns whether another config uses the same values.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
-        self.fingerprints == other.fingerprints
+        self.fingerprints == other.fingerprints && self.kept_files == other.kept_files
     }
 }
 
@@ -105,6 +109,8 @@ pub(crate) struct AllGlobals {
     late_keepers: OnceLock<Arc<str>>,
     /// What a config keeps that uses nothing: most do, and share it.
     unused: OnceLock<Arc<UsedValues>>,
+    /// The manifest that was loaded, if it is a kept one.
+    kept_files: Option<Arc<KeptManifest>>,
 }
 
 impl fmt::Debug for AllGlobals {
@@ -117,8 +123,9 @@ impl AllGlobals {
     pub(crate) fn new(
         Evaluated { vars, deferred: wrong, sensitive, vars_of_facts, .. }: &Evaluated,
         host: &serde_json::Value,
-        facts: Arc<serde_json::Value>,
+        (facts, kept_files): (&SeenFacts, Option<&Arc<KeptManifest>>),
     ) -> Self {
+        let facts = Arc::clone(&facts.value);
         let (vars, wrong) = (Arc::clone(vars), Arc::clone(wrong));
         let (sensitive, vars_of_facts) = (Arc::clone(sensitive), Arc::clone(vars_of_facts));
         let of_var = |(name, value): (&String, &Value)| {
@@ -128,8 +135,22 @@ impl AllGlobals {
         let (host_seen, facts_seen, is_part) = (from_json(host), from_json(&facts), false);
         let seen = Globals { vars, host: host_seen, facts: facts_seen, sensitive, wrong, is_part };
         let (host, fingerprints) = (fingerprint(host), Mutex::default());
-        let (late_keepers, unused) = (OnceLock::new(), OnceLock::new());
-        Self { seen, host, vars: of_vars, vars_of_facts, facts, fingerprints, late_keepers, unused }
+        Self {
+            seen,
+            host,
+            vars: of_vars,
+            vars_of_facts,
+            facts,
+            fingerprints,
+            late_keepers: OnceLock::new(),
+            unused: OnceLock::new(),
+            kept_files: kept_files.cloned(),
+        }
+    }
+
+    /// Returns the manifest, if it is a kept one.
+    pub(crate) fn kept_files(&self) -> Option<&Arc<KeptManifest>> {
+        self.kept_files.as_ref()
     }
 
     /// Notes the resources that keep facts at paths which are known only after apply.
@@ -173,6 +194,7 @@ impl AllGlobals {
             fingerprints: Mutex::default(),
             late_keepers: self.late_keepers.clone(),
             unused: OnceLock::new(),
+            kept_files: self.kept_files.clone(),
         };
         Some((all, others))
     }
@@ -221,7 +243,8 @@ impl AllGlobals {
         let facts = Part::of(used).taken_of(facts);
         let (sensitive, wrong) = (sensitive.used_by(used), Arc::clone(wrong));
         let globals = Globals { vars, host, facts, sensitive, wrong, is_part: true };
-        UsedValues { globals, fingerprints: self.fingerprints(used), names: OnceLock::new() }
+        let (fingerprints, names) = (self.fingerprints(used), OnceLock::new());
+        UsedValues { globals, fingerprints, names, kept_files: None }
     }
 
     /// Returns what tells what is used from other values.

@@ -17,6 +17,7 @@ use crate::manifest::expression::{Budget, is_template};
 use crate::manifest::globals::AllGlobals;
 use crate::manifest::judging::Judging;
 use crate::manifest::kept_facts::{Keeper, KeptFacts, Path, path};
+use crate::manifest::kept_manifest::{KeptManifest, read_template};
 use crate::manifest::links::Links;
 use crate::manifest::node::{Data, Entry};
 use crate::manifest::problem::{Found, Problems};
@@ -118,12 +119,14 @@ impl<'a, K: Judging> Outlook<'a, K> {
         }
         let (declaration, Declared { judged, parts, .. }) = self.judge(draft);
         let usable = vars.usable(draft.item.is_some(), "a template");
+        let kept = self.globals.kept_files().map(|kept| &**kept);
         let of_parts = parts.iter().map(|DeclaredPart { declaration, claimed, .. }| {
-            (declaration.name.clone(), used_in_files(declaration, claimed, &usable))
+            (declaration.name.clone(), used_in_files((declaration, claimed), &usable, kept))
         });
         let of_parts = of_parts.filter(|(_, used)| *used != Used::default());
         let of_parts: BTreeMap<String, Used> = of_parts.collect();
-        UsedByFiles { own: used_in_files(&declaration, &judged.claimed, &usable), of_parts }
+        let own = used_in_files((&declaration, &judged.claimed), &usable, kept);
+        UsedByFiles { own, of_parts }
     }
 
     fn judge(&mut self, draft: &Draft) -> (Declaration, Declared) {
@@ -141,11 +144,15 @@ impl<'a, K: Judging> Outlook<'a, K> {
 }
 
 /// Returns what those template files use that a resource reads and that can be read.
-fn used_in_files(declaration: &Declaration, claimed: &Claimed, usable: &Usable<'_>) -> Used {
+fn used_in_files(
+    (declaration, claimed): (&Declaration, &Claimed),
+    usable: &Usable<'_>,
+    kept: Option<&KeptManifest>,
+) -> Used {
     let (mut used, mut untold) = (Used::default(), Problems::default());
     for read in claimed.reads.iter().filter(|read| read.is_template) {
         let path = declaration.folder.join(&read.path);
-        let Ok(bytes) = source::read_bytes(&path) else { continue };
+        let Ok(bytes) = read_template(kept, &path) else { continue };
         let file = source::decode(&path, bytes, &mut untold);
         if let Some(file) = file.filter(|file| is_template(file.text())) {
             used = used.and(check::check_file(&file, usable, &mut untold));

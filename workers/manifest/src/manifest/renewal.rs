@@ -100,7 +100,7 @@ fn wrong_files(
     }
     for read in claimed.reads.iter().filter(|read| read.is_template) {
         let path = declaration.folder.join(&read.path);
-        let Ok(bytes) = source::read_bytes(&path) else { continue };
+        let Ok(bytes) = template.read_file(&path) else { continue };
         let file = source::decode(&path, bytes, &mut Problems::default());
         if let Some(file) = file.filter(|file| is_template(file.text())) {
             template.try_file(&file, &mut Budget::new(), &mut problems);

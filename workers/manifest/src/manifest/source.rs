@@ -12,7 +12,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
 
 /// What says at the begin of a text how it is written; it is no part of it.
-const BYTE_ORDER_MARK: char = '\u{feff}';
+pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// How many files a folder or a call may name.
 const MAX_FILES: usize = 10_000;
@@ -88,7 +88,7 @@ pub(crate) fn read(path: &Path, bounds: &mut Bounds, problems: &mut Problems) ->
 }
 
 /// Takes what was read of a file, within the manifest's bounds.
-fn take(
+pub(crate) fn take(
     path: &Path,
     bytes: Result<Vec<u8>, Unreadable>,
     bounds: &mut Bounds,

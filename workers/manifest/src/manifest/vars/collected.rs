@@ -47,8 +47,8 @@ pub(super) fn collect(
     let mut vars: IndexMap<String, Var> =
         written.into_iter().map(|(name, written)| (name, Var::Written(written))).collect();
     let overrides = outside.overrides;
-    for file in &overrides.files {
-        let read = document::read_vars(file, bounds, problems);
+    for file in outside.reading.list_vars(&overrides.files) {
+        let read = document::read_vars(&file, outside.reading, bounds, problems);
         is_whole &= read.is_some();
         for (name, written) in read.unwrap_or_default() {
             note(&name, &written);

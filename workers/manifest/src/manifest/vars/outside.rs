@@ -8,6 +8,7 @@ use crankcase_resources::front::Secrets;
 use minijinja::Value;
 
 use crate::facts::SeenFacts;
+use crate::manifest::kept_manifest::Reading;
 use crate::manifest::lines::Source;
 use crate::manifest::problem::FactProblems;
 
@@ -53,9 +54,19 @@ pub(crate) struct Outside<'a> {
     pub(crate) fact_problems: FactProblems,
     /// The files that the manifest was read from.
     pub(crate) sources: &'a [Arc<Source>],
+    /// Reads the files of variables.
+    pub(crate) reading: &'a Reading<'a>,
 }
 
-impl Outside<'_> {
+impl<'a> Outside<'a> {
+    pub(crate) fn new(
+        (overrides, host, facts): (&'a Overrides, Value, &'a SeenFacts),
+        (secrets, fact_problems): (&'a Secrets, FactProblems),
+        (sources, reading): (&'a [Arc<Source>], &'a Reading<'a>),
+    ) -> Self {
+        Self { overrides, host, facts, secrets, fact_problems, sources, reading }
+    }
+
     /// Returns whether a name stands in any of the files.
     pub(super) fn names(&self, name: &str) -> bool {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,0 +1,424 @@
+//! The last good manifest of a site: it is kept in a file, for an agent to go back to.
+//!
+//! Invariants:
+//! 1. The file is replaced as a whole: it has one manifest or the other.
+//! 2. A manifest is written only after the site that was loaded from it was found good, by whoever calls
+//!    [`LastGood::keep`].
+
+use std::fmt;
+use std::future::pending;
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use crankcase_resources::Site;
+use crankcase_workers::{FileError, Folder};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::manifest::KeptManifest;
+
+/// The name of the file.
+const NAME: &str = "last-good.json";
+
+/// The version of the file's format.
+const VERSION: u32 = 1;
+
+/// The largest file that is read, in bytes: texts of 16 MiB of which each byte is escaped, and their paths.
+const MOST: u64 = 128 * 1024 * 1024;
+
+const TOO_LARGE: &str = "the files of the manifest and its templates are larger than 16 MiB together: it is not \
+                         kept as the last good one";
+
+/// The last good manifest of a site, in a file that only its owner can read. Cheap to clone; clones are the same.
+///
+/// The manifest is its files by content, with the secrets that are written in them. It may be large, so it is read when
+/// it is needed.
+#[derive(Clone)]
+pub struct LastGood(Arc<Shared>);
+
+struct Shared {
+    folder: PathBuf,
+    /// The paths that the site is loaded from; absolute.
+    site: Vec<PathBuf>,
+    state: Mutex<State>,
+    /// How many loads were noted.
+    loads: watch::Sender<u64>,
+    /// Why somebody has asked to go back.
+    asked: watch::Sender<Option<String>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The digest of the manifest in the file, if there is one of this site.
+    kept: Option<String>,
+    /// The manifest that was rejected last, although it could be loaded.
+    rejected: Option<Rejected>,
+    /// What was loaded last, until it is kept.
+    loaded: Option<Loaded>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rejected {
+    digest: String,
+    why: String,
+}
+
+struct Loaded {
+    site: Arc<Site>,
+    manifest: Arc<KeptManifest>,
+    digest: String,
+}
+
+/// The content of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    crankcase_last_good: u32,
+    /// The paths that the site was loaded from: the manifest of another site is not gone back to.
+    site: Vec<PathBuf>,
+    digest: String,
+    manifest: Arc<KeptManifest>,
+    rejected: Option<Rejected>,
+}
+
+/// Shows no texts of a manifest, as some of them may be secrets.
+impl fmt::Debug for LastGood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LastGood").field("folder", &self.0.folder).finish_non_exhaustive()
+    }
+}
+
+impl LastGood {
+    /// Returns the last good manifest of the site with these paths, from a folder, such as the state folder of an agent.
+    /// A file that cannot be read counts as none, which is logged. Blocks.
+    pub fn open(folder: &Path, site: &[PathBuf]) -> Self {
+        let site = site.iter().map(|path| absolute(path).unwrap_or_else(|_| path.clone()));
+        let (loads, asked) = (watch::Sender::new(0), watch::Sender::new(None));
+        let (folder, site, state) = (folder.to_owned(), site.collect(), Mutex::default());
+        let last_good = Self(Arc::new(Shared { folder, site, state, loads, asked }));
+        if let Some(Written { digest, rejected, .. }) = last_good.written() {
+            let mut state = last_good.0.state.lock();
+            (state.kept, state.rejected) = (Some(digest), rejected);
+        }
+        last_good
+    }
+
+    /// Returns the manifest, if there is one of this site. Blocks.
+    pub fn read(&self) -> Option<Arc<KeptManifest>> {
+        self.written().map(|written| written.manifest)
+    }
+
+    /// Returns why a manifest was rejected that could be loaded: the last one that an agent has gone back from.
+    pub fn rejection(&self, manifest: &KeptManifest) -> Option<String> {
+        let state = self.0.state.lock();
+        let rejected = state.rejected.as_ref()?;
+        (rejected.digest == manifest.digest()).then(|| rejected.why.clone())
+    }
+
+    /// Returns whether a site was loaded from another manifest than the one that is kept, if one is kept.
+    pub fn is_on_trial(&self, site: &Site) -> bool {
+        let state = self.0.state.lock();
+        state.kept.is_some() && state.is_new(site)
+    }
+
+    /// Returns whether a site was loaded from a manifest that is to be kept once the site was found good.
+    pub fn is_to_be_kept(&self, site: &Site) -> bool {
+        self.0.state.lock().is_new(site)
+    }
+
+    /// Keeps the manifest that a site was loaded from, unless it is the one that is kept. Blocks for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written. The manifest is still [to be kept](Self::is_to_be_kept) then.
+    pub fn keep(&self, site: &Site) -> io::Result<()> {
+        let (manifest, digest) = {
+            let state = self.0.state.lock();
+            let loaded = state.loaded.as_ref().filter(|_| state.is_new(site));
+            let Some(Loaded { manifest, digest, .. }) = loaded else { return Ok(()) };
+            (Arc::clone(manifest), digest.clone())
+        };
+        self.write(manifest, &digest, None)?;
+        let mut state = self.0.state.lock();
+        // Another one may have been loaded meanwhile.
+        state.loaded.take_if(|loaded| loaded.digest == digest);
+        (state.kept, state.rejected) = (Some(digest), None);
+        Ok(())
+    }
+
+    /// Asks for the last good manifest in the place of the one that is in force, and says why.
+    pub fn go_back(&self, why: &str) {
+        self.0.asked.send_replace(Some(why.to_owned()));
+    }
+
+    /// Returns a count of the loads that may have brought another manifest.
+    pub fn loads(&self) -> watch::Receiver<u64> {
+        self.0.loads.subscribe()
+    }
+
+    /// Waits until somebody asks to go back, and returns why. Cancel safe: it counts as asked until it is
+    /// [answered](Self::answer).
+    pub(crate) async fn asked(&self) -> String {
+        let mut asked = self.0.asked.subscribe();
+        let why = asked.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match why {
+            Some(why) => why,
+            None => pending().await,
+        }
+    }
+
+    pub(crate) fn answer(&self) {
+        self.0.asked.send_replace(None);
+    }
+
+    /// Notes the files that a site was loaded from, if they can be kept.
+    pub(crate) fn note(&self, site: &Arc<Site>, files: Option<KeptManifest>) {
+        let loaded = files.map(|files| {
+            let (site, digest) = (Arc::clone(site), files.digest());
+            Loaded { site, manifest: Arc::new(files), digest }
+        });
+        if loaded.is_none() {
+            tracing::warn!("{TOO_LARGE}");
+        }
+        let mut state = self.0.state.lock();
+        let is_kept = loaded.as_ref().is_some_and(|it| state.kept.as_ref() == Some(&it.digest));
+        state.loaded = loaded.filter(|_| !is_kept);
+        drop(state);
+        self.0.loads.send_modify(|loads| *loads += 1);
+    }
+
+    /// Rejects the manifest that was loaded last. That is on record, so that the next agent does not try it again. Blocks
+    /// for the disk.
+    pub(crate) fn reject(&self, why: &str) {
+        let rejected = {
+            let mut state = self.0.state.lock();
+            let Some(Loaded { digest, .. }) = state.loaded.take() else { return };
+            let rejected = Rejected { digest, why: why.to_owned() };
+            state.rejected = Some(rejected.clone());
+            rejected
+        };
+        let Some(Written { digest, manifest, .. }) = self.written() else { return };
+        if let Err(error) = self.write(manifest, &digest, Some(rejected)) {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot put on record that a manifest is rejected");
+        }
+    }
+
+    /// Forgets that a manifest was rejected, until the agent ends.
+    pub(crate) fn forgive(&self) {
+        self.0.state.lock().rejected = None;
+    }
+
+    fn write(
+        &self,
+        manifest: Arc<KeptManifest>,
+        digest: &str,
+        rejected: Option<Rejected>,
+    ) -> io::Result<()> {
+        let (digest, site) = (digest.to_owned(), self.0.site.clone());
+        let written = Written { crankcase_last_good: VERSION, site, digest, manifest, rejected };
+        let text = serde_json::to_vec(&written)?;
+        Ok(Folder::open(&self.0.folder)?.replace(NAME, &text, 0o600)?)
+    }
+
+    /// Reads the file. One of another site counts as none.
+    fn written(&self) -> Option<Written> {
+        let folder = &self.0.folder;
+        let read = match Folder::open(folder).and_then(|folder| folder.read(NAME, MOST)) {
+            Err(error) if error.is_missing() => return None,
+            read => read.map_err(ReadError::from),
+        };
+        let written = read.and_then(|text| Ok(serde_json::from_slice::<Written>(&text)?));
+        let whole = written.and_then(|written| match written.crankcase_last_good {
+            VERSION if written.digest == written.manifest.digest() => Ok(written),
+            VERSION => Err(ReadError::Damaged),
+            version => Err(ReadError::Version(version)),
+        });
+        match whole {
+            Ok(written) => Some(written).filter(|written| written.site == self.0.site),
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                let path = folder.join(NAME);
+                tracing::warn!(error, ?path, "cannot read the last good manifest");
+                None
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns whether a site is of the last load, and that was of another manifest than the one that is kept.
+    fn is_new(&self, site: &Site) -> bool {
+        let loaded = self.loaded.as_ref();
+        loaded.is_some_and(|loaded| site.renewed_since(&loaded.site).is_some())
+    }
+}
+
+/// Why the file cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("it is not what an agent has written")]
+    Syntax(#[from] serde_json::Error),
+    #[error("it has version {0}; expected {expected}", expected = VERSION)]
+    Version(u32),
+    #[error("it is damaged: its texts do not fit its digest")]
+    Damaged,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use crankcase_resources::Site;
+    use crankcase_resources::front::{Inputs, Rendered};
+
+    use super::{LastGood, NAME};
+    use crate::facts::SeenFacts;
+    use crate::host::Host;
+    use crate::judge::{LoadError, SiteJudge};
+    use crate::manifest::IfFactsAreWrong;
+    use crate::site_files::SiteFiles;
+
+    type TestResult = Result<(), Box<dyn Error>>;
+
+    /// Writes a manifest with a file of variables and a template, of which all name `word`.
+    fn write(folder: &Path, word: &str) -> std::io::Result<()> {
+        let text = format!(
+            "vars: {{word: x}}\nresources:\n  page: {{type: file, config: {{path: '/tmp/{{{{ word }}}}', template: \
+             page.j2}}}}\n  {word}: {{type: noop}}\n"
+        );
+        fs::write(folder.join("site.yaml"), text)?;
+        fs::write(folder.join("vars.yaml"), format!("word: {word}\n"))?;
+        fs::write(folder.join("page.j2"), format!("{word} and {{{{ word }}}}"))
+    }
+
+    /// Returns the files of a folder.
+    fn files(folder: &Path) -> SiteFiles {
+        let mut files = SiteFiles::new(vec![folder.join("site.yaml")], crankcase_kinds::builtin());
+        files.overrides.files = vec![folder.join("vars.yaml")];
+        files
+    }
+
+    fn open(folder: &Path) -> LastGood {
+        LastGood::open(folder, &[folder.join("site.yaml")])
+    }
+
+    /// Loads the files of a folder, and notes what was read.
+    fn load(folder: &Path, last_good: &LastGood) -> Result<Arc<Site>, Box<dyn Error>> {
+        let (files, facts) = (files(folder), SeenFacts::default());
+        let host = Host::of_machine().read();
+        let loaded = files.load_on(host, &facts, IfFactsAreWrong::Keep(None))?;
+        let site = Arc::new(loaded.site);
+        last_good.note(&site, loaded.files);
+        Ok(site)
+    }
+
+    fn names(site: &Site) -> Vec<&str> {
+        site.declarations().iter().map(|declaration| declaration.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_kept_manifest_is_loaded_with_the_variables_and_templates_that_it_had() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        write(folder.path(), "one")?;
+        let last_good = open(folder.path());
+        let site = load(folder.path(), &last_good)?;
+        assert!(last_good.read().is_none());
+
+        last_good.keep(&site)?;
+
+        let file = folder.path().join(NAME);
+        assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o7777, 0o600);
+        fs::write(folder.path().join("site.yaml"), "resources: {")?;
+        fs::write(folder.path().join("vars.yaml"), "word: two\n")?;
+        fs::write(folder.path().join("page.j2"), "{{ missing }}")?;
+        let kept = open(folder.path()).read();
+        assert!(kept.is_some());
+        let again = SiteFiles { kept, ..files(folder.path()) }.load()?;
+        assert_eq!(names(&again), ["page", "one"]);
+        let page = again.resource("page")?;
+        let rendered = page.config.render(&Inputs::default())?;
+        let Rendered::Known { config, scope } = rendered else {
+            return Err("it is not known".into());
+        };
+        assert_eq!(config["path"], "/tmp/one");
+        let template = folder.path().join("page.j2");
+        assert_eq!(scope.kept_text(&template), Some("one and {{ word }}"));
+        Ok(())
+    }
+
+    #[test]
+    fn only_the_manifest_of_the_site_that_was_found_good_is_kept() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        let first = load(folder.path(), &last_good)?;
+        write(folder.path(), "two")?;
+        let second = load(folder.path(), &last_good)?;
+
+        last_good.keep(&first)?;
+        assert!(last_good.read().is_none());
+        assert!(last_good.is_to_be_kept(&second) && !last_good.is_on_trial(&second));
+        last_good.keep(&second)?;
+
+        assert!(!last_good.is_to_be_kept(&second));
+        write(folder.path(), "three")?;
+        let third = load(folder.path(), &last_good)?;
+        assert!(last_good.is_on_trial(&third));
+        write(folder.path(), "two")?;
+        let same = load(folder.path(), &last_good)?;
+        assert!(!last_good.is_on_trial(&same) && !last_good.is_to_be_kept(&same));
+        Ok(())
+    }
+
+    #[test]
+    fn a_rejected_manifest_is_not_tried_again_until_another_one_was_kept() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        last_good.keep(&load(folder.path(), &last_good)?)?;
+        write(folder.path(), "two")?;
+        load(folder.path(), &last_good)?;
+
+        last_good.reject("page has failed");
+
+        let next = open(folder.path());
+        let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
+        assert!(matches!(tried, Err(LoadError::Rejected(why)) if why == "page has failed"));
+        write(folder.path(), "three")?;
+        let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
+        assert!(tried.is_ok());
+        next.keep(&load(folder.path(), &next)?)?;
+        write(folder.path(), "two")?;
+        let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
+        assert!(tried.is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn a_file_of_another_site_or_with_other_texts_counts_as_none() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        last_good.keep(&load(folder.path(), &last_good)?)?;
+        assert!(open(folder.path()).read().is_some());
+
+        let other = LastGood::open(folder.path(), &[folder.path().join("other.yaml")]);
+        assert!(other.read().is_none());
+
+        let file = folder.path().join(NAME);
+        let text = fs::read_to_string(&file)?;
+        fs::write(&file, text.replace("word: one", "word: two"))?;
+        assert!(open(folder.path()).read().is_none());
+        Ok(())
+    }
+}
