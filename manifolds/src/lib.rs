@@ -9,7 +9,8 @@
 //! [`Agent`] is the frame: a daemon whose subsystems are manifolds takes about ten lines.
 //! A [`Housing`] is put around any manifold: it says when its workers may run, and what their errors
 //! mean. With the feature `resources`, the module `site` keeps resources as they are declared; with
-//! the feature `manifest`, `source` loads them from a manifest, again when it changes.
+//! the feature `manifest`, `source` loads them from a manifest, again when it changes, and `last_good` keeps a manifest
+//! to go back to.
 //!
 //! A daemon needs this crate and no other of Crankcase: the [`engine`], the [`workers`] and the
 //! [`status`] socket are here too.
@@ -56,6 +57,8 @@ pub mod fortress;
 pub mod gate;
 pub mod heartbeat;
 mod housing;
+#[cfg(feature = "manifest")]
+pub mod last_good;
 mod logging;
 pub mod metrics;
 pub mod owned;

@@ -19,13 +19,17 @@ use self::keeper::Keeper;
 
 pub use self::config::Config;
 pub use self::rules::{RulesConfig, rules};
+#[cfg(feature = "manifest")]
+pub(crate) use self::settled::settled as until_at_rest;
 pub use self::settled::{until_settled, when_settled};
+pub use self::trial::{Failure, SiteTrial};
 
 mod config;
 mod keeper;
 mod resource;
 mod rules;
 mod settled;
+mod trial;
 mod wiring;
 
 /// How long the nested engine may take to stop: longer than a chain of resources that each use

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crankcase_engine::{Manifold, Name, Outcome, Stop, Worker};
-use crankcase_manifest::{SiteFiles, SiteJudge, SiteSource};
+use crankcase_manifest::{LastGood, SiteFiles, SiteJudge, SiteSource};
 use crankcase_resources::Site;
 use crankcase_workers::{SignalHandle, Watches};
 use tokio::sync::watch;
@@ -30,13 +30,28 @@ pub fn manifold(config: Config) -> Manifold {
 
 /// Returns the same as [`manifold()`], with a judge of facts. The judge gets each loaded site.
 pub fn judged(config: Config, judge: SiteJudge) -> Manifold {
+    with(config, judge, None)
+}
+
+/// Returns the same as [`judged()`]. Each load is noted in the last good manifest, and the site goes back to that one when
+/// it is asked to.
+pub fn going_back(config: Config, judge: SiteJudge, last_good: LastGood) -> Manifold {
+    with(config, judge, Some(last_good))
+}
+
+fn with(config: Config, judge: SiteJudge, last_good: Option<LastGood>) -> Manifold {
     let inputs = (config.signals.clone(), config.watches.live());
     let last = watch::Sender::new(Arc::clone(&config.site));
     Manifold::builder()
         .inputs(inputs)
-        .start_with((config, last, judge), |(config, last, judge), inputs, ctx| async move {
+        .start_with((config, last, judge, last_good), |given, inputs, ctx| async move {
+            let (config, last, judge, last_good) = given;
             let current = last.subscribe();
             let source = SiteSource::new(config.files, (last, judge), inputs, ctx.health());
+            let source = match last_good {
+                Some(last_good) => source.with_last_good(last_good),
+                None => source,
+            };
             Ok(Source { source, current })
         })
         .changing(|source| source.current.clone())

@@ -11,6 +11,8 @@ use crankcase_resources::state::Records;
 use crankcase_resources::{Facilities, Kinds, Observer, Site};
 use crankcase_workers::Watches;
 
+use super::trial::SiteTrial;
+
 /// What keeping a site needs.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -38,6 +40,8 @@ pub struct Config {
     pub observer: Option<Arc<dyn Observer>>,
     /// The facts: resources may read all of them, and write facts of their own. Default none.
     pub world: Option<Arc<dyn World>>,
+    /// What is told when a site is in force. Default nothing.
+    pub trial: Option<SiteTrial>,
 }
 
 crankcase_engine::setters! {
@@ -54,6 +58,7 @@ crankcase_engine::setters! {
         seed: u64,
         observer: Arc<dyn Observer>,
         world: Arc<dyn World>,
+        trial: SiteTrial,
     }
 }
 
@@ -71,8 +76,19 @@ impl Config {
         records: Records,
     ) -> Self {
         let (backoff, look_every, quiet) = (Backoff::default(), FULL_LOOK, QUIET);
-        let (state, seed, observer, world) = (Some(state), None, None, None);
-        Self { site, watches, state, records, backoff, look_every, quiet, seed, observer, world }
+        Self {
+            site,
+            watches,
+            state: Some(state),
+            records,
+            backoff,
+            look_every,
+            quiet,
+            seed: None,
+            observer: None,
+            world: None,
+            trial: None,
+        }
     }
 
     /// Returns how a resource of these kinds is kept.

@@ -72,6 +72,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         let whole = next.with_departed(wiring.facilities()).await;
         let whole = whole.as_ref().unwrap_or(&next);
         let leaving = whole.leaving(wiring.facilities());
+        wiring.trial().iter().for_each(|trial| trial.begin(&next));
         let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
@@ -81,6 +82,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
                 moved.log(leaving.released(), why);
                 wiring.hand_over();
+                wiring.trial().iter().for_each(|trial| trial.put_in_force(&next));
                 wiring.release(leaving).await;
             }
             // The engine's own end says how that went.
@@ -97,6 +99,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             let Some(renewed) = next.renewed_since(&last) else { break };
             wiring.renew(renewed).log(&[], "facts have changed");
             wiring.hand_over();
+            wiring.trial().iter().for_each(|trial| trial.put_in_force(&next));
             last = Arc::clone(&next);
         }
     }

@@ -101,7 +101,7 @@ async fn report(
 ///
 /// It looks at the graph of the resources: a report would ask each of them, and take 20 MB for
 /// 10,000.
-async fn settled(
+pub(crate) async fn settled(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
 ) -> Result<Settled, Exit> {

@@ -13,6 +13,7 @@ use crankcase_workers::{Watches, name_first};
 
 use super::config::Config;
 use super::resource::{self, Resource};
+use super::trial::SiteTrial;
 
 /// The connections of the resources of a site. They stay when another site replaces it.
 #[derive(Debug)]
@@ -74,6 +75,11 @@ impl Wiring {
 
     pub(super) fn facilities(&self) -> &Facilities {
         &self.facilities
+    }
+
+    /// Returns what is told when a site is in force.
+    pub(super) fn trial(&self) -> Option<&SiteTrial> {
+        self.config.trial.as_ref()
     }
 
     /// Returns the schedule that the resources share.

@@ -296,16 +296,13 @@ impl SiteSource {
                     [] => self.health.good(),
                     warnings => self.health.degraded(warnings.join("; ")),
                 }
-                let is_other = self.site.send_if_modified(|before| {
-                    let is_other = **before != site;
-                    if is_other {
-                        *before = Arc::new(site);
-                    }
-                    is_other
-                });
-                let site = Arc::clone(&self.site.borrow());
+                let (site, is_other) = self.offered(site);
                 if let Some(last_good) = &self.last_good {
+                    // Before it is on offer: by then it may be asked for.
                     last_good.note(&site, files);
+                }
+                if is_other {
+                    self.site.send_replace(Arc::clone(&site));
                 }
                 let (files, host) = (self.files.clone(), Arc::clone(&self.host));
                 self.judge.take(Judged { files, host, inputs, site });
@@ -314,6 +311,12 @@ impl SiteSource {
             Ok(Err(error)) => (self.refuse(error.brief()), error.beside().to_vec()),
             Err(panicked) => (self.refuse(panicked.to_string()), Vec::new()),
         }
+    }
+
+    /// Returns the site to offer after a load, and whether it is another one than the site on offer.
+    fn offered(&self, loaded: Site) -> (Arc<Site>, bool) {
+        let before = Arc::clone(&self.site.borrow());
+        if *before == loaded { (before, false) } else { (Arc::new(loaded), true) }
     }
 
     /// Returns why a manifest that can be loaded is refused nevertheless.

@@ -1,0 +1,243 @@
+//! The trial of a new site: which resources were as declared before it, and which of them has failed since.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use crankcase_resources::front::worker_name;
+use crankcase_resources::report::{Accounted, EventKind};
+use crankcase_resources::{Event, Observer, Site};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The length of the longest error of a failure, in characters.
+const LONGEST_ERROR: usize = 300;
+
+/// What is known of the site that is kept: since when it is in force, and whether a resource has failed because of it.
+/// Cheap to clone; clones are the same.
+///
+/// The [keeper](super::manifold) of the site writes to it, and so does the [observer](Self::observing) of the resources.
+#[derive(Clone)]
+pub struct SiteTrial(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    /// How many sites have come into force.
+    changes: watch::Sender<u64>,
+    failure: watch::Sender<Option<Failure>>,
+}
+
+#[derive(Default)]
+struct State {
+    is_on: bool,
+    /// The site that is in force, or is being applied.
+    site: Option<Arc<Site>>,
+    /// Since when it is in force.
+    since: Option<Instant>,
+    /// The workers of the resources that were as declared when they were looked at last before the trial.
+    well: HashSet<String>,
+}
+
+/// A failure of a resource that was as declared before the trial.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The name of the resource.
+    pub resource: String,
+    /// Why it has failed: one line without secrets.
+    pub error: String,
+}
+
+impl Default for SiteTrial {
+    fn default() -> Self {
+        let (changes, failure) = (watch::Sender::new(0), watch::Sender::new(None));
+        Self(Arc::new(Shared { state: Mutex::default(), changes, failure }))
+    }
+}
+
+impl fmt::Debug for SiteTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SiteTrial")
+            .field("is_on", &self.0.state.lock().is_on)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SiteTrial {
+    /// Returns an observer that also tells `inner` all that it sees.
+    pub fn observing(&self, inner: Arc<dyn Observer>) -> Arc<dyn Observer> {
+        Arc::new(Observing { inner, trial: self.clone() })
+    }
+
+    /// Returns the site that is in force, and since when; none while another one is being applied.
+    pub fn in_force(&self) -> Option<(Arc<Site>, Instant)> {
+        let state = self.0.state.lock();
+        state.site.clone().zip(state.since)
+    }
+
+    /// Returns the site that is in force or is being applied.
+    pub fn latest(&self) -> Option<Arc<Site>> {
+        self.0.state.lock().site.clone()
+    }
+
+    /// Returns a count of the sites that have come into force.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.changes.subscribe()
+    }
+
+    /// Waits until a resource has failed that was as declared before the trial. Cancel safe.
+    pub async fn failure(&self) -> Failure {
+        let mut failures = self.0.failure.subscribe();
+        let failure = failures.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
+        match failure {
+            Some(failure) => failure,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends the trial of a site, unless another one has begun. From then on the next one is prepared: `well` are the
+    /// workers of the resources that are as declared.
+    pub fn end(&self, site: &Arc<Site>, well: HashSet<String>) {
+        let mut state = self.0.state.lock();
+        let is_same = state.site.as_ref().is_some_and(|it| Arc::ptr_eq(it, site));
+        if is_same && state.since.is_some() {
+            (state.is_on, state.well) = (false, well);
+        }
+    }
+
+    /// Forgets a failure. The resource does not count any more.
+    pub fn forget(&self, failure: &Failure) {
+        self.0.state.lock().well.remove(&worker_name(&failure.resource));
+        self.0.failure.send_replace(None);
+    }
+
+    /// Begins a trial: another site is about to be applied.
+    pub(super) fn begin(&self, site: &Arc<Site>) {
+        let mut state = self.0.state.lock();
+        (state.is_on, state.site, state.since) = (true, Some(Arc::clone(site)), None);
+        drop(state);
+        self.0.failure.send_replace(None);
+    }
+
+    /// Says that a site is in force. One that was renewed since the last one goes on with its trial.
+    pub(super) fn put_in_force(&self, site: &Arc<Site>) {
+        let mut state = self.0.state.lock();
+        state.site = Some(Arc::clone(site));
+        state.since.get_or_insert_with(Instant::now);
+        drop(state);
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+
+    fn note(&self, event: &Event) {
+        if event.event != EventKind::Failed {
+            return;
+        }
+        let mut state = self.0.state.lock();
+        let worker = worker_name(&event.resource);
+        let was_well =
+            if state.is_on { state.well.contains(&worker) } else { state.well.remove(&worker) };
+        if !state.is_on || !was_well {
+            return;
+        }
+        drop(state);
+        let error = event.error.as_deref().unwrap_or_default().lines().next().unwrap_or_default();
+        let (resource, error) =
+            (event.resource.clone(), error.chars().take(LONGEST_ERROR).collect());
+        self.0.failure.send_if_modified(|first| {
+            let is_first = first.is_none();
+            first.get_or_insert(Failure { resource, error });
+            is_first
+        });
+    }
+}
+
+/// Tells a trial which resources fail.
+#[derive(Debug)]
+struct Observing {
+    inner: Arc<dyn Observer>,
+    trial: SiteTrial,
+}
+
+impl Observer for Observing {
+    fn said(&self, resource: &str, line: &str) {
+        self.inner.said(resource, line);
+    }
+
+    fn begins(&self, event: &Event) {
+        self.inner.begins(event);
+    }
+
+    fn failed_again(&self, resource: &str) {
+        self.inner.failed_again(resource);
+    }
+
+    fn happened(&self, event: &Event) {
+        self.inner.happened(event);
+        self.trial.note(event);
+    }
+
+    fn accounted(&self, accounted: &Accounted) {
+        self.inner.accounted(accounted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::sync::Arc;
+
+    use crankcase_kinds::builtin;
+    use crankcase_resources::{Event, Observer, Site};
+    use serde_json::json;
+
+    use super::SiteTrial;
+
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Observer for Nobody {}
+
+    /// Tells that something has happened to a resource.
+    fn tell(observer: &dyn Observer, event: &str, resource: &str) -> serde_json::Result<()> {
+        let error = format!("no luck with {resource}\nat all");
+        let told = json!({"event": event, "resource": resource, "type": "exec", "error": error,
+            "why": "apply", "took_ms": 1});
+        let event: Event = serde_json::from_value(told)?;
+        observer.happened(&event);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn only_the_failure_of_what_was_as_declared_before_counts() -> Result<(), Box<dyn Error>>
+    {
+        let site = Arc::new(Site::new(Vec::new(), builtin(), String::new())?);
+        let trial = SiteTrial::default();
+        let observer = trial.observing(Arc::new(Nobody));
+        trial.begin(&site);
+        trial.put_in_force(&site);
+        trial.end(&site, ["page", "home..ada", "late"].map(str::to_owned).into());
+        // Before the trial it is not as declared any more.
+        tell(&*observer, "failed", "late")?;
+
+        trial.begin(&site);
+        tell(&*observer, "failed", "late")?;
+        tell(&*observer, "failed", "new")?;
+        tell(&*observer, "repaired", "page")?;
+        assert!(trial.0.failure.borrow().is_none());
+        tell(&*observer, "failed", "home[\"ada\"]")?;
+        tell(&*observer, "failed", "page")?;
+
+        let failure = trial.failure().await;
+        assert_eq!(
+            (&*failure.resource, &*failure.error),
+            ("home[\"ada\"]", "no luck with home[\"ada\"]")
+        );
+        trial.forget(&failure);
+        assert!(trial.0.failure.borrow().is_none());
+        tell(&*observer, "failed", "home[\"ada\"]")?;
+        assert!(trial.0.failure.borrow().is_none());
+        tell(&*observer, "failed", "page")?;
+        assert_eq!(trial.failure().await.resource, "page");
+        Ok(())
+    }
+}
