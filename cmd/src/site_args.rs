@@ -11,7 +11,9 @@ use std::sync::Arc;
 use anyhow::bail;
 use crankcase_facts::Facts;
 use crankcase_kinds::with_facts;
-use crankcase_manifest::{ManifestError, Overrides, SeenFacts, SiteFiles, SiteJudge, WrongFacts};
+use crankcase_manifest::{
+    LastGood, LoadError, ManifestError, Overrides, SeenFacts, SiteFiles, SiteJudge, WrongFacts,
+};
 use crankcase_resources::{Kinds, Selection, Site};
 use crankcase_status::StateDir;
 use crankcase_workers::read_file;
@@ -210,12 +212,66 @@ pub(crate) fn load_to_keep(
         FirstFacts::Right => judge.load_strictly(files),
     };
     let site = SiteArgs::told(loaded)?;
-    let FirstFacts::NoWorseThan(before) = asked else { return Ok(site) };
+    require(asked, (files, judge))?;
+    Ok(site)
+}
+
+/// Requires that the facts are as they are asked to be for the site that was loaded.
+fn require(asked: &FirstFacts, (files, judge): (&SiteFiles, &SiteJudge)) -> anyhow::Result<()> {
+    let FirstFacts::NoWorseThan(before) = asked else { return Ok(()) };
     let wrong = judge.wrong_after(|| before.clone(), &files.facts.current());
     if wrong.is_empty() {
-        return Ok(site);
+        return Ok(());
     }
     bail!(ExitError::new(exit::INVALID, wrong_for(wrong)))
+}
+
+/// What becomes of an agent whose manifest is invalid at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IfInvalid {
+    /// It does not start.
+    Refuse,
+    /// It starts with the last good manifest.
+    GoBack,
+}
+
+/// Loads the site that an agent is to keep, or its last good manifest: if the manifest is invalid and that is asked for,
+/// or if an agent has gone back from it before.
+pub(crate) fn load_or_go_back(
+    files: &SiteFiles,
+    judge: &SiteJudge,
+    (asked, (last_good, if_invalid)): (&FirstFacts, (LastGood, IfInvalid)),
+) -> anyhow::Result<Arc<Site>> {
+    if matches!(asked, FirstFacts::Right) {
+        // These facts are the first ones: there was no site with them.
+        return load_to_keep(files, judge, asked);
+    }
+    let error = match judge.load_unless_rejected(files, &last_good) {
+        Ok(site) => {
+            let site = SiteArgs::told(Ok::<_, ManifestError>(site))?;
+            require(asked, (files, judge))?;
+            return Ok(site);
+        }
+        Err(LoadError::Invalid(error)) if if_invalid == IfInvalid::Refuse => {
+            return SiteArgs::told(Err(error));
+        }
+        Err(error) => error,
+    };
+    let Some(kept) = last_good.read() else {
+        tracing::error!("there is no last good manifest to start with");
+        return match error {
+            LoadError::Invalid(error) => SiteArgs::told(Err(error)),
+            error => Err(error.into()),
+        };
+    };
+    let why = match &error {
+        LoadError::Invalid(error) => error.brief(),
+        error => error.to_string(),
+    };
+    for why in why.lines() {
+        tracing::warn!(why, "the agent starts with the last good manifest");
+    }
+    load_to_keep(&SiteFiles { kept: Some(kept), ..files.clone() }, judge, asked)
 }
 
 /// Names the first resources for which facts are wrong, says why, and counts the others.

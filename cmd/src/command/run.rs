@@ -9,16 +9,16 @@ use std::time::Duration;
 use anyhow::Context;
 use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
-use crankcase_manifest::{Host, SiteFiles, SiteJudge};
-use crankcase_manifolds::site::RulesConfig;
+use crankcase_manifest::{Host, LastGood, SiteFiles, SiteJudge};
+use crankcase_manifolds::site::{RulesConfig, SiteTrial};
 use crankcase_manifolds::{
-    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, metrics,
-    page, site, source,
+    Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, last_good,
+    metrics, page, site, source,
 };
-use crankcase_resources::Site;
 use crankcase_resources::front::resource_name;
 use crankcase_resources::run::RuleEvents;
 use crankcase_resources::state::Records;
+use crankcase_resources::{Observer, Site};
 use crankcase_status::wire::EngineReport;
 use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
@@ -36,7 +36,7 @@ use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
 use crate::metrics::of_resources;
 use crate::observing::{Observing, RUN};
-use crate::site_args::{FirstFacts, SiteArgs, load_to_keep};
+use crate::site_args::{FirstFacts, IfInvalid, SiteArgs, load_or_go_back, load_to_keep};
 use crate::{exit, paths, print};
 
 const WATCHES: Name<Watches> = Name::new("watches");
@@ -48,12 +48,16 @@ const HOST_MATCHES: Name<()> = Name::new("host_matches");
 const RULES: Name<()> = Name::new("rules");
 const PAGE: Name<()> = Name::new("page");
 const METRICS: Name<()> = Name::new("metrics");
+const LAST_GOOD: Name<()> = Name::new("last_good");
 
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
 
 /// The longest quiet time that resources take.
 const LONGEST_QUIET_TIME: Duration = Duration::from_secs(10);
+
+/// The longest time for which a new manifest may be on trial.
+const LONGEST_CANARY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is kept.
 #[derive(Debug, clap::Args)]
@@ -68,6 +72,14 @@ pub(crate) struct Args {
     /// most 10s
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
     quiet_time: Duration,
+    /// Keep the manifest in the state folder once every resource is as declared, and start with the one that was kept
+    /// last if the manifest is invalid; secrets that are written in it are kept too, for the owner alone
+    #[arg(long, conflicts_with = "until_settled")]
+    last_good: bool,
+    /// Go back to the last good manifest if a resource that was as declared fails within this time after a new one, such
+    /// as 30s, at most 24h; keeps the manifest as --last-good does, after that time
+    #[arg(long, value_name = "DURATION", conflicts_with = "until_settled", value_parser = canary)]
+    canary: Option<Duration>,
     /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
     /// the state folder
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -89,6 +101,24 @@ fn quiet_time(text: &str) -> Result<Duration, String> {
     let quiet_time = humantime::parse_duration(text).ok();
     let quiet_time = quiet_time.filter(|quiet_time| *quiet_time <= LONGEST_QUIET_TIME);
     quiet_time.ok_or_else(|| "expected a duration of at most 10s, such as 2s".to_owned())
+}
+
+fn canary(text: &str) -> Result<Duration, String> {
+    let canary = humantime::parse_duration(text).ok();
+    let canary = canary.filter(|it| !it.is_zero() && *it <= LONGEST_CANARY);
+    canary.ok_or_else(|| "expected a duration of at most 24h, such as 30s".to_owned())
+}
+
+impl Args {
+    /// Opens the last good manifest of the site, if one is to be kept.
+    fn last_good(&self, state: &Path) -> Option<LastGood> {
+        let is_wanted = self.last_good || self.canary.is_some();
+        is_wanted.then(|| LastGood::open(state, &self.site.paths))
+    }
+
+    fn if_invalid(&self) -> IfInvalid {
+        if self.last_good { IfInvalid::GoBack } else { IfInvalid::Refuse }
+    }
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -130,13 +160,15 @@ pub(crate) fn run_with(
     let ran = listen(&runtime).and_then(|signals| {
         let files = args.site.files_of_agent(global, first.unwrap_or(begun.facts()));
         let judge = SiteJudge::default();
-        let loading = load((files, asked), judge.clone(), signals.clone());
+        let last_good = args.last_good(global.state_dir()?.path());
+        let back = last_good.clone().map(|last_good| (last_good, args.if_invalid()));
+        let loading = load((files, asked), (judge.clone(), back), signals.clone());
         let loaded = runtime.block_on(waited_for(global, loading)).transpose()?;
         let Some(site) = loaded else { return Ok(exit::DONE) };
         let held = begun.hold(global)?;
         let records = held.records()?;
         change(&held.facts)?;
-        keep(global, args, (site, judge), (held, records), signals)
+        keep(global, args, (site, judge, last_good), (held, records), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -163,11 +195,14 @@ fn listen(runtime: &Runtime) -> anyhow::Result<SignalHandle> {
 /// Loads the site; `None` if a signal asks the process to end before that is done.
 async fn load(
     (files, asked): (SiteFiles, FirstFacts),
-    judge: SiteJudge,
+    (judge, back): (SiteJudge, Option<(LastGood, IfInvalid)>),
     signals: SignalHandle,
 ) -> Option<anyhow::Result<Arc<Site>>> {
     let mut counts = signals.subscribe();
-    let loading = spawn_blocking(move || load_to_keep(&files, &judge, &asked));
+    let loading = spawn_blocking(move || match back {
+        Some(back) => load_or_go_back(&files, &judge, (&asked, back)),
+        None => load_to_keep(&files, &judge, &asked),
+    });
     tokio::select! {
         biased;
         Ok(_) = counts.wait_for(|counts| counts.ends() > 0) => None,
@@ -181,7 +216,7 @@ async fn load(
 fn keep(
     global: &Global,
     args: &Args,
-    (site, judge): (Arc<Site>, SiteJudge),
+    (site, judge, last_good): (Arc<Site>, SiteJudge, Option<LastGood>),
     (Held { facts, lock }, records): (Held, Records),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
@@ -200,10 +235,8 @@ fn keep(
         state: state.clone(),
         records: records.clone(),
     };
-    let keeping = site::Config::new(SITE, WATCHES, state, records)
-        .quiet(quiet)
-        .observer(Arc::new(telling))
-        .world(world_of(facts.clone()));
+    let keeping = site::Config::new(SITE, WATCHES, state, records).quiet(quiet);
+    let keeping = keeping.world(world_of(facts.clone()));
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
@@ -214,7 +247,8 @@ fn keep(
     let agent = agent.install(RULES, site::rules(rules));
     let agent = install_ports(agent, args, &state_dir_path);
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
-    let agent = install(agent, keeping, source::judged(source, judge))?;
+    let judging = Judging { judge, last_good, canary: args.canary };
+    let agent = install(agent, (keeping, Arc::new(telling)), source, judging)?;
     let settled = watch::Sender::new(None);
     let agent = if args.until_settled {
         agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
@@ -267,13 +301,33 @@ fn outcome_of(ended: &Result<Ended, AgentError>) -> &'static str {
     }
 }
 
+/// What is found out about the manifests of a site.
+struct Judging {
+    judge: SiteJudge,
+    last_good: Option<LastGood>,
+    canary: Option<Duration>,
+}
+
 /// Installs what keeps a site.
 fn install(
     agent: AgentBuilder,
-    keeping: site::Config,
-    source: Manifold,
+    (keeping, observer): (site::Config, Arc<dyn Observer>),
+    source: source::Config,
+    Judging { judge, last_good, canary }: Judging,
 ) -> anyhow::Result<AgentBuilder> {
     let watches = file_watch::manifold(WatcherConfig::default())?;
+    let (agent, keeping, source) = match last_good {
+        None => (agent, keeping.observer(observer), source::judged(source, judge)),
+        Some(last_good) => {
+            let trial = SiteTrial::default();
+            let observer = trial.observing(observer);
+            let keeping = keeping.observer(observer).trial(trial.clone());
+            let config = last_good::Config { last_good: last_good.clone(), trial, canary };
+            let manifold = last_good::manifold(SITE, RESOURCES, config);
+            let source = source::going_back(source, judge, last_good);
+            (agent.install(LAST_GOOD, manifold), keeping, source)
+        }
+    };
     Ok(agent
         .install(WATCHES, watches)
         .install(SITE, source.essential())

@@ -26,6 +26,9 @@ async fn wrong_usage_is_64_and_help_is_0() -> TestResult {
         &["report", "--output", "xml"],
         &["report", "-v", "-q"],
         &["run", "site.yaml", "--quiet-time", "11s"],
+        &["run", "site.yaml", "--canary", "0s"],
+        &["run", "site.yaml", "--canary", "25h"],
+        &["run", "site.yaml", "--last-good", "--until-settled"],
     ] {
         let ran = ran(program(arguments)).await?;
         assert_eq!(ran.code, Some(64), "{arguments:?}: {ran:?}");

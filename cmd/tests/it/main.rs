@@ -19,6 +19,7 @@ mod hostile_types;
 mod interrupted_types;
 mod keeping;
 mod kept_facts;
+mod last_good;
 mod machine;
 #[cfg(feature = "mcp")]
 mod mcp;
