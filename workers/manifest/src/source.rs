@@ -136,7 +136,10 @@ impl SiteSource {
                     self.last_good.iter().for_each(LastGood::forgive);
                 }
                 why = asked_back(self.last_good.as_ref()) => {
-                    self.go_back(&why, &stop).await;
+                    // The load finds the files that have changed since, and those to watch.
+                    if self.go_back(&why, &stop).await && self.load(&stop).await == Loaded::Other {
+                        tracing::info!("{LOADED}");
+                    }
                     continue;
                 }
                 () = sleep_until(next_look) => {
@@ -287,8 +290,8 @@ impl SiteSource {
         let (facts, judge) = (self.facts.clone(), self.judge.clone());
         match stop.blocking(move || judge.load_again(&files, host, &facts)).await {
             Ok(Ok(LoadedSite { site, inputs, secret_files, files })) => {
-                if let Some(why) = self.rejection(files.as_ref()) {
-                    return (self.refuse(why), Vec::new());
+                if let Some((why, templates)) = self.rejection(files.as_ref()) {
+                    return (self.refuse(why), templates);
                 }
                 self.secret_files = secret_files;
                 self.refused = None;
@@ -319,14 +322,15 @@ impl SiteSource {
         if *before == loaded { (before, false) } else { (Arc::new(loaded), true) }
     }
 
-    /// Returns why a manifest that can be loaded is refused nevertheless.
-    fn rejection(&self, files: Option<&KeptManifest>) -> Option<String> {
-        self.last_good.as_ref()?.rejection(files?)
+    /// Returns why a manifest that can be loaded is refused nevertheless, and the templates for which it may be.
+    fn rejection(&self, files: Option<&KeptManifest>) -> Option<(String, Vec<PathBuf>)> {
+        let why = self.last_good.as_ref()?.rejection(files?)?;
+        Some((why, files?.templates()))
     }
 
-    /// Goes back to the last good manifest.
-    async fn go_back(&mut self, why: &str, stop: &Stop) {
-        let Some(last_good) = self.last_good.clone() else { return };
+    /// Goes back to the last good manifest. Returns whether it could.
+    async fn go_back(&mut self, why: &str, stop: &Stop) -> bool {
+        let Some(last_good) = self.last_good.clone() else { return false };
         last_good.answer();
         self.look_at_facts(stop).await;
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
@@ -348,10 +352,12 @@ impl SiteSource {
                 self.site.send_replace(Arc::clone(&judged.site));
                 self.judge.take(judged);
                 self.refuse(why.to_owned());
+                true
             }
             Err(error) => {
                 let text = format!("{why}; cannot go back to the last good manifest: {error}");
                 self.health.degraded(text);
+                false
             }
         }
     }

@@ -73,6 +73,11 @@ impl KeptManifest {
         base16ct::lower::encode_string(&hasher.finalize())
     }
 
+    /// Returns the absolute paths of the templates.
+    pub(crate) fn templates(&self) -> Vec<PathBuf> {
+        self.templates.keys().cloned().collect()
+    }
+
     /// Returns the text of a template with an absolute path, if it is kept.
     pub(crate) fn template(&self, path: &Path) -> Option<&str> {
         self.templates.get(path).map(String::as_str)
