@@ -80,10 +80,9 @@ impl Judging {
         let Config { last_good, trial, canary } = &self.config;
         let since = trial.in_force().map(|(_, since)| since.elapsed());
         let is_in_time = canary.is_some_and(|within| since.is_none_or(|since| since <= within));
-        let is_on_trial = trial.latest().is_some_and(|site| last_good.is_on_trial(&site));
-        if is_in_time && is_on_trial {
+        if let Some(site) = trial.latest().filter(|_| is_in_time) {
             let why = format!("{resource} was as declared before, and fails with it: {error}");
-            last_good.go_back(&why);
+            last_good.go_back(&site, &why);
         }
         trial.forget(failure);
     }

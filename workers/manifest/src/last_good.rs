@@ -45,8 +45,7 @@ struct Shared {
     state: Mutex<State>,
     /// How many loads were noted.
     loads: watch::Sender<u64>,
-    /// Why somebody has asked to go back.
-    asked: watch::Sender<Option<String>>,
+    asked: watch::Sender<Option<GoingBack>>,
 }
 
 #[derive(Default)]
@@ -64,6 +63,14 @@ struct State {
 struct Rejected {
     digest: String,
     why: String,
+}
+
+/// The wish to go back from a manifest to the last good one.
+#[derive(Debug, Clone)]
+pub(crate) struct GoingBack {
+    /// The digest of the manifest.
+    digest: String,
+    pub(crate) why: String,
 }
 
 struct Loaded {
@@ -149,9 +156,15 @@ impl LastGood {
         Ok(())
     }
 
-    /// Asks for the last good manifest in the place of the one that is in force, and says why.
-    pub fn go_back(&self, why: &str) {
-        self.0.asked.send_replace(Some(why.to_owned()));
+    /// Asks to go back from the manifest that a site was loaded from, and says why. Does nothing if that is not
+    /// [on trial](Self::is_on_trial).
+    pub fn go_back(&self, site: &Site, why: &str) {
+        let state = self.0.state.lock();
+        let loaded = state.loaded.as_ref().filter(|_| state.kept.is_some() && state.is_new(site));
+        if let Some(Loaded { digest, .. }) = loaded {
+            let (digest, why) = (digest.clone(), why.to_owned());
+            self.0.asked.send_replace(Some(GoingBack { digest, why }));
+        }
     }
 
     /// Returns a count of the loads that may have brought another manifest.
@@ -159,19 +172,21 @@ impl LastGood {
         self.0.loads.subscribe()
     }
 
-    /// Waits until somebody asks to go back, and returns why. Cancel safe: it counts as asked until it is
-    /// [answered](Self::answer).
-    pub(crate) async fn asked(&self) -> String {
+    /// Waits until somebody asks to go back. Cancel safe: it counts as asked until it is [answered](Self::answer).
+    pub(crate) async fn asked(&self) -> GoingBack {
         let mut asked = self.0.asked.subscribe();
-        let why = asked.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
-        match why {
-            Some(why) => why,
+        let asked = asked.wait_for(Option::is_some).await.ok().and_then(|asked| asked.clone());
+        match asked {
+            Some(asked) => asked,
             None => pending().await,
         }
     }
 
-    pub(crate) fn answer(&self) {
+    /// Takes a wish to go back. Returns whether the manifest is still the one that was loaded last.
+    pub(crate) fn answer(&self, asked: &GoingBack) -> bool {
         self.0.asked.send_replace(None);
+        let state = self.0.state.lock();
+        state.loaded.as_ref().is_some_and(|loaded| loaded.digest == asked.digest)
     }
 
     /// Notes the files that a site was loaded from, if they can be kept.
@@ -401,6 +416,27 @@ mod tests {
         write(folder.path(), "two")?;
         let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
         assert!(tried.is_ok());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_wish_to_go_back_is_about_the_manifest_that_was_loaded_last() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        let first = load(folder.path(), &last_good)?;
+        last_good.go_back(&first, "there is none to go back to");
+        last_good.keep(&first)?;
+        write(folder.path(), "two")?;
+        let second = load(folder.path(), &last_good)?;
+
+        last_good.go_back(&second, "page has failed");
+        let asked = last_good.asked().await;
+        assert_eq!(asked.why, "page has failed");
+        write(folder.path(), "three")?;
+        load(folder.path(), &last_good)?;
+
+        assert!(!last_good.answer(&asked));
         Ok(())
     }
 

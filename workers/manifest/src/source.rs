@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::facts::SeenFacts;
 use crate::judge::{Judged, Renewed, SiteJudge};
-use crate::last_good::LastGood;
+use crate::last_good::{GoingBack, LastGood};
 use crate::manifest::{KeptManifest, Manifest};
 use crate::site_files::{LoadedSite, SiteFiles};
 
@@ -135,9 +135,9 @@ impl SiteSource {
                     hangups = hangup;
                     self.last_good.iter().for_each(LastGood::forgive);
                 }
-                why = asked_back(self.last_good.as_ref()) => {
+                asked = asked_back(self.last_good.as_ref()) => {
                     // The load finds the files that have changed since, and those to watch.
-                    if self.go_back(&why, &stop).await && self.load(&stop).await == Loaded::Other {
+                    if self.go_back(&asked, &stop).await && self.load(&stop).await == Loaded::Other {
                         tracing::info!("{LOADED}");
                     }
                     continue;
@@ -328,13 +328,13 @@ impl SiteSource {
         Some((why, files?.templates()))
     }
 
-    /// Goes back to the last good manifest. Returns whether it could.
-    async fn go_back(&mut self, why: &str, stop: &Stop) -> bool {
-        let Some(last_good) = self.last_good.clone() else { return false };
-        last_good.answer();
+    /// Goes back to the last good manifest, unless another one was loaded meanwhile. Returns whether it has.
+    async fn go_back(&mut self, asked: &GoingBack, stop: &Stop) -> bool {
+        let last_good = self.last_good.clone().filter(|last_good| last_good.answer(asked));
+        let (Some(last_good), why) = (last_good, &asked.why) else { return false };
         self.look_at_facts(stop).await;
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
-        let (facts, judge, reason) = (self.facts.clone(), self.judge.clone(), why.to_owned());
+        let (facts, judge, reason) = (self.facts.clone(), self.judge.clone(), why.clone());
         let load = move || -> Result<Judged, String> {
             let kept = last_good.read().ok_or("there is none")?;
             let files = SiteFiles { kept: Some(kept), ..files };
@@ -351,7 +351,7 @@ impl SiteSource {
             Ok(judged) => {
                 self.site.send_replace(Arc::clone(&judged.site));
                 self.judge.take(judged);
-                self.refuse(why.to_owned());
+                self.refuse(why.clone());
                 true
             }
             Err(error) => {
@@ -372,8 +372,8 @@ impl SiteSource {
     }
 }
 
-/// Waits until somebody asks to go back to the last good manifest, and returns why.
-async fn asked_back(last_good: Option<&LastGood>) -> String {
+/// Waits until somebody asks to go back to the last good manifest.
+async fn asked_back(last_good: Option<&LastGood>) -> GoingBack {
     match last_good {
         Some(last_good) => last_good.asked().await,
         None => pending().await,
