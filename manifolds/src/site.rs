@@ -21,7 +21,7 @@ pub use self::config::Config;
 pub use self::rules::{RulesConfig, rules};
 #[cfg(feature = "manifest")]
 pub(crate) use self::settled::settled as until_at_rest;
-pub use self::settled::{until_settled, when_settled};
+pub use self::settled::{until_settled, until_settled_for, when_settled};
 pub use self::trial::{Failure, SiteTrial};
 
 mod config;

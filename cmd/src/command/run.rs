@@ -59,15 +59,26 @@ const LONGEST_QUIET_TIME: Duration = Duration::from_secs(10);
 /// The longest time for which a new manifest may be on trial.
 const LONGEST_CANARY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The longest time for which all resources may have to be settled.
+const LONGEST_SETTLED_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What is kept.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) site: SiteArgs,
     /// Stop when every resource is as declared, or says why it is not, and show the report; to a program
-    /// nothing may have happened for a second
-    #[arg(long)]
-    until_settled: bool,
+    /// nothing may have happened for a second. With a DURATION, such as 5s and at most 24h, nothing may have
+    /// happened to any resource for that long
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "0s",
+        value_parser = settled_time
+    )]
+    until_settled: Option<Duration>,
     /// How long a manifest, a template or a source must have been left alone after a change before it is read again, at
     /// most 10s
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
@@ -119,6 +130,12 @@ impl Args {
     fn if_invalid(&self) -> IfInvalid {
         if self.last_good { IfInvalid::GoBack } else { IfInvalid::Refuse }
     }
+}
+
+fn settled_time(text: &str) -> Result<Duration, String> {
+    let lasting = humantime::parse_duration(text).ok();
+    let lasting = lasting.filter(|lasting| *lasting <= LONGEST_SETTLED_TIME);
+    lasting.ok_or_else(|| "expected a duration of at most 24h, such as 5s".to_owned())
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
@@ -250,11 +267,11 @@ fn keep(
     let judging = Judging { judge, last_good, canary: args.canary };
     let agent = install(agent, (keeping, Arc::new(telling)), source, judging)?;
     let settled = watch::Sender::new(None);
-    let agent = if args.until_settled {
-        agent.install(SETTLED, site::until_settled(SITE, RESOURCES, settled.clone()))
-    } else {
-        agent.install(SETTLED, site::when_settled(SITE, RESOURCES))
+    let settling = match args.until_settled {
+        Some(lasting) => site::until_settled_for(SITE, RESOURCES, lasting, settled.clone()),
+        None => site::when_settled(SITE, RESOURCES),
     };
+    let agent = agent.install(SETTLED, settling);
     let ended = agent.run();
     observing.end_record(outcome_of(&ended));
     // The lines and the report may wait for their reader. That holds up no other process.

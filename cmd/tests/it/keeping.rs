@@ -32,6 +32,19 @@ async fn until_settled_shows_the_report_and_ends() -> TestResult {
 }
 
 #[tokio::test]
+async fn until_settled_takes_a_time_of_at_most_a_day() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled=100ms"]).await?;
+    let wrong = machine.run(&["run", "site.yaml", "--until-settled=25h"]).await?;
+
+    assert_eq!((ran.code, machine.read("page").as_deref()), (Some(0), Some("right")), "{ran:?}");
+    assert_eq!(wrong.code, Some(64), "{wrong:?}");
+    assert!(wrong.stderr.contains("expected a duration of at most 24h"), "{wrong:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn of_many_resources_the_report_lists_those_that_are_not_as_declared() -> TestResult {
     let many: String = (0..50).map(|number| format!("  n{number}: {{type: noop}}\n")).collect();
     let site = format!(

@@ -18,6 +18,9 @@ use tokio::time::{Instant, sleep_until};
 /// For how long nothing must have happened to a program: one that ends at once is not as declared.
 const STAYS_UP: Duration = Duration::from_secs(1);
 
+/// The longest time for which a site may have to be settled.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How many resources are named that are not as declared.
 const NAMED: usize = 5;
 
@@ -37,17 +40,28 @@ pub fn until_settled(
     resources: Name<Engine>,
     done: watch::Sender<Option<Report>>,
 ) -> Manifold {
+    until_settled_for(site, resources, Duration::ZERO, done)
+}
+
+/// Returns the same as [`until_settled`], but waits until that was so for this long (at most a day), and nothing has
+/// happened to any resource meanwhile.
+pub fn until_settled_for(
+    site: Name<Arc<Site>>,
+    resources: Name<Engine>,
+    lasting: Duration,
+    done: watch::Sender<Option<Report>>,
+) -> Manifold {
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity, EngineInput);
-    let done = Arc::new(done);
+    let (done, lasting) = (Arc::new(done), lasting.min(LONGEST));
     Manifold::builder().inputs(inputs).run_with(
-        done,
-        |done, (site, resources, mut activity, agent), up| async move {
+        (done, lasting),
+        |(done, lasting), (site, resources, mut activity, agent), up| async move {
             let stop = up.ready(());
             tokio::select! {
                 biased;
                 () = stop.wait() => {}
-                report = report((&site, &mut activity), &resources, &agent) => {
+                report = report((&site, &mut activity), &resources, lasting, &agent) => {
                     done.send_replace(Some(report?));
                     agent.asked_by("agent", "the site is settled").kill();
                     stop.wait().await;
@@ -68,7 +82,7 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
         tokio::select! {
             biased;
             () = stop.wait() => {}
-            settled = settled((&site, &mut activity), &resources) => {
+            settled = settled((&site, &mut activity), &resources, Duration::ZERO) => {
                 let Settled { total, others } = settled?;
                 let as_declared = total - others.len();
                 let what = format!("{as_declared} of {total} as declared");
@@ -81,14 +95,15 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
     })
 }
 
-/// Waits until a site is as good as it gets, and returns the report of that moment.
+/// Waits until a site is as good as it gets for this long, and returns the report of that moment.
 async fn report(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
+    lasting: Duration,
     agent: &Engine,
 ) -> Result<Report, Exit> {
     loop {
-        settled((sites, &mut *activity), resources).await?;
+        settled((sites, &mut *activity), resources, lasting).await?;
         let report = agent.report().await;
         // One that was at work meanwhile may be otherwise than in the report.
         if !activity.has_changed() {
@@ -97,13 +112,14 @@ async fn report(
     }
 }
 
-/// Waits until a site is as good as it gets.
+/// Waits until a site is as good as it gets, and nothing has happened to it for this long.
 ///
 /// It looks at the graph of the resources: a report would ask each of them, and take 20 MB for
 /// 10,000.
 pub(crate) async fn settled(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
+    lasting: Duration,
 ) -> Result<Settled, Exit> {
     let mut events = resources.events();
     let mut last = LastEvents { any: Instant::now(), of_program: Instant::now() };
@@ -132,10 +148,12 @@ pub(crate) async fn settled(
             last.note(notice, &mut events, &programs);
             // One that was at work meanwhile may be otherwise than in the graph.
             if has_happened || activity.has_changed() {
+                last.any = Instant::now();
                 continue;
             }
             let has_programs = !programs.workers.is_empty();
-            let settled_at = if has_programs { last.of_program + STAYS_UP } else { last.any };
+            let stays_up = if has_programs { last.of_program + STAYS_UP } else { last.any };
+            let settled_at = stays_up.max(last.any + lasting);
             match settled {
                 Some(settled) if Instant::now() >= settled_at => return Ok(settled),
                 Some(_) => next_look = Some(settled_at),

@@ -389,8 +389,13 @@ impl Machine {
 
     /// Waits until everything is settled and has ended for it; returns the report that was made then.
     pub(crate) async fn settled(&self) -> Result<Report, Box<dyn Error>> {
+        self.settled_for(Duration::ZERO).await
+    }
+
+    /// Waits like [`settled`](Self::settled), until everything was settled for this long.
+    pub(crate) async fn settled_for(&self, lasting: Duration) -> Result<Report, Box<dyn Error>> {
         let (done, settled) = watch::channel(None);
-        let manifold = site::until_settled(SITE, RESOURCES, done);
+        let manifold = site::until_settled_for(SITE, RESOURCES, lasting, done);
         self.engine.install(SETTLED, manifold).await?;
         within(self.engine.wait()).await?;
         let report = settled.borrow().clone();

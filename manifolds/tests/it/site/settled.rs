@@ -9,7 +9,7 @@ use crankcase_resources::dynamic::{Found, Unit};
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::site::double::with_double;
 use crate::site::machine::{Machine, TestResult};
@@ -111,5 +111,26 @@ async fn a_chain_is_settled_with_a_few_reports_whatever_its_length() -> TestResu
 
     let reports = reports.load(Ordering::Relaxed);
     assert!(reports < 20, "{reports} reports");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_site_is_settled_when_nothing_has_happened_for_as_long_as_asked() -> TestResult {
+    let alone = "resources:\n  one: {type: noop}\n";
+    let machine = Machine::new(alone).await?;
+    machine.running("one").await?;
+    let began = Instant::now();
+    let mut settled = Box::pin(machine.settled_for(Duration::from_secs(5)));
+
+    tokio::select! {
+        biased;
+        report = &mut settled => panic!("it has settled: {}", report?),
+        () = sleep(Duration::from_secs(3)) => {}
+    }
+    machine.swap(&format!("{alone}  two: {{type: noop}}\n")).await?;
+    settled.await?;
+
+    // The other resource has come after three seconds.
+    assert!(began.elapsed() >= Duration::from_secs(8));
     Ok(())
 }
