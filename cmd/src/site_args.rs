@@ -95,6 +95,7 @@ impl SiteArgs {
             vars: self.vars.clone(),
             built_in: self.built_in(),
             no_automatic_edges: self.no_automatic_edges,
+            noop: false,
         };
         let mut files = SiteFiles::new(self.paths.clone(), kinds);
         (files.overrides, files.secrets) = (overrides, secrets());

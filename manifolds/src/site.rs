@@ -76,7 +76,11 @@ async fn start(
 ) -> Result<Keeper, Exit> {
     let mut facilities = Facilities::default();
     if let Some(state) = config.state.clone() {
-        for leftover in end_leftovers(&Facilities::processes(&state)).await? {
+        let leftovers = match config.looks_only {
+            true => Vec::new(),
+            false => end_leftovers(&Facilities::processes(&state)).await?,
+        };
+        for leftover in leftovers {
             let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
             if let Some(observer) = &config.observer

@@ -16,7 +16,7 @@ use crankcase_manifolds::{
     metrics, page, site, source,
 };
 use crankcase_resources::front::resource_name;
-use crankcase_resources::run::RuleEvents;
+use crankcase_resources::run::{RuleEvents, World};
 use crankcase_resources::state::Records;
 use crankcase_resources::{Observer, Site};
 use crankcase_status::wire::EngineReport;
@@ -79,6 +79,10 @@ pub(crate) struct Args {
         value_parser = settled_time
     )]
     until_settled: Option<Duration>,
+    /// Look at every resource and leave it alone, as with `meta: {noop: true}`: what differs is said, and makes the
+    /// resource degraded. Nothing is put back, and no rule holds
+    #[arg(long)]
+    noop: bool,
     /// How long a manifest, a template or a source must have been left alone after a change before it is read again, at
     /// most 10s
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
@@ -106,6 +110,16 @@ pub(crate) struct Args {
     /// program there may read them
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+}
+
+impl Args {
+    /// Returns what the site of the agent is loaded from.
+    fn files(&self, global: &Global, facts: &Facts) -> SiteFiles {
+        let mut files = self.site.files_of_agent(global, facts);
+        files.quiet = self.quiet_time;
+        files.overrides.noop = self.noop;
+        files
+    }
 }
 
 fn quiet_time(text: &str) -> Result<Duration, String> {
@@ -175,7 +189,7 @@ pub(crate) fn run_with(
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot make a thread for the signals")?;
     let ran = listen(&runtime).and_then(|signals| {
-        let files = args.site.files_of_agent(global, first.unwrap_or(begun.facts()));
+        let files = args.files(global, first.unwrap_or(begun.facts()));
         let judge = SiteJudge::default();
         let last_good = args.last_good(global.state_dir()?.path());
         let back = last_good.clone().map(|last_good| (last_good, args.if_invalid()));
@@ -238,22 +252,15 @@ fn keep(
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let lock = Arc::new(lock);
-    let quiet = args.quiet_time;
-    let files = SiteFiles { quiet, ..args.site.files_of_agent(global, &facts) };
+    let files = args.files(global, &facts);
     let state = lock.state_dir().path().to_owned();
-    let state_dir_path = state.clone();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
-    let (telling, events) = RuleEvents::new(Some(observing.clone()), state.join("rules"));
-    let rules = RulesConfig {
-        site: SITE,
-        resources: RESOURCES,
-        world: world_of(facts.clone()),
-        events,
-        state: state.clone(),
-        records: records.clone(),
-    };
-    let keeping = site::Config::new(SITE, WATCHES, state, records).quiet(quiet);
-    let keeping = keeping.world(world_of(facts.clone()));
+    let world = world_of(facts.clone());
+    let (observer, rules) = observed(args, &observing, (&world, &records), &state);
+    let keeping = site::Config::new(SITE, WATCHES, state.clone(), records)
+        .quiet(args.quiet_time)
+        .looks_only(args.noop)
+        .world(world);
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
@@ -261,11 +268,14 @@ fn keep(
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
         agent.install(FACTS, facts::manifold(facts.clone())).install(HOST_MATCHES, matching);
-    let agent = agent.install(RULES, site::rules(rules));
-    let agent = install_ports(agent, args, &state_dir_path);
+    let agent = match rules {
+        Some(rules) => agent.install(RULES, rules),
+        None => agent,
+    };
+    let agent = install_ports(agent, args, &state);
     let source = source::Config { files, site, signals: SIGNALS, watches: WATCHES };
     let judging = Judging { judge, last_good, canary: args.canary };
-    let agent = install(agent, (keeping, Arc::new(telling)), source, judging)?;
+    let agent = install(agent, (keeping, observer), source, judging)?;
     let settled = watch::Sender::new(None);
     let settling = match args.until_settled {
         Some(lasting) => site::until_settled_for(SITE, RESOURCES, lasting, settled.clone()),
@@ -282,6 +292,32 @@ fn keep(
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show_unless_interrupted(global, settled.send_replace(None)),
     }
+}
+
+/// Returns who sees what happens to the resources, and the manifold of the rules. There is none if every resource is
+/// left alone: a rule changes something, too.
+fn observed(
+    args: &Args,
+    observing: &Arc<Observing>,
+    (world, records): (&Arc<dyn World>, &Records),
+    state: &Path,
+) -> (Arc<dyn Observer>, Option<Manifold>) {
+    if args.noop {
+        tracing::info!("noop: every resource is only looked at, and left alone");
+        let observer: Arc<dyn Observer> = Arc::<Observing>::clone(observing);
+        return (observer, None);
+    }
+    let (telling, events) = RuleEvents::new(Some(observing.clone()), state.join("rules"));
+    let rules = RulesConfig {
+        site: SITE,
+        resources: RESOURCES,
+        world: world.clone(),
+        events,
+        state: state.to_owned(),
+        records: records.clone(),
+    };
+    let observer: Arc<dyn Observer> = Arc::new(telling);
+    (observer, Some(site::rules(rules)))
 }
 
 /// Returns what the status page in the agent is.

@@ -32,6 +32,30 @@ async fn until_settled_shows_the_report_and_ends() -> TestResult {
 }
 
 #[tokio::test]
+async fn run_with_noop_says_what_differs_and_changes_nothing() -> TestResult {
+    let gone =
+        "  gone: {type: file, config: {path: '@/gone', content: x}, meta: {reverse: true}}\n";
+    let machine = Machine::new(&format!("{SITE}{gone}"))?;
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    machine.write("site.yaml", SITE)?;
+    machine.write("page", "wrong")?;
+
+    let looked = machine.run(&["run", "site.yaml", "--noop", "--until-settled"]).await?;
+    let found = (machine.read("page"), machine.read("gone"));
+    let mended = machine.run(&["apply", "site.yaml"]).await?;
+
+    let codes = (applied.code, looked.code, mended.code);
+    assert_eq!(codes, (Some(0), Some(1), Some(0)), "{looked:?}");
+    assert_eq!(found, (Some("wrong".to_owned()), Some("x".to_owned())), "{looked:?}");
+    assert!(looked.stdout.contains("page   degraded, it is left alone (noop): "), "{looked:?}");
+    assert!(looked.stderr.contains("noop: every resource is only looked at"), "{looked:?}");
+    // What the agent has not put back is still known.
+    let found = (machine.read("page"), machine.read("gone"));
+    assert_eq!(found, (Some("right".to_owned()), None), "{mended:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn until_settled_takes_a_time_of_at_most_a_day() -> TestResult {
     let machine = Machine::new(SITE)?;
 

@@ -42,6 +42,9 @@ pub struct Config {
     pub world: Option<Arc<dyn World>>,
     /// What is told when a site is in force. Default nothing.
     pub trial: Option<SiteTrial>,
+    /// Whether the machine is only looked at, for a site whose resources are all left alone: the programs that an
+    /// earlier agent has left run on, and what has left the site is neither put back nor released. Default false.
+    pub looks_only: bool,
 }
 
 crankcase_engine::setters! {
@@ -52,6 +55,7 @@ crankcase_engine::setters! {
         backoff: Backoff,
         look_every: Duration,
         quiet: Duration,
+        looks_only: bool,
     }
     optional {
         state: PathBuf,
@@ -88,6 +92,7 @@ impl Config {
             observer: None,
             world: None,
             trial: None,
+            looks_only: false,
         }
     }
 

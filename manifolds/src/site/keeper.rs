@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
 use crankcase_resources::Site;
-use crankcase_resources::run::{Activity, Schedule, Tallies};
+use crankcase_resources::run::{Activity, Leaving, Schedule, Tallies};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;
@@ -69,9 +69,12 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
     let mut next = site.get();
     let mut why = "the site is there";
     loop {
-        let whole = next.with_departed(wiring.facilities()).await;
+        let whole = match wiring.looks_only() {
+            true => None,
+            false => next.with_departed(wiring.facilities()).await,
+        };
         let whole = whole.as_ref().unwrap_or(&next);
-        let leaving = whole.leaving(wiring.facilities());
+        let leaving = (!wiring.looks_only()).then(|| whole.leaving(wiring.facilities()));
         wiring.trial().iter().for_each(|trial| trial.begin(&next));
         let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
@@ -80,10 +83,13 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         match engine.asked_by(ORIGIN, why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
-                moved.log(leaving.released(), why);
+                let released = leaving.as_ref().map_or(&[][..], Leaving::released);
+                moved.log(released, why);
                 wiring.hand_over();
                 wiring.trial().iter().for_each(|trial| trial.put_in_force(&next));
-                wiring.release(leaving).await;
+                if let Some(leaving) = leaving {
+                    wiring.release(leaving).await;
+                }
             }
             // The engine's own end says how that went.
             Err(ChangeError::Stopped) => return pending().await,

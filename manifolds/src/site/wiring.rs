@@ -73,6 +73,11 @@ impl Wiring {
         Self { config, facilities, watches, schedule, claims, installed: BTreeMap::new() }
     }
 
+    /// Returns whether the machine is only looked at.
+    pub(super) fn looks_only(&self) -> bool {
+        self.config.looks_only
+    }
+
     pub(super) fn facilities(&self) -> &Facilities {
         &self.facilities
     }

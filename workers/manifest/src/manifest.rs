@@ -211,7 +211,7 @@ impl Manifest {
         let both = (&mut declarations[..], &mut placed[..]);
         beside::check_read(both, (&order, reading), (&known, fact_problems, left), &mut problems);
         loops::check_loops(&wired, (&declarations, &placed), &vars.uses, &mut problems);
-        let mut warnings = [tune(&mut declarations, &names, facts), expanded.warnings].concat();
+        let mut warnings = [tune(&mut declarations, &names, &outside), expanded.warnings].concat();
         problems.tell_unused(vars.vars.keys().map(String::as_str));
         problems.finish(secrets)?;
         redact((&mut declarations, &mut warnings), secrets);

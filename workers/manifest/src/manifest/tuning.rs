@@ -10,6 +10,7 @@ use crankcase_workers::name_first;
 
 use crate::facts::SeenFacts;
 use crate::manifest::problem::quoted;
+use crate::manifest::vars::Outside;
 
 /// Where facts say how resources are kept.
 pub(crate) const TUNINGS: [&str; 2] = ["agent", "resources"];
@@ -17,11 +18,23 @@ pub(crate) const TUNINGS: [&str; 2] = ["agent", "resources"];
 /// How many unknown names are told.
 const TOLD: usize = 10;
 
-/// Sets how resources are kept, as far as the facts say. Returns what they say wrongly, which then counts for nothing.
+/// Sets how resources are kept, as far as it is set from outside or the facts say. Returns what the facts say wrongly,
+/// which then counts for nothing.
 pub(crate) fn tune(
     declarations: &mut [Declaration],
     written: &HashSet<String>,
+    Outside { overrides, facts, .. }: &Outside<'_>,
+) -> Vec<String> {
+    let warnings = tune_by(facts, declarations, written);
+    declarations.iter_mut().for_each(|declared| declared.noop |= overrides.noop);
+    warnings
+}
+
+/// Sets how resources are kept, as far as the facts say.
+fn tune_by(
     facts: &SeenFacts,
+    declarations: &mut [Declaration],
+    written: &HashSet<String>,
 ) -> Vec<String> {
     let said = TUNINGS.iter().try_fold(&*facts.value, |value, name| value.get(name));
     let at = TUNINGS.join("/");

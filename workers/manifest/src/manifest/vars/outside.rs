@@ -26,12 +26,14 @@ pub struct Overrides {
     pub built_in: Vec<(String, String)>,
     /// Whether resources are ordered by what is declared alone, without automatic edges.
     pub no_automatic_edges: bool,
+    /// Whether every resource is left alone, whatever the manifest and the facts say.
+    pub noop: bool,
 }
 
 /// Shows the names of the variables and no values, as some of these may be secrets.
 impl fmt::Debug for Overrides {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { files, vars, built_in, no_automatic_edges } = self;
+        let Self { files, vars, built_in, no_automatic_edges, noop } = self;
         let names = |vars: &[(String, String)]| -> Vec<String> {
             vars.iter().map(|(name, _)| name.clone()).collect()
         };
@@ -40,6 +42,7 @@ impl fmt::Debug for Overrides {
             .field("vars", &names(vars))
             .field("built_in", &names(built_in))
             .field("no_automatic_edges", no_automatic_edges)
+            .field("noop", noop)
             .finish()
     }
 }
