@@ -6,6 +6,8 @@
 //!    take only the latter.
 //! 2. The state folder is held before anything is started, and until everything has ended.
 //! 3. The control socket is served by an engine of its own, which is stopped last.
+//! 4. An agent whose state folder was deleted runs on: that is a slip of a person, and its programs are none the
+//!    worse. It holds the folder all the same, so no second agent begins at its path.
 
 mod error;
 mod journal;
@@ -13,6 +15,7 @@ mod run;
 mod runtimes;
 mod service;
 mod signals;
+mod state_folder;
 
 use std::fmt;
 use std::io::Write;

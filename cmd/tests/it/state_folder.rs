@@ -235,6 +235,27 @@ async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() 
 }
 
 #[tokio::test]
+async fn an_agent_says_that_its_state_folder_was_deleted_and_lets_no_second_one_in() -> TestResult {
+    let machine = Machine::new("resources: {idle: {type: noop}}\n")?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    machine.until_on_record("state", |store| Ok(store.load()?.kept.contains_key("idle"))).await?;
+    let state = machine.path("state");
+    fs::remove_dir_all(&state)?;
+
+    let second = machine.run(&["run", "site.yaml"]).await?;
+    agent.until_logged(&["/agent/state_folder", "was deleted or moved away"]).await?;
+
+    let held = format!("is held by process {}", agent.pid()?);
+    assert_eq!(second.code, Some(75), "{second:?}");
+    assert!(second.stderr.contains(&held), "{second:?}");
+    assert!(!fs::exists(&state)?);
+    agent.signal(Signal::TERM)?;
+    agent.whole_log().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_record_of_an_agent_ends_in_its_state_folder_when_another_one_has_got_the_path()
 -> TestResult {
     // Nothing happens to the resource, so the record is made at the end of the agent.

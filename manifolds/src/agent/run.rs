@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::agent::runtimes::{LAST_GRACE, Runtimes};
 use crate::agent::signals::Listening;
-use crate::agent::{AgentBuilder, AgentError, Ended, SIGNALS, journal, service};
+use crate::agent::{AgentBuilder, AgentError, Ended, SIGNALS, journal, service, state_folder};
 use crate::control;
 
 const CONTROL: Name<()> = Name::new("control");
@@ -34,6 +34,7 @@ impl AgentBuilder {
         let (fatal, logging) = journal::keep(on, &engine, self.log_names);
         let installed = Arc::new(Notify::new());
         let told = service::keep(on, &engine, &installed);
+        state_folder::keep(on, &engine, lock);
         let frame = serve(on, &engine, Arc::clone(lock), self.bounds).await?;
         let running = async {
             let begun = begin(&engine, signals.handle(), self.change).await;

@@ -1,5 +1,6 @@
 //! The folder in which an agent keeps what outlives it.
 
+mod deleted;
 mod dir;
 mod error;
 mod folder;

@@ -16,6 +16,7 @@ use crankcase_workers::{Folder, HeldFolder};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use super::deleted;
 use super::dir::StateDir;
 use super::error::StateError;
 use super::folder::{LOCK, own};
@@ -30,7 +31,7 @@ pub struct StateLock {
     // First, so that the path leads elsewhere before another process can lock the folder.
     _held: HeldFolder,
     file: File,
-    _locked: File,
+    locked: File,
     folder: Folder,
     state_dir: StateDir,
 }
@@ -42,16 +43,24 @@ impl StateDir {
     /// A symlink is followed only where nobody but root and the user could have put it.
     ///
     /// The lock is given back when it is dropped and when the process ends, however it ends. It is on
-    /// the folder, and holds also when the files in it are deleted; a folder that is itself deleted
-    /// or moved away while it is held is not seen to be held by a process that makes another in its
-    /// place. The holder goes on with the folder that it has locked, and touches no other one.
+    /// the folder, and holds also when the files in it are deleted. It holds when the folder itself is
+    /// deleted, as far as this process may see which folders the holder has open. A folder that was
+    /// moved away is not seen to be held by a process that makes another in its place. The holder goes
+    /// on with the folder that it has locked, and touches no other one.
     ///
     /// # Errors
     ///
     /// When the folder cannot be made, others could change what is in it or have put it there, and
     /// [`StateError::Held`] when another process holds it.
     pub fn lock(&self) -> Result<StateLock, StateError> {
-        take(self, own(self.path())?)
+        let path = self.path();
+        // A folder that another process uses, or has used, has this file.
+        if !path.join(LOCK).exists()
+            && let Some(pid) = deleted::holder(path)
+        {
+            return Err(StateError::Held { path: path.to_owned(), pid: Some(pid) });
+        }
+        take(self, own(path)?)
     }
 }
 
@@ -59,6 +68,17 @@ impl StateLock {
     /// Returns the folder that is held.
     pub fn state_dir(&self) -> &StateDir {
         &self.state_dir
+    }
+
+    /// Returns whether the path leads to the folder that is held. It does not if the folder was deleted
+    /// or moved away. Blocks for the disk.
+    pub fn is_in_place(&self) -> bool {
+        match (self.locked.metadata(), fs::metadata(self.state_dir.path())) {
+            (Ok(locked), Ok(there)) => (locked.dev(), locked.ino()) == (there.dev(), there.ino()),
+            // Another error does not tell where the folder is.
+            (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+            (Err(_), Ok(_)) => true,
+        }
     }
 
     /// Returns the folder itself, wherever its path leads by now.
@@ -102,7 +122,7 @@ fn take(state_dir: &StateDir, folder: Folder) -> Result<StateLock, StateError> {
         tracing::warn!(%error, "cannot write the process id into the file of the lock");
     }
     let held = folder.hold_path().map_err(|error| failed(error.into()))?;
-    Ok(StateLock { _held: held, file, _locked: locked, folder, state_dir: state_dir.clone() })
+    Ok(StateLock { _held: held, file, locked, folder, state_dir: state_dir.clone() })
 }
 
 /// Checks that the path still leads to the folder that was locked: one that was deleted meanwhile

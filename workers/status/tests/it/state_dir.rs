@@ -51,6 +51,30 @@ fn a_folder_is_held_also_when_the_files_in_it_are_deleted() -> TestResult {
 }
 
 #[test]
+fn a_folder_is_held_also_when_it_is_deleted() -> TestResult {
+    let outer = tempfile::tempdir()?;
+    let path = outer.path().join("state");
+    let state_dir = StateDir::new(path.clone());
+    let lock = state_dir.lock()?;
+    assert!(lock.is_in_place());
+    fs::remove_dir_all(&path)?;
+
+    let while_absent = state_dir.lock().unwrap_err();
+    fs::create_dir(&path)?;
+    let in_another = state_dir.lock().unwrap_err();
+
+    let own = std::process::id();
+    for refused in [while_absent, in_another] {
+        let is_held = matches!(refused, StateError::Held { pid: Some(pid), .. } if pid == own);
+        assert!(is_held, "{refused}");
+    }
+    assert!(!lock.is_in_place());
+    drop(lock);
+    drop(state_dir.lock()?);
+    Ok(())
+}
+
+#[test]
 fn a_lock_that_a_dead_process_has_left_holds_nobody_up() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("lock"), "4194304999 garbage")?;
