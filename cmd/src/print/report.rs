@@ -200,7 +200,10 @@ fn reason<'a>(engine: &'a EngineReport, name: &str) -> Option<&'a str> {
 
 /// Returns whether a worker's last error says nothing of what it does now.
 fn is_past(worker: &WorkerReport) -> bool {
-    matches!(worker.state, WorkerState::Running | WorkerState::HeldBack | WorkerState::Parked)
+    matches!(
+        worker.state,
+        WorkerState::Running | WorkerState::HeldBack | WorkerState::Paused | WorkerState::Parked
+    )
 }
 
 /// Writes all there is to say of one worker.

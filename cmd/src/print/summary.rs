@@ -59,6 +59,8 @@ pub(crate) enum Condition {
     HeldBack,
     /// Stopped by hand
     Parked,
+    /// Left alone by hand
+    Paused,
     /// Not looked at yet
     Starting,
 }
@@ -70,6 +72,7 @@ impl Condition {
         let is_held_back = tally.is_some_and(|tally| tally.held_back_by.is_some());
         match (&resource.state, &resource.degraded) {
             (WorkerState::Parked, _) => Self::Parked,
+            (WorkerState::Paused, _) => Self::Paused,
             (WorkerState::HeldBack, _) | (WorkerState::Waiting, None) => Self::HeldBack,
             (_, Some(_)) if is_held_back => Self::HeldBack,
             (WorkerState::BackingOff, None) | (_, Some(_)) => Self::Degraded,
@@ -85,6 +88,7 @@ impl Condition {
             Self::Degraded => "degraded",
             Self::HeldBack => "held back",
             Self::Parked => "parked",
+            Self::Paused => "paused",
             Self::Starting => "starting",
         }
     }

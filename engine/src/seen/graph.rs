@@ -154,7 +154,9 @@ fn color(state: WorkerState) -> &'static str {
     match state {
         WorkerState::Running | WorkerState::Done => "palegreen",
         WorkerState::BackingOff | WorkerState::Spent | WorkerState::Stuck => "salmon",
-        WorkerState::Absent | WorkerState::Parked | WorkerState::Missing => "lightgrey",
+        WorkerState::Absent | WorkerState::Parked | WorkerState::Paused | WorkerState::Missing => {
+            "lightgrey"
+        }
         _ => "khaki",
     }
 }

@@ -252,6 +252,9 @@ pub enum WorkerState {
     Absent,
     /// It is up or being started, and says that another worker holds it back.
     HeldBack,
+    /// It is up or being started, and says that it leaves its work alone because a person has asked for
+    /// that.
+    Paused,
 }
 
 impl WorkerState {
@@ -261,6 +264,7 @@ impl WorkerState {
             Self::Running => "running",
             Self::Starting => "starting",
             Self::HeldBack => "held back",
+            Self::Paused => "paused",
             Self::Closing => "closing",
             Self::Stopping => "stopping",
             Self::Aborting => "aborting",

@@ -215,6 +215,12 @@ impl Slot {
         degraded.is_some_and(Degraded::is_held_back)
     }
 
+    /// Whether its worker says that it leaves its work alone because a person has asked for that.
+    pub(super) fn is_paused(&self) -> bool {
+        let degraded = self.extras().and_then(|extras| extras.degraded.as_deref());
+        degraded.is_some_and(|degraded| degraded.is_paused)
+    }
+
     /// Returns for how many seconds its worker has blocked its thread.
     pub(super) fn blocks_for(&self) -> Option<f64> {
         let polled_for = self.worker.as_ref()?.stopper.polled_for()?;
@@ -359,7 +365,8 @@ impl Slot {
         let waits_for = degraded.waits_for.as_ref().map(|awaited| &*awaited.name);
         let is_same = self.degraded() == Some(&*degraded.reason)
             && self.waits_for() == waits_for
-            && self.is_held_back() == degraded.is_held_back();
+            && self.is_held_back() == degraded.is_held_back()
+            && self.is_paused() == degraded.is_paused;
         let extras = self.extras_mut();
         if degraded.attempts > 0 {
             let attempts = Attempts { count: 0, first: now, last: now };

@@ -7,9 +7,12 @@ use crate::seen::report::WorkerState;
 impl Registry {
     /// Returns the state of a name's worker.
     pub(super) fn state(&self, node: NodeId) -> WorkerState {
-        let is_held = self.slots[node].is_held_back();
+        let slot = &self.slots[node];
         match state_of(&self.machine.view(node)) {
-            WorkerState::Running | WorkerState::Starting if is_held => WorkerState::HeldBack,
+            WorkerState::Running | WorkerState::Starting if slot.is_paused() => WorkerState::Paused,
+            WorkerState::Running | WorkerState::Starting if slot.is_held_back() => {
+                WorkerState::HeldBack
+            }
             state => state,
         }
     }

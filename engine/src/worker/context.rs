@@ -209,7 +209,17 @@ impl Health {
     /// Reports that the worker is degraded, and why. The reason is cut after 64 KiB.
     pub fn degraded(&self, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded { reason, next_try: None, attempts: 0, waits_for: None }));
+        self.send(Some(Degraded::new(reason)));
+    }
+
+    /// Reports that the worker leaves its work alone because a person has asked for that, and why. The
+    /// reason is cut after 64 KiB.
+    ///
+    /// Reports show it as [paused](crate::WorkerState::Paused), also if it is not up yet. Its outputs
+    /// stay, and so do its dependents.
+    pub fn paused(&self, reason: impl Into<String>) {
+        let reason = text::cut(reason.into());
+        self.send(Some(Degraded { is_paused: true, ..Degraded::new(reason) }));
     }
 
     /// Reports that the worker is degraded, why, and when it tries again. The reason is cut after
@@ -218,24 +228,15 @@ impl Health {
     /// A new time for the same reason makes no new event.
     pub fn degraded_until(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded {
-            reason,
-            next_try: Some(next_try),
-            attempts: 0,
-            waits_for: None,
-        }));
+        self.send(Some(Degraded { next_try: Some(next_try), ..Degraded::new(reason) }));
     }
 
     /// Like [`degraded_until`](Self::degraded_until), because an attempt of the worker has failed. The
     /// report counts the failed attempts until the worker is in good health again, and each is an event.
     pub fn attempt_failed(&self, next_try: Instant, reason: impl Into<String>) {
         let reason = text::cut(reason.into());
-        self.send(Some(Degraded {
-            reason,
-            next_try: Some(next_try),
-            attempts: 1,
-            waits_for: None,
-        }));
+        let next_try = Some(next_try);
+        self.send(Some(Degraded { next_try, attempts: 1, ..Degraded::new(reason) }));
     }
 
     /// Reports that the worker is degraded because another worker of its engine is not well, such as
@@ -267,7 +268,7 @@ impl Health {
 
     fn send_waits_for(&self, other: WaitsFor, reason: String) {
         let (reason, waits_for) = (text::cut(reason), Some(other));
-        self.send(Some(Degraded { reason, next_try: None, attempts: 0, waits_for }));
+        self.send(Some(Degraded { waits_for, ..Degraded::new(reason) }));
     }
 
     fn send(&self, degraded: Option<Degraded>) {

@@ -104,6 +104,27 @@ async fn to_be_held_back_is_news_also_for_the_same_reason() -> TestResult {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_leaves_its_work_alone_is_paused_and_its_chain_ends_there() -> TestResult {
+    let engine = test_engine().build()?;
+    let health = install_speaking(&engine).await?;
+    let said = async || {
+        let worker = engine.report().await.workers.remove("a").ok_or("no a")?;
+        let why = engine.why("a").await.ok_or("no chain")?;
+        Ok::<_, &str>((worker.state, worker.degraded, why.to_string()))
+    };
+    let reason = || Some("ada: a look".to_owned());
+
+    health.paused("ada: a look");
+    let paused = "/a is paused: ada: a look".to_owned();
+    assert_eq!(said().await, Ok((WorkerState::Paused, reason(), paused)));
+    health.degraded("ada: a look");
+    let degraded = "/a is degraded: ada: a look".to_owned();
+    assert_eq!(said().await, Ok((WorkerState::Running, reason(), degraded)));
+
+    Ok(clean_kill(engine).await?)
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_worker_waits_for_is_in_its_report_its_chain_and_the_graph() -> TestResult {
     let engine = test_engine().build()?;
     let health = install_speaking(&engine).await?;

@@ -255,6 +255,7 @@ fn has_said_all(worker: &GraphNode, graph: &Graph) -> bool {
         }
         WorkerState::Running
         | WorkerState::HeldBack
+        | WorkerState::Paused
         | WorkerState::Done
         | WorkerState::BackingOff
         | WorkerState::Missing

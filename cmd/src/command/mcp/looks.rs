@@ -88,11 +88,11 @@ async fn trouble(client: &Client) -> anyhow::Result<Value> {
     let report = engine(client.report_part(None, &part).await?)?;
     let mut rows = Vec::new();
     collect(&report, &mut rows);
-    // What holds others back comes before what was parked; those held back are a number.
+    // What holds others back comes before what a person holds; those held back are a number.
     let is_held = |worker: &&WorkerReport| worker.state == WorkerState::HeldBack;
     let held_back = rows.iter().filter(|worker| is_held(worker)).count();
     rows.retain(|worker| !is_held(worker));
-    rows.sort_by_key(|worker| worker.state == WorkerState::Parked);
+    rows.sort_by_key(|worker| matches!(worker.state, WorkerState::Parked | WorkerState::Paused));
     let mut troubles = Vec::new();
     for (at, worker) in rows.iter().enumerate() {
         let why = if at < EXPLAINED { client.why(&worker.path).await.ok() } else { None };

@@ -14,7 +14,7 @@ use crate::print::first_line;
 pub(super) enum Rank {
     /// It is in trouble itself, or has failed and tries again.
     Trouble,
-    /// It was parked by hand.
+    /// It was parked or paused by hand.
     Parked,
     /// It is an engine that runs, and is degraded by its workers.
     Around,
@@ -97,7 +97,7 @@ pub(super) fn shown(path: &str) -> String {
 
 fn rank(worker: &WorkerReport, look: Look) -> Rank {
     match worker.state {
-        WorkerState::Parked => Rank::Parked,
+        WorkerState::Parked | WorkerState::Paused => Rank::Parked,
         // It is degraded by its workers.
         WorkerState::Running if nested(worker).is_some() && look == Look::Trouble => Rank::Around,
         _ if look == Look::Trouble => Rank::Trouble,
@@ -126,7 +126,7 @@ fn since(worker: &WorkerReport) -> Option<SystemTime> {
     let at = match worker.state {
         _ if worker.degraded.is_some() => first_failed.or(started).or(begun),
         WorkerState::Running => started,
-        WorkerState::Starting | WorkerState::HeldBack => begun.or(started),
+        WorkerState::Starting | WorkerState::HeldBack | WorkerState::Paused => begun.or(started),
         WorkerState::BackingOff | WorkerState::Spent => failed.or(stopped),
         _ => stopped.or(failed),
     };

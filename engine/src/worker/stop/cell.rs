@@ -33,9 +33,16 @@ pub(crate) struct Degraded {
     /// How many attempts have failed since the last report that the engine has taken.
     pub(crate) attempts: u32,
     pub(crate) waits_for: Option<WaitsFor>,
+    /// Whether it leaves its work alone because a person has asked for that.
+    pub(crate) is_paused: bool,
 }
 
 impl Degraded {
+    /// Returns the health of a worker that is degraded for this reason.
+    pub(crate) fn new(reason: String) -> Self {
+        Self { reason, next_try: None, attempts: 0, waits_for: None, is_paused: false }
+    }
+
     /// Whether another worker holds this one back.
     pub(crate) fn is_held_back(&self) -> bool {
         self.waits_for.as_ref().is_some_and(|other| other.is_held_back)

@@ -48,7 +48,7 @@ impl Judge {
         let is_so = match worker.state {
             WorkerState::Running | WorkerState::Closing => seat.is_up(),
             WorkerState::Starting => seat.phase == Phase::Starting && !seat.is_told,
-            WorkerState::HeldBack => {
+            WorkerState::HeldBack | WorkerState::Paused => {
                 seat.is_up() || (seat.phase == Phase::Starting && !seat.is_told)
             }
             WorkerState::Stopping => seat.is_told,

@@ -89,7 +89,7 @@ impl Look {
     /// Returns how a worker in this state is.
     pub fn of(state: &WorkerState, is_degraded: bool) -> Self {
         match state {
-            WorkerState::Parked | WorkerState::Absent => Self::Off,
+            WorkerState::Parked | WorkerState::Paused | WorkerState::Absent => Self::Off,
             // What holds it back is in trouble.
             WorkerState::HeldBack => Self::OnItsWay,
             state if is_degraded || state.is_trouble() => Self::Trouble,

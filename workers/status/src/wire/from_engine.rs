@@ -137,6 +137,7 @@ impl From<engine::WorkerState> for WorkerState {
             engine::WorkerState::Running => Self::Running,
             engine::WorkerState::Starting => Self::Starting,
             engine::WorkerState::HeldBack => Self::HeldBack,
+            engine::WorkerState::Paused => Self::Paused,
             engine::WorkerState::Closing => Self::Closing,
             engine::WorkerState::Stopping => Self::Stopping,
             engine::WorkerState::Aborting => Self::Aborting,

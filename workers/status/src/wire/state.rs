@@ -31,6 +31,9 @@ pub enum WorkerState {
     Starting,
     /// It is up or being started, and says that another worker holds it back.
     HeldBack,
+    /// It is up or being started, and says that it leaves its work alone because a person has asked for
+    /// that.
+    Paused,
     /// It is up, and will stop once its dependents have stopped.
     Closing,
     /// It was told to stop.
@@ -73,6 +76,7 @@ impl WorkerState {
                 | Self::Missing
                 | Self::Spent
                 | Self::Parked
+                | Self::Paused
         )
     }
 }
