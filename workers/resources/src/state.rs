@@ -23,6 +23,7 @@
 
 mod document;
 pub(crate) mod facilities;
+pub(crate) mod hold;
 mod memory;
 mod record;
 mod records;
@@ -31,6 +32,7 @@ mod store;
 pub(crate) mod world;
 
 pub use self::document::{Document, DocumentError};
+pub use self::hold::Hold;
 pub use self::memory::MemoryStore;
 pub use self::record::{Keep, Key, Notification, Record, Topic};
 pub use self::records::{Position, Records};

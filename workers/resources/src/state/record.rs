@@ -94,11 +94,16 @@ pub enum Topic {
     /// break, and the digest of the document. Nobody waits for such a document, and it is left out
     /// when it cannot be written.
     LastGood,
+    /// Who has parked a resource. The name is that of the resource.
+    Park,
+    /// Who has paused a resource. The name is that of the resource.
+    Pause,
 }
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 3] = [Self::Reversal, Self::Rule, Self::LastGood];
+    pub const ALL: [Self; 5] =
+        [Self::Reversal, Self::Rule, Self::LastGood, Self::Park, Self::Pause];
 
     /// Returns the topic as a word, for a store. No later version changes it.
     pub fn word(self) -> &'static str {
@@ -106,6 +111,8 @@ impl Topic {
             Self::Reversal => "reversal",
             Self::Rule => "rule",
             Self::LastGood => "last_good",
+            Self::Park => "park",
+            Self::Pause => "pause",
         }
     }
 

@@ -11,8 +11,9 @@ use crate::modes::site::Site;
 use crate::report::observer::{Event, EventKind};
 use crate::report::released::Released;
 use crate::state::facilities::Facilities;
+use crate::state::hold;
 use crate::state::reversal::Reversal;
-use crate::state::{Keep, Loaded, Record};
+use crate::state::{Keep, Key, Loaded, Record};
 use crate::visit::last_good;
 
 /// The resources of a site, by their names.
@@ -23,6 +24,8 @@ type Keeps = BTreeMap<Arc<str>, Keep>;
 pub struct Leaving {
     released: Vec<Released>,
     keeps: Keeps,
+    /// The keys of what people hold and is not declared any more.
+    lost: Vec<Key>,
 }
 
 impl Leaving {
@@ -37,7 +40,7 @@ impl Leaving {
     ///
     /// Cancel safe: what was not noted is told again the next time.
     pub async fn release(self, facilities: &Facilities) -> Vec<Released> {
-        let Self { released, keeps } = self;
+        let Self { released, keeps, lost } = self;
         if let Some(observer) = facilities.observer() {
             for Released { name, kind } in &released {
                 let why = ("its manifest has it no more", Duration::ZERO);
@@ -45,7 +48,8 @@ impl Leaving {
             }
         }
         let records = facilities.records();
-        let changes = records.look(|loaded| changes(loaded, keeps));
+        let mut changes = records.look(|loaded| changes(loaded, keeps));
+        changes.extend(lost.into_iter().map(|key| Record::Removed { key }));
         if !changes.is_empty()
             && let Err(error) = records.flush(records.push(changes)).await
         {
@@ -90,7 +94,12 @@ impl Site {
                 }
             }
         }
-        Leaving { released, keeps }
+        let names: HashSet<_> = declared.iter().map(|(declared, _)| &*declared.name).collect();
+        let is_there = |name: &str| {
+            self.is_cut() || unsure.has(name) || names.contains(name) || keeps.contains_key(name)
+        };
+        let lost = records.look(|loaded| hold::lost(loaded, is_there));
+        Leaving { released, keeps, lost }
     }
 }
 

@@ -1,0 +1,165 @@
+//! That a person holds a resource, on record.
+//!
+//! A resource that is parked has no worker. One that is paused has a worker that leaves it alone.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::base::error::BoxError;
+use crate::base::text::chain;
+use crate::state::document::Document;
+use crate::state::record::{Key, Record, Topic};
+use crate::state::records::Records;
+use crate::state::store::Loaded;
+
+/// Who has parked or paused a resource, why, and when.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Hold {
+    /// Who has done it.
+    pub who: String,
+    /// The reason that the person has given.
+    pub why: String,
+    /// When, in RFC 3339.
+    pub at: String,
+    /// The last state of a paused resource, for those that depend on it under the next agent. None if
+    /// it is not known, or has secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) state: Option<Value>,
+}
+
+/// Shows no state.
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { who, why, at, .. } = self;
+        let mut shown = f.debug_struct("Hold");
+        shown.field("who", who).field("why", why).field("at", at).finish_non_exhaustive()
+    }
+}
+
+/// Writes who it was, and why.
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.who, self.why)
+    }
+}
+
+impl Hold {
+    /// Returns a hold by this person, for this reason, since this moment.
+    pub fn new(who: &str, why: &str, at: String) -> Self {
+        Self { who: who.to_owned(), why: why.to_owned(), at, state: None }
+    }
+
+    /// Puts a hold on record. It is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait. The hold is on record soon all the same.
+    pub async fn note(&self, records: &Records, key: Key) -> Result<(), BoxError> {
+        let document = Document::of(self)?;
+        Ok(records.flush(records.push([Record::Stored { key, document }])).await?)
+    }
+
+    /// Forgets a hold, if it is on record. That is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the wait. The hold is forgotten soon all the same.
+    pub async fn forget(records: &Records, key: Key) -> Result<(), BoxError> {
+        if !records.look(|loaded| loaded.documents.contains(&key)) {
+            return Ok(());
+        }
+        Ok(records.flush(records.push([Record::Removed { key }])).await?)
+    }
+
+    /// Returns a hold, if it is on record. One that cannot be read is said in the log.
+    pub async fn read(records: &Records, key: &Key) -> Option<Self> {
+        let read = async {
+            let document = records.document(key).await?;
+            Ok::<_, BoxError>(document.map(|document| document.read()).transpose()?)
+        };
+        read.await.unwrap_or_else(|error| {
+            let (resource, error) = (&*key.name, chain(&*error));
+            tracing::warn!(resource, error, "cannot read who holds a resource");
+            None
+        })
+    }
+
+    /// Returns all holds of a topic that can be read, by the names of the resources.
+    pub async fn all(records: &Records, topic: Topic) -> BTreeMap<Arc<str>, Self> {
+        let keys: Vec<Key> = records.look(|loaded| {
+            loaded.documents.iter().filter(|key| key.topic == topic).cloned().collect()
+        });
+        let mut all = BTreeMap::new();
+        for key in keys {
+            if let Some(hold) = Self::read(records, &key).await {
+                all.insert(key.name, hold);
+            }
+        }
+        all
+    }
+}
+
+/// Returns the keys of the holds of resources that are not there any more.
+pub(crate) fn lost(loaded: &Loaded, is_there: impl Fn(&str) -> bool) -> Vec<Key> {
+    let keys = loaded.documents.iter();
+    let holds = keys.filter(|key| matches!(key.topic, Topic::Park | Topic::Pause));
+    holds.filter(|key| !is_there(&key.name)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Hold, lost};
+    use crate::base::error::BoxError;
+    use crate::state::{Key, Records, Topic};
+
+    #[tokio::test]
+    async fn a_hold_is_on_record_until_it_is_forgotten() -> Result<(), BoxError> {
+        let (records, key) = (Records::default(), Key::new(Topic::Park, "page"));
+        let hold = Hold::new("ada", "a look", "2026-01-02T03:04:05.000Z".to_owned());
+
+        hold.note(&records, key.clone()).await?;
+        assert_eq!(Hold::read(&records, &key).await, Some(hold.clone()));
+        assert_eq!(Hold::all(&records, Topic::Park).await["page"], hold);
+        assert!(Hold::all(&records, Topic::Pause).await.is_empty());
+        Hold::forget(&records, key.clone()).await?;
+        assert_eq!(Hold::read(&records, &key).await, None);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn holds_of_what_is_not_there_are_lost() -> Result<(), BoxError> {
+        let records = Records::default();
+        let hold = Hold::new("ada", "a look", String::new());
+        let key = |name: &str| Key::new(Topic::Pause, name);
+        for name in ["gone", "page"] {
+            hold.note(&records, key(name)).await?;
+        }
+
+        let lost = records.look(|loaded| lost(loaded, |name| name == "page"));
+
+        assert_eq!(lost, [key("gone")]);
+        Ok(())
+    }
+
+    #[test]
+    fn a_hold_shows_no_state() {
+        let hold = Hold { state: Some(json!("hush")), ..Hold::new("ada", "x", String::new()) };
+
+        assert!(!format!("{hold:?} {hold}").contains("hush"));
+    }
+}
