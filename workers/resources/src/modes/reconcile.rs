@@ -13,7 +13,9 @@
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
 //!    question: a resource that is held back gets its program back.
-//! 6. What a visit has come to is reported once. One that did not end well after the worker was
+//! 6. A resource that a person has paused is not looked at and not changed, and its program runs on,
+//!    as it is started again without a question. It counts as good, and offers its last state.
+//! 7. What a visit has come to is reported once. One that did not end well after the worker was
 //!    told to stop is given up instead: it is no failure, and the next worker visits again.
 
 use std::fmt;
@@ -194,6 +196,8 @@ impl Program {
 /// as a resource before it is at work it waits, and says nothing.
 ///
 /// `offer` is called with a watch of the state when the resource is as declared for the first time.
+///
+/// While a person has paused it, it is left alone and counts as good, and its program runs on.
 ///
 /// A new state of a dependency renders the config again. With an equal config the resource is
 /// checked, and no more; with another one it is made anew, and a program of it is started anew. A

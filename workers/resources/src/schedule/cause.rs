@@ -42,6 +42,8 @@ pub(crate) enum Why {
     LookFailed(Arc<str>),
     /// This caller has bounced or unparked the worker that keeps it.
     Asked(AskedBy),
+    /// It was paused, and is kept again.
+    Resumed,
     /// A worker has started to keep it.
     Started,
     /// It has failed before.
@@ -75,6 +77,7 @@ impl fmt::Display for Why {
             Self::Repaired(by) => write!(f, "\"{by}\" was repaired"),
             Self::LookFailed(by) => write!(f, "\"{by}\" could not be looked at"),
             Self::Asked(AskedBy { who, why, .. }) => write!(f, "{who} asked for it: {why}"),
+            Self::Resumed => f.write_str("it was resumed"),
             Self::Started => f.write_str("its worker has started"),
             Self::Retry => f.write_str("it is tried again"),
             Self::Poll => f.write_str("it was time to look"),

@@ -12,7 +12,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -28,11 +28,14 @@ use crate::schedule::state::State;
 use crate::schedule::{Answer, Ticket};
 use crate::state::facilities::Facilities;
 
+use self::holds::Holds;
 pub use self::rest::Rest;
 pub(crate) use self::site_state::SiteState;
 pub(crate) use self::visit::{AfterVisit, BegunVisit, Consequence, Place, VisitReport};
 
 mod entries;
+mod holding;
+mod holds;
 mod rest;
 mod site_state;
 mod unanswered;
@@ -55,6 +58,7 @@ struct Shared {
     rest: watch::Sender<Rest>,
     /// Counts the new states.
     states: watch::Sender<u64>,
+    holds: Mutex<Holds>,
 }
 
 /// Whether the resources of a site are at rest. Cheap to clone.
@@ -157,6 +161,12 @@ impl Schedule {
     /// Returns the last state of the resource with this name.
     pub(crate) fn last_state(&self, name: &str) -> Option<State> {
         self.look(|kept| kept.state(name))
+    }
+
+    /// Returns what people hold. Whoever has the lock of the schedule may take this one too, and not
+    /// the other way round.
+    fn holds(&self) -> MutexGuard<'_, Holds> {
+        self.0.holds.lock()
     }
 
     /// Does something under the lock that is no event of the schedule.

@@ -29,6 +29,7 @@ use crate::visit::gatekeeper::Gatekeeper;
 use crate::visit::watching::any;
 use crate::visit::{Step, Visit};
 
+mod paused;
 mod program;
 mod round;
 
@@ -68,6 +69,8 @@ pub(crate) struct Reconciler<F> {
     last_failure: Option<String>,
     /// Whether it has left its site and was put back as it was.
     is_back: bool,
+    /// Whether a person has paused it, as the last visit has found.
+    is_paused: bool,
     retry_state: RetryState,
     pace: Pace,
     /// The last states of the dependencies, by alias.
@@ -109,6 +112,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             why: String::new(),
             asked_by: None,
             is_back: false,
+            is_paused: false,
             took: Duration::ZERO,
             rested: Duration::ZERO,
             last_failure: None,
@@ -130,6 +134,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(crate) async fn run(&mut self) -> Outcome {
+        if self.links.schedule.is_to_be_parked(&self.name) {
+            // An earlier agent had it parked, and the engine parks a worker only once it is there.
+            self.stop.wait().await;
+            return Ok(());
+        }
         let mut delay = PATIENCE;
         loop {
             delay = match self.wait(delay).await {
@@ -194,7 +203,16 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let is_redeclared = before.map_or(!was_visited, |before| !before.is_clone_of(&declaration));
         let mut visit = Visit::new(&declaration, notices);
         let declared = (&declaration, is_redeclared);
-        if let Err(end) = self.round(declared, ticket, &mut visit, &mut whys).await {
+        let pause = self.links.schedule.pause_of(&self.name);
+        let was_paused = std::mem::replace(&mut self.is_paused, pause.is_some());
+        let rounded = match pause {
+            Some(hold) => self.leave_alone(&declaration, ticket, hold, &mut visit).await,
+            None => {
+                whys.extend(was_paused.then_some(Why::Resumed));
+                self.round(declared, ticket, &mut visit, &mut whys).await
+            }
+        };
+        if let Err(end) = rounded {
             visit.end = end;
         }
         self.took = began.elapsed().saturating_sub(self.rested);
@@ -316,6 +334,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let next_try = Instant::now().checked_add(delay).filter(|_| self.retry_state.are_any());
         match (trouble, next_try) {
             (None, _) => self.links.health.good(),
+            (Some(remark), _) if self.is_paused && !is_failed => self.links.health.paused(remark),
             (Some(trouble), None) => self.links.health.degraded(trouble),
             (Some(trouble), Some(at)) if is_failed => self.links.health.attempt_failed(at, trouble),
             (Some(trouble), Some(at)) => self.links.health.degraded_until(at, trouble),
@@ -351,6 +370,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 () = self.stop.wait() => Next::Stop,
                 visit = self.handle.visit() => Next::Visit(visit),
             };
+        }
+        if self.is_paused {
+            return self.wait_paused().await;
         }
         let is_fought_over = self.retry_state.is_fought_over();
         let (mut watches, mut program) = match &mut self.held {

@@ -171,19 +171,24 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys
     }
 
+    /// Returns with what the resource is prepared.
+    pub(super) fn preparing(&self) -> Setting {
+        Setting {
+            salt: None,
+            kinds: self.setting.kinds.clone(),
+            stop: self.stop.clone(),
+            claims: self.links.claims.clone(),
+            facilities: self.setting.facilities.clone(),
+        }
+    }
+
     /// Prepares the resource, and opens it if it is another one than before.
     async fn hold(
         &mut self,
         declaration: &Declaration,
         visit: &mut Visit,
     ) -> Result<Holding, Outcome> {
-        let setting = Setting {
-            salt: None,
-            kinds: self.setting.kinds.clone(),
-            stop: self.stop.clone(),
-            claims: self.links.claims.clone(),
-            facilities: self.setting.facilities.clone(),
-        };
+        let setting = self.preparing();
         let (used, notices) = (self.used(declaration, &visit.notices), visit.notices.clone());
         let inputs = Inputs { used, notices, ..Inputs::default() };
         let may_stay = self.made_by.as_ref().is_some_and(|made| {
@@ -261,7 +266,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Holds the resource with a config that it had before, so that its program runs on, or is
     /// started again. If that cannot be done, ends the program. Returns whether the resource is
     /// held.
-    async fn hold_as_before(
+    pub(super) async fn hold_as_before(
         &mut self,
         (declaration, wrong): (&Declaration, &str),
         setting: &Setting,

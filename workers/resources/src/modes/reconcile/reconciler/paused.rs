@@ -1,0 +1,117 @@
+//! A resource that a person has paused: it is left alone, and its program runs on.
+//!
+//! It counts as good, so what depends on it goes on with its last state. What it is notified of waits
+//! until it is resumed.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use crankcase_workers::Secrets;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::declare::declaration::{Declaration, DependencyState};
+use crate::declare::params::Table;
+use crate::kind::secrets::redact_value;
+use crate::modes::reconcile::open_resource::Running;
+use crate::modes::reconcile::reconciler::{Next, Reconciler};
+use crate::report::account::Outcome;
+use crate::schedule::Ticket;
+use crate::schedule::state::State;
+use crate::state::Hold;
+use crate::visit::{Visit, last_good};
+
+impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
+    /// Leaves the resource as it is, and says who wants that. Its program is started if no worker was
+    /// there to keep it running, with the config with which it ran last.
+    pub(super) async fn leave_alone(
+        &mut self,
+        declaration: &Declaration,
+        ticket: Ticket,
+        hold: Hold,
+        visit: &mut Visit,
+    ) -> Result<(), Outcome> {
+        visit.is_left_alone = true;
+        visit.notices.clear();
+        self.offer_last_state(declaration, &hold, visit);
+        let mut remark = hold.to_string();
+        let kind = self.setting.kinds.get(&declaration.kind);
+        let is_program = kind.is_ok_and(|kind| kind.is_supervised()) && !declaration.noop;
+        if is_program && self.held.is_none() {
+            if !self.hold_as_last(declaration, ticket).await {
+                remark += "; its program does not run, as its last config is not known";
+            } else if let Err(end) = self.supervise(visit).await {
+                // The next visit tries again.
+                if let Some(held) = self.held.take() {
+                    held.close().await;
+                }
+                return Err(end);
+            }
+        }
+        visit.remark = Some(remark);
+        Ok(())
+    }
+
+    /// Holds the resource with the config with which its program ran last. Returns whether that is
+    /// known.
+    async fn hold_as_last(&mut self, declaration: &Declaration, ticket: Ticket) -> bool {
+        let setting = self.preparing();
+        let before = match self.links.program.ran_with() {
+            Some(before) => Some(before),
+            None => last_good::read(setting.facilities.records(), declaration).await,
+        };
+        let declared = (declaration, "it is paused");
+        let is_held = self.hold_as_before(declared, &setting, Running::default(), before).await;
+        if let Some(held) = &self.held {
+            held.opened.join(Some(self.handle.turn(ticket)));
+        }
+        is_held
+    }
+
+    /// Offers the state that the resource had last to those that depend on it. It is on record with the
+    /// pause, unless it has secrets.
+    fn offer_last_state(&self, declaration: &Declaration, hold: &Hold, visit: &mut Visit) {
+        let last = self.links.schedule.last_state(&self.name);
+        if let Some(state) = &last
+            && hold.state.is_none()
+            && let Ok(kind) = self.setting.kinds.get(&declaration.kind)
+        {
+            let facilities = &self.setting.facilities;
+            let known = (kind.states(), facilities.secrets());
+            if declaration.hidden.is_empty() && !has_secrets(state.value(), known) {
+                let records = facilities.records();
+                self.links.schedule.note_paused_state(&self.name, state, records);
+            }
+        }
+        let last = last.map(|state| state.share()).or_else(|| hold.state.clone().map(Arc::new));
+        visit.state = last.map(DependencyState::Known);
+    }
+
+    /// Waits until the resource is to be visited again, or its program has ended. Its watches and the
+    /// time are no reasons.
+    pub(super) async fn wait_paused(&mut self) -> Next {
+        let mut program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
+        let ended = async {
+            match &mut program {
+                Some(program) => program.ended().await,
+                None => pending().await,
+            }
+        };
+        let exit = tokio::select! {
+            biased;
+            () = self.stop.wait() => return Next::Stop,
+            exit = ended => exit,
+            visit = self.handle.visit() => return Next::Visit(visit),
+        };
+        self.note_own_end(&exit);
+        Next::Ended(exit)
+    }
+}
+
+/// Returns whether a state has secrets: attributes that are sensitive, or values that are hidden.
+fn has_secrets(state: &Value, (table, secrets): (&Table, &Secrets)) -> bool {
+    let mut sensitive = table.parameters.iter().filter(|parameter| parameter.is_sensitive);
+    let mut shown = state.clone();
+    redact_value(&mut shown, secrets);
+    shown != *state || sensitive.any(|parameter| state.get(&parameter.name).is_some())
+}
