@@ -245,6 +245,32 @@ impl Client {
         self.control(Act::Unpark, request).await
     }
 
+    /// Has a worker leave its work alone and run on, until it is resumed; returns when it begins nothing more.
+    ///
+    /// # Errors
+    ///
+    /// As [`bounce`](Self::bounce), and when the agent cannot pause this worker.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the pause.
+    pub async fn pause(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.extension("/v1/pause", request).await
+    }
+
+    /// Has a paused worker work again; returns when it was told to. One that is not paused is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`pause`](Self::pause).
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the resume.
+    pub async fn resume(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.extension("/v1/resume", request).await
+    }
+
     /// Bounces, parks or unparks a worker, like the method of that name.
     ///
     /// # Errors

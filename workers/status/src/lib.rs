@@ -21,6 +21,6 @@ pub use client::{Client, ClientError, Follower};
 pub use config_error::ConfigError;
 pub use metrics::{MetricFamily, MoreMetrics};
 pub use page::{Page, PageAddress, PageConfig, PageError};
-pub use server::{Control, ControlConfig, Extension, MetricsError, MetricsServer};
+pub use server::{Control, ControlConfig, Extension, Holder, MetricsError, MetricsServer};
 pub use socket::SocketError;
 pub use state_dir::{StateDir, StateError, StateLock};

@@ -5,6 +5,7 @@ mod control;
 mod extension;
 mod follow;
 mod guard;
+mod holder;
 mod metrics;
 mod query;
 mod route;
@@ -27,6 +28,7 @@ use crate::socket::{self, Files, SocketError};
 use crate::state_dir::StateLock;
 
 pub use self::extension::Extension;
+pub use self::holder::Holder;
 pub use self::metrics::{MetricsError, MetricsServer};
 
 /// The extensions of a [`Control`], and the bounds on what its clients cost.
@@ -53,6 +55,9 @@ pub struct ControlConfig {
     pub extensions: Vec<Arc<dyn Extension>>,
     /// Metrics beside those of the engine and its workers. Default none.
     pub metrics: MoreMetrics,
+    /// What pauses workers, and keeps on record which ones are parked. Default none: no worker can be
+    /// paused, and a park ends with the engine of the worker.
+    pub holder: Option<Arc<dyn Holder>>,
 }
 
 crankcase_engine::setters! {
@@ -67,7 +72,9 @@ crankcase_engine::setters! {
         extensions: Vec<Arc<dyn Extension>>,
         metrics: MoreMetrics,
     }
-    optional {}
+    optional {
+        holder: Arc<dyn Holder>,
+    }
 }
 
 impl Default for ControlConfig {
@@ -82,6 +89,7 @@ impl Default for ControlConfig {
             drain: Duration::from_secs(1),
             extensions: Vec::new(),
             metrics: |_| Vec::new(),
+            holder: None,
         }
     }
 }
@@ -124,6 +132,8 @@ impl ControlConfig {
 /// | `POST /v1/bounce` | a bounce, with who asks and why |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |
+/// | `POST /v1/pause` | a pause, likewise, if there is a [`Holder`] |
+/// | `POST /v1/resume` | the end of a pause, likewise |
 /// | `POST` to the target of an [`Extension`] | the answer of the extension |
 ///
 /// A path that does not begin with `/` is one below the engine's own. Answers are in [`wire`].

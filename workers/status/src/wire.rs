@@ -82,7 +82,7 @@ pub enum FailureCode {
     Other,
 }
 
-/// Asks for a bounce, a park or an unpark.
+/// Asks for a bounce, a park or an unpark, or for a pause or its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlRequest {
@@ -105,6 +105,10 @@ pub enum Controlled {
     Parked(String),
     /// It was unparked: the worker was told to start, if it could be.
     Unparked(String),
+    /// It was paused: the worker begins nothing more.
+    Paused(String),
+    /// It was resumed: the worker was told to go on.
+    Resumed(String),
 }
 
 /// The chain from a worker to the root cause.

@@ -1,16 +1,43 @@
 //! What people do to a worker, and what it would do to others.
 
-use crankcase_engine::{Change, ChangeError, Engine, Name, WorkerState};
+use std::fmt;
+
+use crankcase_engine::{Change, ChangeError, Engine, Name, Origin, WorkerState};
 use hyper::{Response, StatusCode};
 
 use super::Served;
 use super::answer::{Refusal, json};
 use crate::http::Body;
-use crate::wire::{Act, ControlRequest, Controlled, Preview};
+use crate::wire::{Act, ControlRequest, Controlled, FailureCode, Preview};
+
+/// What a person asks of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// What the engine does.
+    Act(Act),
+    /// What the holder does.
+    Pause,
+    /// The end of a pause.
+    Resume,
+}
 
 /// Returns what a request with this target asks for.
-pub(super) fn act_of(target: &str) -> Option<Act> {
-    Act::read(target.strip_prefix("/v1/")?)
+pub(super) fn asked_of(target: &str) -> Option<Asked> {
+    match target.strip_prefix("/v1/")? {
+        "pause" => Some(Asked::Pause),
+        "resume" => Some(Asked::Resume),
+        word => Act::read(word).map(Asked::Act),
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Act(act) => act.fmt(f),
+            Self::Pause => f.pad("pause"),
+            Self::Resume => f.pad("resume"),
+        }
+    }
 }
 
 fn change_of(act: Act, name: Name<()>) -> Change {
@@ -38,25 +65,83 @@ fn done_of(act: Act, path: String) -> Controlled {
 }
 
 impl Served {
-    /// Carries out a change of a worker. Events name the person who asked for it.
+    /// Carries out what a person asks of a worker. Events name the person.
     pub(super) async fn control(
         &self,
-        act: Act,
+        asked: Asked,
         request: ControlRequest,
         user: u32,
     ) -> Result<Response<Body>, Refusal> {
         let path = self.absolute(&request.path);
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
-        if act == Act::Bounce {
+        if asked == Asked::Act(Act::Bounce) {
             refuse_held_back(&engine, &name).await?;
         }
         let who = format!("{} (uid {user})", request.who);
-        tracing::info!(%act, path, who, why = request.why, "a change of a worker was asked for");
-        match engine.asked_by(who, request.why).apply(change_of(act, name)).await {
-            Ok(()) => Ok(json(StatusCode::OK, &done_of(act, path))),
-            Err(error) => Err(self.unchanged(&path, &error).await),
+        let why = &request.why;
+        tracing::info!(act = %asked, path, who, why, "a change of a worker was asked for");
+        let by = Origin::new(who, request.why);
+        match asked {
+            Asked::Act(act) => self.change(act, (&engine, name), &path, by).await?,
+            Asked::Pause => self.pause((&engine, &name), &path, Some(&by)).await?,
+            Asked::Resume => self.pause((&engine, &name), &path, None).await?,
         }
+        let done = match asked {
+            Asked::Act(act) => done_of(act, path),
+            Asked::Pause => Controlled::Paused(path),
+            Asked::Resume => Controlled::Resumed(path),
+        };
+        Ok(json(StatusCode::OK, &done))
+    }
+
+    /// Has the engine change a worker. A park is on record before, also if nobody waits for the end of
+    /// the worker.
+    async fn change(
+        &self,
+        act: Act,
+        (engine, name): (&Engine, Name<()>),
+        path: &str,
+        by: Origin,
+    ) -> Result<(), Refusal> {
+        if act == Act::Park {
+            self.note_park(path, Some(&by)).await?;
+        }
+        let changed = engine.asked_by(by.who, by.why).apply(change_of(act, name)).await;
+        let is_in_force = matches!(changed, Ok(()) | Err(ChangeError::Stuck { .. }));
+        if (act == Act::Park && !is_in_force) || (act == Act::Unpark && is_in_force) {
+            self.note_park(path, None).await?;
+        }
+        match changed {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.unchanged(path, &error).await),
+        }
+    }
+
+    /// Puts on record who has parked a worker, or that nobody has.
+    async fn note_park(&self, path: &str, by: Option<&Origin>) -> Result<(), Refusal> {
+        let Some(holder) = &self.config.holder else { return Ok(()) };
+        let noted = holder.note_park(path, by).await;
+        noted.map_err(|message| Refusal::new(FailureCode::Conflict, message))
+    }
+
+    /// Has a worker paused by a person, or resumed by nobody.
+    async fn pause(
+        &self,
+        (engine, name): (&Engine, &Name<()>),
+        path: &str,
+        by: Option<&Origin>,
+    ) -> Result<(), Refusal> {
+        let why = engine.why(name.as_str()).await;
+        let state = why.as_ref().and_then(|why| why.steps.first()).map(|step| step.state);
+        if state.is_none_or(|state| state == WorkerState::Absent) {
+            return Err(self.unknown(path).await);
+        }
+        let paused = match &self.config.holder {
+            Some(holder) => holder.pause(path, by).await,
+            None => Err("this agent pauses no worker".to_owned()),
+        };
+        paused.map_err(|message| Refusal::new(FailureCode::Conflict, message))
     }
 
     /// Answers with what an act would do to other workers.

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::Served;
 use super::answer::{Refusal, json, plain};
-use super::control::act_of;
+use super::control::asked_of;
 use super::extension::Extension;
 use super::follow::EventLines;
 use super::guard::{METRICS, refuse_browsers, require_own_host, whole};
@@ -72,7 +72,7 @@ impl Served {
             _ if extension.is_some() => Method::POST,
             "/v1/report" | "/v1/counts" | "/v1/why" | "/v1/preview" | "/v1/graph"
             | "/v1/events" | METRICS => Method::GET,
-            _ if act_of(target).is_some() => Method::POST,
+            _ if asked_of(target).is_some() => Method::POST,
             _ => {
                 let message = format!("there is no {target:?}");
                 return Err(Refusal::new(FailureCode::UnknownRequest, message));
@@ -91,14 +91,14 @@ impl Served {
             let body = self.body(request, extension.max_body()).await?;
             return extended(Arc::clone(extension), body, &peer).await;
         }
-        if let Some(act) = act_of(target) {
+        if let Some(asked) = asked_of(target) {
             query.finish()?;
             let request: ControlRequest = self.read(request).await?;
             whole(&peer)?;
             for (field, text) in [("who", &request.who), ("why", &request.why)] {
                 check_text(field, text)?;
             }
-            return self.control(act, request, user_of(&peer)?).await;
+            return self.control(asked, request, user_of(&peer)?).await;
         }
         if target == METRICS {
             query.finish()?;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod following;
+mod holding;
 mod hostile;
 mod metrics;
 mod page;
