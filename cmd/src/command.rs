@@ -102,12 +102,21 @@ pub(crate) enum Command {
     /// Stop a worker and keep it stopped until it is unparked
     ///
     /// What needs it running stops and waits. What depends on a resource runs on with the state that
-    /// was last known, and waits only when it starts next. It stays parked until `unpark`, and no
-    /// longer than the engine that it is in: an agent or a nested engine that is started again starts
-    /// it too.
+    /// was last known, and waits only when it starts next. A resource stays parked until `unpark`, also
+    /// under the next agent, or until its manifest has it no more. A part of the agent itself is
+    /// started again with the agent.
     Park(control::Args),
     /// Let a parked worker start again, also one that failed too often
     Unpark(control::Args),
+    /// Leave a resource alone until it is resumed, while its program runs on
+    ///
+    /// It is not looked at and not changed, and its notifications wait. A program of it that ends is
+    /// started again, with the config with which it ran: to keep it stopped, park it. What depends on
+    /// the resource goes on with the state that was last known. It stays paused until `resume`, also
+    /// under the next agent, or until its manifest has it no more.
+    Pause(control::Args),
+    /// Keep a paused resource as declared again
+    Resume(control::Args),
 }
 
 impl Command {
@@ -151,6 +160,8 @@ impl Command {
             Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
             Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),
             Self::Unpark(args) => runtime::ask(control::run(global, Act::Unpark, args)),
+            Self::Pause(args) => runtime::ask(control::pause(global, args)),
+            Self::Resume(args) => runtime::ask(control::resume(global, args)),
         }
     }
 }

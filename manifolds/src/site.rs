@@ -18,6 +18,7 @@ use serde_json::json;
 use self::keeper::Keeper;
 
 pub use self::config::Config;
+pub use self::holds::ResourceHolds;
 pub use self::rules::{RulesConfig, rules};
 #[cfg(feature = "manifest")]
 pub(crate) use self::settled::settled as until_at_rest;
@@ -25,6 +26,7 @@ pub use self::settled::{until_settled, until_settled_for, when_settled};
 pub use self::trial::{Failure, SiteTrial};
 
 mod config;
+mod holds;
 mod keeper;
 mod resource;
 mod rules;
@@ -103,5 +105,8 @@ async fn start(
     let config = Config { seed: Some(seed), ..config };
     let policy = resource::policy(config.backoff.clone());
     let nested = Engine::builder().policy(policy).seed(seed).build_nested(&ctx)?;
-    Ok(Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches)))
+    let (holds, records) = (config.holds.clone(), facilities.records().clone());
+    let keeper = Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches));
+    holds.connect(keeper.engine().path(), keeper.schedule(), records);
+    Ok(keeper)
 }

@@ -1,7 +1,8 @@
-//! The commands that change what a worker does: bounce, park and unpark.
+//! The commands that change what a worker does: bounce, park and unpark, pause and resume.
 
 use std::io::{self, Write};
 
+use crankcase_status::Client;
 use crankcase_status::wire::{Act, ControlRequest, Controlled, MAX_ORIGIN};
 
 use crate::exit::ExitError;
@@ -20,13 +21,31 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result<u8> {
+    let (client, request) = asked(global, args).await?;
+    show(global, &client.control(act, &request).await?)
+}
+
+pub(crate) async fn pause(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let (client, request) = asked(global, args).await?;
+    show(global, &client.pause(&request).await?)
+}
+
+pub(crate) async fn resume(global: &Global, args: Args) -> anyhow::Result<u8> {
+    let (client, request) = asked(global, args).await?;
+    show(global, &client.resume(&request).await?)
+}
+
+/// Returns the agent that is asked, and with what.
+async fn asked(global: &Global, args: Args) -> anyhow::Result<(Client, ControlRequest)> {
     // The agent would name the field of the request, which is not what was written.
     check(&args.reason)?;
     let request = ControlRequest { path: worker_path(&args.path), who: user(), why: args.reason };
-    let client = global.connect().await?;
-    let controlled = client.control(act, &request).await?;
+    Ok((global.connect().await?, request))
+}
+
+fn show(global: &Global, controlled: &Controlled) -> anyhow::Result<u8> {
     if !global.quiet || global.output.is_data() {
-        print::data(global.output, &controlled, write)?;
+        print::data(global.output, controlled, write)?;
     }
     Ok(exit::DONE)
 }
@@ -41,6 +60,8 @@ pub(crate) fn done(controlled: &Controlled, shown: fn(&str) -> String) -> String
         Controlled::Bounced(path) => ("bounced", path),
         Controlled::Parked(path) => ("parked", path),
         Controlled::Unparked(path) => ("unparked", path),
+        Controlled::Paused(path) => ("paused", path),
+        Controlled::Resumed(path) => ("resumed", path),
         _ => return "the agent did what this version does not know".to_owned(),
     };
     format!("{done} {}", shown(path))

@@ -10,7 +10,7 @@ use anyhow::Context;
 use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, LastGood, SiteFiles, SiteJudge};
-use crankcase_manifolds::site::{RulesConfig, SiteTrial};
+use crankcase_manifolds::site::{ResourceHolds, RulesConfig, SiteTrial};
 use crankcase_manifolds::{
     Agent, AgentBuilder, AgentError, ControlConfig, Ended, SIGNALS, facts, file_watch, last_good,
     metrics, page, site, source,
@@ -255,14 +255,16 @@ fn keep(
     let files = args.files(global, &facts);
     let state = lock.state_dir().path().to_owned();
     let observing = Arc::new(Observing::new(global, (RUN, &args.site.paths), &state));
-    let world = world_of(facts.clone());
+    let (world, holds) = (world_of(facts.clone()), ResourceHolds::default());
     let (observer, rules) = observed(args, &observing, (&world, &records), &state);
     let keeping = site::Config::new(SITE, WATCHES, state.clone(), records)
         .quiet(args.quiet_time)
         .looks_only(args.noop)
+        .holds(holds.clone())
         .world(world);
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
     let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
+    let control = control.holder(Arc::new(holds));
     let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
     let agent = agent.log_names(paths::resource_path);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());

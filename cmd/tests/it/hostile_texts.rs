@@ -99,6 +99,8 @@ const COMMANDS: &[(&str, &[&[&str]])] = &[
     ("bounce", &[&["/agent/resources/page", "--reason", "HOST"], &["/HOST"]]),
     ("park", &[&["/agent/resources/page", "--reason", "HOST"], &["/HOST"]]),
     ("unpark", &[&["/agent/resources/page", "--reason", "HOST"], &["/HOST"]]),
+    ("pause", &[&["/agent/resources/page", "--reason", "HOST"], &["/HOST"]]),
+    ("resume", &[&["/agent/resources/page", "--reason", "HOST"], &["/HOST"]]),
 ];
 
 /// Wrong command lines.
@@ -130,6 +132,8 @@ const SILENT: &[&str] = &[
     "bounce /agent/resources/page --reason HOST",
     "park /agent/resources/page --reason HOST",
     "unpark /agent/resources/page --reason HOST",
+    "pause /agent/resources/page --reason HOST",
+    "resume /agent/resources/page --reason HOST",
 ];
 
 const OTHERS: [&str; 7] = ["run", "bootstrap", "mcp", "page", "events", "top", "help"];

@@ -14,6 +14,7 @@ mod external;
 mod facts;
 mod facts_in_agent;
 mod history;
+mod holding;
 mod hostile_texts;
 mod hostile_types;
 mod interrupted_types;

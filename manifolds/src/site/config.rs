@@ -11,6 +11,7 @@ use crankcase_resources::state::Records;
 use crankcase_resources::{Facilities, Kinds, Observer, Site};
 use crankcase_workers::Watches;
 
+use super::holds::ResourceHolds;
 use super::trial::SiteTrial;
 
 /// What keeping a site needs.
@@ -45,6 +46,8 @@ pub struct Config {
     /// Whether the machine is only looked at, for a site whose resources are all left alone: the programs that an
     /// earlier agent has left run on, and what has left the site is neither put back nor released. Default false.
     pub looks_only: bool,
+    /// What people hold; the control socket has it too. Default: people hold nothing.
+    pub holds: ResourceHolds,
 }
 
 crankcase_engine::setters! {
@@ -56,6 +59,7 @@ crankcase_engine::setters! {
         look_every: Duration,
         quiet: Duration,
         looks_only: bool,
+        holds: ResourceHolds,
     }
     optional {
         state: PathBuf,
@@ -93,6 +97,7 @@ impl Config {
             world: None,
             trial: None,
             looks_only: false,
+            holds: ResourceHolds::default(),
         }
     }
 

@@ -76,6 +76,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         let whole = whole.as_ref().unwrap_or(&next);
         let leaving = (!wiring.looks_only()).then(|| whole.leaving(wiring.facilities()));
         wiring.trial().iter().for_each(|trial| trial.begin(&next));
+        wiring.take_over_pauses().await;
         let (change, moved) = match wiring.change(whole) {
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
@@ -85,6 +86,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
                 let released = leaving.as_ref().map_or(&[][..], Leaving::released);
                 moved.log(released, why);
+                wiring.park(&engine, moved).await;
                 wiring.hand_over();
                 wiring.trial().iter().for_each(|trial| trial.put_in_force(&next));
                 if let Some(leaving) = leaving {

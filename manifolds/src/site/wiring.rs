@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crankcase_engine::{Change, Live, Name, NameError};
+use crankcase_engine::{Change, Engine, Live, Name, NameError};
 use crankcase_resources::front::worker_name;
 use crankcase_resources::run::{
     Activity, Claims, CurrentDeclaration, Leaving, Program, Schedule, State, Tallies,
 };
+use crankcase_resources::state::{Hold, Key, Topic};
 use crankcase_resources::{Declaration, Facilities, Released, Site};
 use crankcase_workers::{Watches, name_first};
 
@@ -35,6 +36,8 @@ pub(super) struct Moved {
     new: usize,
     /// The names of the others that are declared in another way.
     renewed: Vec<String>,
+    /// Which of the new ones are on record as parked.
+    parked: Vec<String>,
 }
 
 /// How many resources that were released are named.
@@ -46,7 +49,7 @@ const NAMED_RENEWED: usize = 5;
 impl Moved {
     /// Logs it.
     pub(super) fn log(&self, released: &[Released], why: &str) {
-        let Self { total, new, renewed } = self;
+        let Self { total, new, renewed, .. } = self;
         let differ = (!renewed.is_empty()).then(|| name_first(NAMED_RENEWED, renewed.iter()));
         for Released { name: resource, kind } in released.iter().take(NAMED) {
             tracing::info!(resource, kind, "released: it is not kept any more");
@@ -156,7 +159,8 @@ impl Wiring {
         let renewed = self.installed.iter().filter(|(_, installed)| installed.next.is_some());
         let renewed = renewed.map(|(name, _)| name.clone()).collect();
         let (total, new) = (self.installed.len(), fresh.len());
-        let moved = Moved { total, new, renewed };
+        let parked = self.expect_parks(fresh);
+        let moved = Moved { total, new, renewed, parked };
         let change =
             before.values().fold(change, |change, gone| change.uninstall(gone.name.clone()));
         Ok((change, moved))
@@ -175,7 +179,38 @@ impl Wiring {
                 renewed.push(declaration.name.clone());
             }
         }
-        Moved { total: self.installed.len(), new: 0, renewed }
+        Moved { total: self.installed.len(), new: 0, renewed, parked: Vec::new() }
+    }
+
+    /// Takes over which resources are on record as paused.
+    pub(super) async fn take_over_pauses(&self) {
+        let records = self.facilities.records();
+        self.schedule.take_over_pauses(records, Hold::all(records, Topic::Pause).await);
+    }
+
+    /// Has those of some new resources do nothing that are on record as parked. Returns their names.
+    fn expect_parks(&self, mut fresh: Vec<String>) -> Vec<String> {
+        self.facilities.records().look(|loaded| {
+            fresh.retain(|name| loaded.documents.contains(&Key::new(Topic::Park, name.as_str())));
+        });
+        self.schedule.expect_parks(&fresh);
+        fresh
+    }
+
+    /// Parks again what is on record as parked, on behalf of the person who has parked it.
+    pub(super) async fn park(&self, engine: &Engine, moved: Moved) {
+        for resource in moved.parked {
+            let key = Key::new(Topic::Park, &*resource);
+            let hold = Hold::read(self.facilities.records(), &key).await;
+            let unknown = || Hold::new("someone", "it was parked before", String::new());
+            let Hold { who, why, .. } = hold.unwrap_or_else(unknown);
+            if let Some(installed) = self.installed.get(&resource)
+                && let Err(error) = engine.asked_by(who, why).park(installed.name.clone()).await
+            {
+                tracing::warn!(resource, %error, "cannot park what was parked before");
+            }
+            self.schedule.end_expected_park(&resource);
+        }
     }
 
     /// Hands their new declarations to the resources that were left in place. None of them makes use

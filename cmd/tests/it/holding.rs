@@ -1,0 +1,150 @@
+//! Resources that a person has parked or paused.
+
+use std::fs;
+
+use crankcase_resources::state::Topic;
+use rustix::process::Signal;
+
+use crate::agent::Agent;
+use crate::machine::{Machine, signal};
+use crate::world::TestResult;
+
+const SITE: &str = r#"resources:
+  page: {type: file, config: {path: "@/page", content: right, mode: "0644"}}
+  copy: {type: file, config: {path: "@/copy", content: "{{ deps.page.state.path }}"}, dependencies: [page]}
+"#;
+
+/// Requires that nothing of a topic is on record.
+async fn nothing_is_on_record_of(machine: &Machine, topic: Topic) -> TestResult {
+    machine
+        .until_on_record("state", |store| {
+            Ok(!store.load()?.documents.iter().any(|key| key.topic == topic))
+        })
+        .await
+}
+
+#[tokio::test]
+async fn a_resource_stays_parked_under_the_next_agent_until_it_is_unparked() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let park = ["park", "resources/page", "--reason", "a quiet hour"];
+    let parked = machine.run(&park).await?;
+    agent.clean_kill(&machine).await?;
+    fs::remove_file(machine.path("page"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+    let again: &[&str] = &["/agent/resources/page", "parked", "a quiet hour"];
+    agent.until_each_logged([again, &["everything is settled"]]).await?;
+    let why = machine.run(&["why", "resources/page"]).await?;
+    let page = machine.read("page");
+    let unparked = machine.run(&["unpark", "resources/page"]).await?;
+    machine.until("page", |text| text == "right").await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!((parked.code, unparked.code), (Some(0), Some(0)), "{parked:?} {unparked:?}");
+    assert_eq!(page, None);
+    assert!(why.stdout.contains("is parked (ada (uid "), "{why:?}");
+    assert!(why.stdout.contains("a quiet hour"), "{why:?}");
+    nothing_is_on_record_of(&machine, Topic::Park).await
+}
+
+#[tokio::test]
+async fn what_is_parked_is_forgotten_when_its_manifest_has_it_no_more() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let parked = machine.run(&["park", "resources/page"]).await?;
+    machine.write("site.yaml", "resources: {}\n")?;
+    agent.until_logged(&["released: it"]).await?;
+    fs::remove_file(machine.path("page"))?;
+
+    machine.write("site.yaml", SITE)?;
+
+    machine.until("page", |text| text == "right").await?;
+    agent.clean_kill(&machine).await?;
+    assert_eq!(parked.code, Some(0), "{parked:?}");
+    nothing_is_on_record_of(&machine, Topic::Park).await
+}
+
+#[tokio::test]
+async fn a_paused_resource_is_left_alone_and_what_depends_on_it_goes_on() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let pause = ["pause", "resources/page", "--reason", "a look"];
+    let paused = machine.run(&pause).await?;
+    let said: &[&str] = &["/agent/resources/page", "a worker is degraded", "a look"];
+    agent.until_logged(said).await?;
+    machine.write("page", "wrong")?;
+    // It is mended after what it depends on.
+    machine.write("copy", "wrong")?;
+    machine.until("copy", |text| text.ends_with("/page")).await?;
+    let page = machine.read("page");
+    agent.clean_kill(&machine).await?;
+    fs::remove_file(machine.path("copy"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(said).await?;
+    machine.until("copy", |text| text.ends_with("/page")).await?;
+    let (report, why) =
+        (machine.run(&["report"]).await?, machine.run(&["why", "resources/page"]).await?);
+    let later = machine.read("page");
+    let resumed = machine.run(&["resume", "resources/page"]).await?;
+    machine.until("page", |text| text == "right").await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!((paused.code, resumed.code), (Some(0), Some(0)), "{paused:?} {resumed:?}");
+    assert_eq!((page.as_deref(), later.as_deref()), (Some("wrong"), Some("wrong")));
+    assert!(report.stdout.contains("paused, ada (uid "), "{report:?}");
+    assert!(why.stdout.contains("is paused: ada (uid "), "{why:?}");
+    nothing_is_on_record_of(&machine, Topic::Pause).await
+}
+
+#[tokio::test]
+async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran() -> TestResult {
+    let site = |name: &str| {
+        format!(
+            "resources:\n  server:\n    type: process\n    config: {{command: [/bin/sh, -c, \
+             'echo {name} $$ >> @/pids; exec sleep 1000']}}\n"
+        )
+    };
+    let machine = Machine::new(&site("one"))?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
+    agent.until_logged(&["a worker is degraded", "a look"]).await?;
+    machine.write("site.yaml", &site("two"))?;
+    agent.until_logged(&["the site is kept", "renewed: 1"]).await?;
+
+    signal(first.strip_prefix("one ").ok_or("no pid")?, Signal::KILL)?;
+    machine.lines("pids", 2).await?;
+    agent.clean_kill(&machine).await?;
+    let agent = Agent::start(&machine).await?;
+    machine.lines("pids", 3).await?;
+    let resumed = machine.run(&["resume", "resources/server"]).await?;
+    let lines = machine.lines("pids", 4).await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!((paused.code, resumed.code), (Some(0), Some(0)), "{paused:?} {resumed:?}");
+    let names = lines.iter().filter_map(|line| line.split_once(' ')).map(|(name, _)| name);
+    assert_eq!(names.collect::<Vec<_>>(), ["one", "one", "one", "two"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn only_a_resource_can_be_paused() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+
+    let part = machine.run(&["pause", "site"]).await?;
+    let unknown = machine.run(&["pause", "resources/pages"]).await?;
+
+    agent.clean_kill(&machine).await?;
+    assert_eq!(part.code, Some(75), "{part:?}");
+    assert!(part.stderr.contains("only a resource can be paused"), "{part:?}");
+    assert_eq!(unknown.code, Some(1), "{unknown:?}");
+    Ok(())
+}

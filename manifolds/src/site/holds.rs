@@ -1,0 +1,94 @@
+//! What people hold of a site: parked and paused resources.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use crankcase_engine::{Exit, Origin, Timestamp};
+use crankcase_resources::BoxError;
+use crankcase_resources::front::resource_name;
+use crankcase_resources::run::Schedule;
+use crankcase_resources::state::{Hold, Key, Records, Topic};
+use crankcase_status::Holder;
+use parking_lot::Mutex;
+
+/// What people hold of a site: it pauses resources, and keeps on record which ones are paused and which ones are
+/// parked. Cheap to clone; clones are the same.
+///
+/// It is for both the manifold of the site, which connects it, and the control socket.
+#[derive(Clone, Default)]
+pub struct ResourceHolds(Arc<Mutex<Option<Kept>>>);
+
+// Each change of it is one step, so a panic leaves none half done.
+impl UnwindSafe for ResourceHolds {}
+impl RefUnwindSafe for ResourceHolds {}
+
+/// The site that is kept.
+#[derive(Clone)]
+struct Kept {
+    /// The path of the engine of the resources.
+    engine: String,
+    schedule: Schedule,
+    records: Records,
+}
+
+impl fmt::Debug for ResourceHolds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceHolds").finish_non_exhaustive()
+    }
+}
+
+impl ResourceHolds {
+    /// Connects it with the site that is kept from now on.
+    pub(super) fn connect(&self, engine: &str, schedule: Schedule, records: Records) {
+        *self.0.lock() = Some(Kept { engine: engine.to_owned(), schedule, records });
+    }
+
+    /// Returns the site that is kept, and the name of its resource at a path; none if there is none.
+    fn find(&self, path: &str) -> Option<(Kept, String)> {
+        let kept = self.0.lock().clone()?;
+        let worker = path.strip_prefix(&*kept.engine)?.strip_prefix('/')?;
+        let resource = resource_name(worker);
+        kept.schedule.has(&resource).then_some((kept, resource))
+    }
+}
+
+#[async_trait]
+impl Holder for ResourceHolds {
+    async fn note_park(&self, path: &str, by: Option<&Origin>) -> Result<(), String> {
+        let Some((Kept { records, .. }, resource)) = self.find(path) else { return Ok(()) };
+        let key = Key::new(Topic::Park, &*resource);
+        let noted = match by {
+            Some(by) => hold(by).note(&records, key).await,
+            None => Hold::forget(&records, key).await,
+        };
+        noted.map_err(unwritten)
+    }
+
+    async fn pause(&self, path: &str, by: Option<&Origin>) -> Result<(), String> {
+        let Some((Kept { schedule, records, .. }, resource)) = self.find(path) else {
+            return Err(format!("{path:?} is no resource, and only a resource can be paused"));
+        };
+        let paused = match by {
+            Some(by) => schedule.pause(&resource, hold(by), &records).await,
+            None => schedule.resume(&resource, &records).await,
+        };
+        paused.map_err(unwritten)
+    }
+}
+
+/// Returns a hold that begins now.
+fn hold(by: &Origin) -> Hold {
+    Hold::new(&by.who, &by.why, now())
+}
+
+fn unwritten(error: BoxError) -> String {
+    format!("cannot put it on record: {}", Exit::failed(error))
+}
+
+#[expect(clippy::disallowed_methods, reason = "people are told since when a resource is held")]
+fn now() -> String {
+    Timestamp(SystemTime::now()).to_string()
+}
