@@ -30,7 +30,8 @@ use crate::condition::Condition;
 use self::notify::{Notified, NotifySocket};
 use self::output::{Output, Stream};
 use self::probe::Probe;
-use self::spawn::{notify_socket, supervise, validate};
+use self::ready_file::ReadyFile;
+use self::spawn::{file_before, notify_socket, supervise, validate};
 
 mod account;
 mod config;
@@ -52,6 +53,7 @@ mod output;
 mod probe;
 mod readiness;
 mod ready;
+mod ready_file;
 mod spawn;
 mod status;
 mod stop_signal;
@@ -108,6 +110,8 @@ pub struct Process {
     config: ProcessConfig,
     group: ProcessGroup,
     handle: ProcessHandle,
+    /// The file that was to make it ready, as it was before it was spawned.
+    file_before: Option<ReadyFile>,
     /// Those who read its output; they end with it.
     readers: JoinSet<()>,
     /// Who reads its notify socket.
@@ -176,6 +180,7 @@ impl Process {
         {
             return Err(ProcessError::PortTaken { name: config.name, address });
         }
+        let file_before = file_before(&config).await?;
         let socket = notify_socket(&config).await?;
         let path = socket.as_ref().map(NotifySocket::path);
         let mut group = ProcessGroup::spawn_held(&config, ledger, path, stop).await?;
@@ -188,7 +193,7 @@ impl Process {
         if let Some(socket) = socket {
             listener.spawn(socket.listen(told).in_current_span());
         }
-        Ok(Self { config, group, handle, readers, _listener: listener })
+        Ok(Self { config, group, handle, file_before, readers, _listener: listener })
     }
 
     /// Waits until the process is ready, as its [`Readiness`] asks.
@@ -201,19 +206,42 @@ impl Process {
     ///
     /// When it is dropped, no process is left.
     pub async fn ready(self) -> Result<Self, ProcessError> {
-        let mut said = None;
-        let reached = self.config.readiness.reached(&self.handle, &mut said);
-        let waited = tokio::select! {
-            biased;
-            ended = self.group.leader_ended() => Err(ended),
-            waited = timeout(self.config.ready_timeout, reached) => Ok(waited),
+        // Nobody tells this one.
+        let (_stopper, stop) = Stop::pair();
+        self.ready_unless(&stop).await
+    }
+
+    /// Waits until the process is ready, as [`ready`](Self::ready) does, or until `stop` is told.
+    ///
+    /// It is returned then though it is not ready, so that [`run`](Worker::run) with the same stop
+    /// ends it in good order.
+    ///
+    /// # Errors
+    ///
+    /// As [`ready`](Self::ready).
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, no process is left.
+    pub async fn ready_unless(self, stop: &Stop) -> Result<Self, ProcessError> {
+        let waited = if self.config.readiness == Readiness::Spawned {
+            // It was ready when it was spawned, however it has ended since.
+            Ok(Ok(()))
+        } else {
+            let reached = self.config.readiness.reached(&self.handle, self.file_before);
+            tokio::select! {
+                biased;
+                ended = self.group.leader_ended() => Err(ended),
+                () = stop.wait() => return Ok(self),
+                waited = timeout(self.config.ready_timeout, reached) => Ok(waited),
+            }
         };
         if let Ok(Ok(())) = waited {
             self.handle.set_ready();
             tracing::debug!(process = self.config.name, "process ready");
             return Ok(self);
         }
-        let within = self.config.ready_timeout;
+        let (within, said) = (self.config.ready_timeout, self.handle.status().waits_for);
         let (name, ended) = self.ended().await;
         match waited {
             Ok(_) => {

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -14,7 +15,7 @@ use tokio::time::{sleep, timeout};
 const ATTEMPT: Duration = Duration::from_secs(2);
 
 /// How long to wait between two attempts.
-const PAUSE: Duration = Duration::from_millis(50);
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// How much of an answer is read for its status, in bytes.
 const MAX_ANSWER: u64 = 256;
@@ -32,15 +33,21 @@ impl Probe {
         timeout(ATTEMPT, connect(address)).await.is_ok_and(|taken| taken.is_ok())
     }
 
-    /// Asks until the answer is as it should be; `said` has the last one that was not. Cancel safe.
-    pub(super) async fn until_answered(&self, said: &mut Option<String>) {
-        loop {
-            match timeout(ATTEMPT, self.ask()).await {
-                Ok(Ok(())) => return,
-                Ok(Err(err)) => *said = Some(format!("{self}: {err}")),
-                Err(_) => *said = Some(format!("{self}: no answer within {ATTEMPT:?}")),
-            }
+    /// Asks until the answer is as it should be; `missing` has the last one that was not. Cancel
+    /// safe.
+    pub(super) async fn until_answered(&self, missing: &Mutex<Option<String>>) {
+        while let Err(text) = self.attempt(ATTEMPT).await {
+            *missing.lock() = Some(text);
             sleep(PAUSE).await;
+        }
+    }
+
+    /// Asks once. The error says what came in place of an answer within this time. Cancel safe.
+    pub(super) async fn attempt(&self, within: Duration) -> Result<(), String> {
+        match timeout(within, self.ask()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(err)) => Err(format!("{self}: {err}")),
+            Err(_) => Err(format!("{self}: no answer within {within:?}")),
         }
     }
 
@@ -110,6 +117,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::time::Duration;
 
+    use parking_lot::Mutex;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpSocket};
     use tokio::time::timeout;
@@ -120,7 +128,7 @@ mod tests {
     async fn said_of(answer: &[u8]) -> std::io::Result<Option<String>> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let probe = Probe::Http { address: listener.local_addr()?, path: "/".to_owned() };
-        let mut said = None;
+        let said = Mutex::new(None);
         let serve = async {
             let (mut connection, _) = listener.accept().await?;
             let _request = connection.read(&mut [0; 1024]).await?;
@@ -133,11 +141,11 @@ mod tests {
             tokio::select! {
                 biased;
                 served = serve => served.map(drop),
-                () = probe.until_answered(&mut said) => Err(std::io::Error::other("it is ready")),
+                () = probe.until_answered(&said) => Err(std::io::Error::other("it is ready")),
             }
         };
         timeout(Duration::from_secs(60), served).await.expect("the test hangs")?;
-        Ok(said)
+        Ok(said.into_inner())
     }
 
     #[tokio::test]

@@ -43,6 +43,9 @@ pub enum Readiness {
         /// What is asked for, from the first slash on.
         path: String,
     },
+    /// There is a file at this absolute path. One that was there before it is spawned counts only
+    /// when it is written anew.
+    File(PathBuf),
     /// It says so itself by the protocol of `sd_notify`: `READY=1` in a datagram to the socket that
     /// its variable `NOTIFY_SOCKET` names. What it says as `STATUS=` is in its status.
     Notify {
@@ -71,6 +74,7 @@ impl Readiness {
             Self::Http { path, .. } if !is_request_target(path) => {
                 error(&format!("{path:?}"), "a path that begins with a slash, without blanks")
             }
+            Self::File(path) if !path.is_absolute() => error(&path.display(), "an absolute path"),
             Self::Notify { folder }
                 if !folder.is_absolute() || folder.as_os_str().len() > MAX_FOLDER =>
             {

@@ -20,6 +20,7 @@ use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::look::environment;
 use super::notify::NotifySocket;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
+use super::ready_file::ReadyFile;
 
 impl ProcessGroup {
     /// Spawns a command as the leader of a group of its own, and puts it on record if there is a
@@ -99,6 +100,15 @@ pub(super) async fn notify_socket(
     let failed = |source| ProcessError::Notify { name, folder: folder.clone(), source };
     let bound = blocking(&config.name, move || NotifySocket::bind(&owned)).await?;
     bound.map(Some).map_err(failed)
+}
+
+/// Looks at the file by which the process is to say that it is ready, if that is how it is.
+pub(super) async fn file_before(config: &ProcessConfig) -> Result<Option<ReadyFile>, ProcessError> {
+    let Readiness::File(path) = &config.readiness else { return Ok(None) };
+    let owned = path.clone();
+    let looked = blocking(&config.name, move || ReadyFile::look(&owned)).await?;
+    // What cannot be looked at does not make it ready either, and the error is told then.
+    Ok(looked.unwrap_or_default())
 }
 
 /// What a command has before its own words, and its HOME if it has another user.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -18,6 +19,9 @@ pub struct ProcessStatus {
     pub pid: i32,
     /// Whether it was ready, by what its [`Readiness`](crate::Readiness) asks.
     pub is_ready: bool,
+    /// What it lacked to be ready when that was looked at last; none once it is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// What it says of itself over its notify socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
@@ -36,11 +40,12 @@ pub struct ProcessHandle {
     output: Arc<Output>,
     notified: watch::Receiver<Notified>,
     is_ready: Arc<AtomicBool>,
+    missing: Arc<Mutex<Option<String>>>,
 }
 
 impl ProcessHandle {
     pub(super) fn new(pid: i32, output: Arc<Output>, notified: watch::Receiver<Notified>) -> Self {
-        Self { pid, output, notified, is_ready: Arc::default() }
+        Self { pid, output, notified, is_ready: Arc::default(), missing: Arc::default() }
     }
 
     /// Returns the pid of the leader, which is the group's id.
@@ -54,6 +59,7 @@ impl ProcessHandle {
         ProcessStatus {
             pid: self.pid,
             is_ready: self.is_ready.load(Ordering::Acquire),
+            waits_for: self.missing.lock().clone(),
             says: self.notified.borrow().status.clone(),
             lines,
             dropped_lines,
@@ -69,7 +75,13 @@ impl ProcessHandle {
         self.notified.clone()
     }
 
+    /// Returns the place of what it lacks to be ready.
+    pub(super) fn missing(&self) -> &Mutex<Option<String>> {
+        &self.missing
+    }
+
     pub(super) fn set_ready(&self) {
+        *self.missing.lock() = None;
         self.is_ready.store(true, Ordering::Release);
     }
 }

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::pin::pin;
 use std::time::Duration;
 
+use crankcase_engine::{Stop, Worker};
 use crankcase_workers::{Process, ProcessConfig, ProcessError, Readiness};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, test_kill_process};
@@ -174,6 +175,48 @@ async fn a_good_status_makes_it_ready_and_a_bad_one_does_not() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_file_makes_it_ready_once_it_is_written_anew() -> TestResult {
+    let folder = TempDir::new()?;
+    let path = folder.path().join("up");
+    fs::write(&path, "of the process before\n")?;
+    let config = |script: &str| shell(script).readiness(Readiness::File(path.clone()));
+    let silent = config("exec sleep 1000").ready_timeout(Duration::from_millis(500));
+
+    let text = refusal(silent).await?;
+    let script = format!("echo up >{}; exec sleep 1000", path.display());
+    let process = Process::spawn(config(&script), None).await?;
+    let process = guarded(process.ready()).await?;
+
+    let because = format!("it has not written {path:?} since it was started");
+    assert_eq!(text, format!(r#"process "it" was not ready within 500ms: {because}"#));
+    let status = process.handle().status();
+    assert_eq!((status.is_ready, status.waits_for), (true, None));
+    end(process).await
+}
+
+#[tokio::test]
+async fn a_process_that_is_told_to_stop_before_it_is_ready_ends_in_good_order() -> TestResult {
+    let mut events = Events::catch();
+    let folder = TempDir::new()?;
+    let bye = folder.path().join("bye");
+    let script =
+        format!("trap 'echo bye >{}; exit' TERM; echo up; sleep 1000 & wait", bye.display());
+    let config = shell(&script).readiness(Readiness::Line("is ready".to_owned()));
+    let process = Process::spawn(config, None).await?;
+    guarded(events.line("up")).await;
+    let (stopper, stop) = Stop::pair();
+
+    stopper.stop();
+    let process = guarded(process.ready_unless(&stop)).await?;
+    let is_ready = process.handle().status().is_ready;
+    guarded(process.run(stop)).await.map_err(|exit| exit.to_string())?;
+
+    assert!(!is_ready);
+    assert_eq!(fs::read_to_string(bye)?, "bye\n");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_process_can_say_itself_that_it_is_ready_and_go_on_talking() -> TestResult {
     let mut events = Events::catch();
     let folder = private_folder()?;
@@ -298,6 +341,7 @@ fn readiness_that_cannot_be_used_is_named_with_its_value() -> TestResult {
             Readiness::Http { address: ([127, 0, 0, 1], 80).into(), path: "x y".to_owned() },
             "readiness is \"x y\"; expected a path that begins with a slash, without blanks",
         ),
+        (Readiness::File("up".into()), "readiness is up; expected an absolute path"),
         (
             Readiness::Notify { folder: "run".into() },
             "readiness is run; expected an absolute path of at most 71 bytes",
