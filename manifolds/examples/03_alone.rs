@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 
 use crankcase_engine::{Detail, EventKind, Name};
 use crankcase_manifolds::file_watch;
@@ -17,6 +18,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<_> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["serve", address] => serve(address),
+        ["notify"] => notify(),
         ["watches"] => watches_beyond_the_limit().await,
         _ => Err(format!("no such scene: {arguments:?}").into()),
     }
@@ -28,6 +30,15 @@ fn serve(address: &str) -> Result<(), Box<dyn Error>> {
         drop(connection?);
     }
     Ok(())
+}
+
+/// Says that it is ready, and waits to be ended.
+fn notify() -> Result<(), Box<dyn Error>> {
+    let path = std::env::var_os("NOTIFY_SOCKET").ok_or("there is no socket")?;
+    UnixDatagram::unbound()?.send_to(b"READY=1", path)?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Subscribes beyond the limit of watches, which changes the limit of the namespace.

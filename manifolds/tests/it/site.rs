@@ -13,6 +13,7 @@ mod parts;
 mod process;
 mod programs;
 mod quiet;
+mod ready;
 mod reasons;
 mod recorded;
 mod repairs;

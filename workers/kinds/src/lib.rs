@@ -34,6 +34,7 @@ mod exec;
 mod fact;
 mod file;
 mod noop;
+mod object;
 mod print;
 mod process;
 
@@ -44,4 +45,4 @@ pub use exec::{Exec, MaxOutput};
 pub use fact::Fact;
 pub use file::{File, InPlace, Presence, Principal};
 pub use print::Print;
-pub use process::{Ending, Process};
+pub use process::{Ending, Endpoint, HttpUrl, Process, Ready, Timeout};

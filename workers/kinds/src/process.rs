@@ -3,12 +3,20 @@
 use std::convert::Infallible;
 
 use crankcase_resources::{
-    BoxError, Check, Claimed, Context, Field, Params, Resource, Supervised, Type, Unfinished, Wrong,
+    AttributeError, BoxError, Check, Claimed, Context, Field, Params, Partial, Resource,
+    Supervised, Type, Unfinished, Wrong,
 };
 use crankcase_workers::{ProcessConfig, StopSignal};
 use serde_json::Value;
 
 use crate::command::{self, Argv, Grace, Setting};
+pub use crate::process::endpoint::{Endpoint, HttpUrl};
+pub use crate::process::ready::Ready;
+pub use crate::process::timeout::Timeout;
+
+mod endpoint;
+mod ready;
+mod timeout;
 
 /// keeps a program running for as long as the agent runs
 #[derive(Debug, Clone, PartialEq, Params)]
@@ -18,6 +26,11 @@ pub struct Process {
     /// how the program runs
     #[param(flatten)]
     pub setting: Setting,
+    /// what makes it ready for those that depend on it; that it runs by default
+    pub ready: Option<Ready>,
+    /// how long it may take to be ready, at most 24 hours; then it has failed
+    #[param(default = "1m")]
+    pub ready_timeout: Timeout,
     /// what asks it to end
     #[param(default = "TERM")]
     pub stop_signal: Ending,
@@ -60,6 +73,17 @@ impl Resource for Process {
     type State = ProcessState;
     type Action = Infallible;
 
+    fn rules(partial: &mut ProcessPartial, errors: &mut Vec<AttributeError>) {
+        let Partial::Given(Some(ready)) = &partial.ready else { return };
+        let mut wrong = |message| errors.push(AttributeError::new("ready", message));
+        if let Partial::Given(within) = partial.ready_timeout {
+            ready.too_late(within).into_iter().for_each(&mut wrong);
+        }
+        if *ready == Ready::Notify && matches!(partial.setting.user, Partial::Given(Some(_))) {
+            wrong("notify: a program with another user cannot reach the agent's socket".to_owned());
+        }
+    }
+
     fn claims(partial: &ProcessPartial) -> Claimed {
         command::claims(&[partial.command.as_ref().map(|argv| argv.0.clone())], &partial.setting)
     }
@@ -76,6 +100,8 @@ impl Resource for Process {
 impl Supervised for Process {
     fn program(&self) -> ProcessConfig {
         let process = self.setting.process("", &self.command.0);
-        process.stop_signal(self.stop_signal.0).grace(self.grace.0)
+        let process = process.stop_signal(self.stop_signal.0).grace(self.grace.0);
+        let readiness = self.ready.as_ref().map(Ready::readiness).unwrap_or_default();
+        process.readiness(readiness).ready_timeout(self.ready_timeout.0)
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_kinds::builtin;
 use crankcase_resources::dynamic::{Config, Found, KnownConfig};
 use crankcase_resources::run::apply;
 use crankcase_resources::{ApplyOptions, Halt, Outcome};
-use crankcase_workers::StopSignal;
+use crankcase_workers::{Readiness, StopSignal};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -209,6 +210,49 @@ fn a_process_is_read_with_its_defaults() -> TestResult {
         [r#"stop_signal: "TREM" is not known; did you mean "TERM"?"#]
     );
     Ok(())
+}
+
+#[test]
+fn a_process_is_ready_by_what_its_config_says() -> TestResult {
+    let config: Config = serde_json::from_value(json!({
+        "command": ["httpd", "-f"],
+        "ready": {"http": "http://localhost:8080/up", "port": null},
+        "ready_timeout": "5s",
+    }))?;
+
+    let resource =
+        builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
+    let process = resource.program().ok_or("it is no program")?;
+
+    let address = ([127, 0, 0, 1], 8080).into();
+    assert_eq!(process.readiness, Readiness::Http { address, path: "/up".to_owned() });
+    assert_eq!(process.ready_timeout, Duration::from_secs(5));
+    Ok(())
+}
+
+#[test]
+fn a_process_is_ready_by_one_thing_that_can_come_in_time() {
+    let one = "ready: give one of port, http, line, notify, file, after";
+    for (ready, expected) in [
+        (json!({}), one),
+        (json!({"port": 80, "line": "up"}), one),
+        (json!({"notify": false}), one),
+        (json!(8080), "ready: 8080 is not a map of port, http, line, notify, file, after"),
+        (json!({"prt": 80}), r#"ready: prt: there is no such attribute; did you mean "port"?"#),
+        (
+            json!({"port": 0}),
+            r#"ready: port: 0 is neither a port nor an address with one, as "127.0.0.1:8080""#,
+        ),
+        (json!({"line": ""}), "ready: line: give a text of one line that is not empty"),
+        (json!({"after": "2m"}), "ready: after: 2m is not below the ready_timeout of 1m"),
+    ] {
+        assert_eq!(errors("process", json!({"command": ["a"], "ready": ready})), [expected]);
+    }
+    let notify = json!({"command": ["a"], "user": "www", "ready": {"notify": true}});
+    let socket = "ready: notify: a program with another user cannot reach the agent's socket";
+    assert_eq!(errors("process", notify), [socket]);
+    let late = json!({"command": ["a"], "ready_timeout": "2days"});
+    assert_eq!(errors("process", late), [r#"ready_timeout: "2days" is not between 1ms and 1day"#]);
 }
 
 #[tokio::test]

@@ -290,7 +290,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
 ///
 /// Plan and apply look at such a resource, and do not start its program.
 pub trait Supervised: Resource {
-    /// Returns the program. Its name is set by who runs it.
+    /// Returns the program. Its name is set by who runs it, and so is the folder of its notify socket,
+    /// if it is ready by one.
     fn program(&self) -> ProcessConfig;
 }
 

@@ -147,6 +147,11 @@ impl fmt::Debug for Known {
 pub struct ProgramStatus {
     /// The pid of its leader, which is its group's id.
     pub pid: i32,
+    /// Whether it was ready for those that depend on it.
+    pub is_ready: bool,
+    /// What it lacks to be ready; none once it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
     /// How many lines it has written to stdout and stderr.
     pub lines: u64,
     /// How many of them were dropped because they came too fast.
@@ -157,8 +162,8 @@ impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
         let status = self.0.lock().as_ref()?.running.upgrade()?.status();
-        let ProcessStatus { pid, lines, dropped_lines, .. } = status;
-        Some(ProgramStatus { pid, lines, dropped_lines })
+        let ProcessStatus { pid, is_ready, waits_for, lines, dropped_lines, .. } = status;
+        Some(ProgramStatus { pid, is_ready, waits_for, lines, dropped_lines })
     }
 
     /// Notes that it was started.

@@ -81,6 +81,12 @@ impl Facilities {
         self.inner.ledger.as_ref()
     }
 
+    /// Returns the folder of the sockets to which programs say that they are ready, if there is a
+    /// state folder.
+    pub(crate) fn notify_sockets(&self) -> Option<PathBuf> {
+        Some(self.state()?.join("notify"))
+    }
+
     /// Returns the same facilities for the resources of a site with these secrets, which are hidden in all
     /// that is said of the resources. Default: none but the values of sensitive attributes.
     #[must_use]

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
 use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
+use tokio::sync::oneshot;
 
 /// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
 /// not count as ended before it is gone.
@@ -14,6 +15,8 @@ pub(crate) struct Supervised {
     /// The program's own: a resource may end it and go on.
     stopper: Stopper,
     handle: Arc<ProcessHandle>,
+    /// Tells when the program is ready.
+    is_ready: oneshot::Receiver<()>,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
 }
 
@@ -25,7 +28,13 @@ impl Supervised {
     ) -> Result<Self, ProcessError> {
         let process = Process::spawn_for(worker, config, ledger).await?;
         let (handle, (stopper, stop)) = (Arc::new(process.handle()), Stop::pair());
-        Ok(Self { stopper, handle, run: Box::pin(process.run(stop)) })
+        let (ready, is_ready) = oneshot::channel();
+        let run = Box::pin(async move {
+            let process = process.ready_unless(&stop).await?;
+            let _nobody_waits = ready.send(());
+            process.run(stop).await
+        });
+        Ok(Self { stopper, handle, is_ready, run })
     }
 
     /// Returns a view of the program that shows nothing any more once this is gone.
@@ -38,12 +47,22 @@ impl Supervised {
         self.handle.pid()
     }
 
+    /// Waits until the program is ready. To be called once, before any other wait. Cancel safe.
+    ///
+    /// # Errors
+    ///
+    /// When it has ended before, or is not ready in time; it is gone then.
+    pub(crate) async fn ready(&mut self) -> Result<(), Exit> {
+        tokio::select! {
+            biased;
+            _ready = &mut self.is_ready => Ok(()),
+            outcome = self.run.as_mut() => Err(own_end(outcome)),
+        }
+    }
+
     /// Waits until the program ends by itself. Cancel safe until then; not to be called after.
     pub(crate) async fn ended(&mut self) -> Exit {
-        match self.run.as_mut().await {
-            Err(exit) => exit,
-            Ok(()) => Exit::failed("the program has ended"),
-        }
+        own_end(self.run.as_mut().await)
     }
 
     /// Asks the program to end and waits for it. It may have ended by itself before.
@@ -52,6 +71,14 @@ impl Supervised {
         if let Err(exit) = self.run.await {
             tracing::debug!(%exit, "program ended before it was told to");
         }
+    }
+}
+
+/// Returns how a program has ended that was not told to.
+fn own_end(outcome: Outcome) -> Exit {
+    match outcome {
+        Err(exit) => exit,
+        Ok(()) => Exit::failed("the program has ended"),
     }
 }
 

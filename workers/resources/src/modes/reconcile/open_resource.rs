@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Weak;
 
 use crankcase_engine::{Live, Stop};
-use crankcase_workers::{Ledger, ProcessError, ProcessHandle, Watches};
+use crankcase_workers::{ProcessError, ProcessHandle, Readiness, Watches};
 
 use crate::base::blocking::blocking;
 use crate::declare::declaration::{Config, Declaration};
 use crate::kind::context::Context;
-use crate::state::facilities::FileStamp;
+use crate::state::facilities::{Facilities, FileStamp};
 use crate::visit::Visit;
 use crate::visit::active_watches::ActiveWatches;
 use crate::visit::announcement::Announcement;
@@ -174,10 +174,13 @@ impl OpenResource {
         &mut self,
         name: &str,
         worker: &Stop,
-        ledger: Option<&Ledger>,
+        facilities: &Facilities,
     ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
         let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
         name.clone_into(&mut config.name);
+        if let Readiness::Notify { folder } = &mut config.readiness {
+            *folder = facilities.notify_sockets().unwrap_or_default();
+        }
         config.secrets = self.opened.secrets().clone();
         self.running.end().await;
         // The old one may have used its whole grace; a new one would have to be ended at once.
@@ -185,7 +188,7 @@ impl OpenResource {
             return Ok(None);
         }
         self.running.started_by = Some(Box::new(self.opened.config()));
-        let started = Supervised::spawn(worker, config, ledger).await?;
+        let started = Supervised::spawn(worker, config, facilities.ledger()).await?;
         let program = self.running.program.insert(started);
         Ok(Some(program.handle()))
     }

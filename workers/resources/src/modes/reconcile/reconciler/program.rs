@@ -1,5 +1,6 @@
 //! The program of a resource: its starts, and what is told of its starts and ends.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use crankcase_engine::Exit;
@@ -9,8 +10,8 @@ use tokio::time::Instant;
 use crate::base::text::chain;
 use crate::kind::context::Notice;
 use crate::modes::reconcile::open_resource::Start;
-use crate::modes::reconcile::reconciler::Reconciler;
-use crate::report::account::Outcome;
+use crate::modes::reconcile::reconciler::{PATIENCE, Reconciler};
+use crate::report::account::{Halt, Outcome};
 use crate::report::observer::{Event, EventKind};
 use crate::report::said;
 use crate::schedule::cause::{by_agent, by_notices, started};
@@ -31,8 +32,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
         }
         let began = Instant::now();
-        let ledger = self.setting.facilities.ledger();
-        let running = held.supervise(&self.name, &self.stop, ledger).await;
+        let running = held.supervise(&self.name, &self.stop, &self.setting.facilities).await;
         let config = held.opened.config_and_hidden();
         let last_end = self.links.program.last_end();
         let why = started((ran_with, &config.config), last_end, (notices, &self.why));
@@ -41,7 +41,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.links.program.begin(running, config);
                 let what = if before.is_some() { EventKind::Restarted } else { EventKind::Started };
                 self.tell_start(what, &why, notices, began.elapsed());
-                Ok(())
+                self.until_ready(visit).await
             }
             Ok(None) => {
                 self.tell_end(&why);
@@ -53,6 +53,39 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Err(Outcome::failed(self.redact(&chain(&error))))
             }
         }
+    }
+
+    /// Waits until the program that was just started is ready, or the worker is told to stop.
+    async fn until_ready(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
+        let program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
+        let Some(program) = program else { return Ok(()) };
+        let stopped = Err(Outcome::Halted { at: None, by: Halt::Stop });
+        let ready = {
+            let mut ready = pin!(program.ready());
+            let soon = tokio::select! {
+                biased;
+                () = self.stop.wait() => return stopped,
+                ready = ready.as_mut() => Some(ready),
+                () = tokio::time::sleep(PATIENCE) => None,
+            };
+            if let Some(ready) = soon {
+                ready
+            } else {
+                let missing = self.links.program.status().and_then(|status| status.waits_for);
+                let reason = format!("its program is not ready: {}", missing.unwrap_or_default());
+                let reason = self.setting.facilities.secrets().redact(&reason).into_owned();
+                self.links.health.degraded(reason);
+                tokio::select! {
+                    biased;
+                    () = self.stop.wait() => return stopped,
+                    ready = ready => ready,
+                }
+            }
+        };
+        let Err(exit) = ready else { return Ok(()) };
+        self.note_own_end(&exit);
+        visit.step = Step::Supervise;
+        Err(Outcome::failed(self.redact(&exit.to_string())))
     }
 
     /// Notes that the program has ended by itself.
