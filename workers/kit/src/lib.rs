@@ -121,7 +121,7 @@ pub use proc_mount::explain_proc;
 pub use process::{
     Fate, Finished, Job, JobError, Ledger, LedgerError, Leftover, Limit, Process, ProcessConfig,
     ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessId, ProcessStatus, Readiness,
-    StopSignal, Told, end_leftovers, launch,
+    Reload, ReloadError, StopSignal, Told, end_leftovers, launch,
 };
 pub use quiet_time::QuietTime;
 pub use runner::{

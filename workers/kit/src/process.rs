@@ -22,6 +22,8 @@ pub use self::ledger::{Ledger, LedgerError};
 pub use self::leftovers::{Fate, Leftover, end_leftovers};
 pub use self::limits::Limit;
 pub use self::readiness::Readiness;
+pub use self::reload::Reload;
+pub use self::reloader::ReloadError;
 pub use self::status::{ProcessHandle, ProcessStatus};
 pub use self::stop_signal::StopSignal;
 
@@ -31,6 +33,7 @@ use self::notify::{Notified, NotifySocket};
 use self::output::{Output, Stream};
 use self::probe::Probe;
 use self::ready_file::ReadyFile;
+use self::reloader::Reloader;
 use self::spawn::{file_before, notify_socket, supervise, validate};
 
 mod account;
@@ -54,6 +57,9 @@ mod probe;
 mod readiness;
 mod ready;
 mod ready_file;
+mod reload;
+mod reloader;
+mod side_command;
 mod spawn;
 mod status;
 mod stop_signal;
@@ -187,7 +193,9 @@ impl Process {
         tracing::debug!(process = config.name, pid = group.pid(), "process spawned");
         let output = Arc::new(Output::new(&config));
         let (told, notified) = watch::channel(Notified::default());
-        let handle = ProcessHandle::new(group.pid(), Arc::clone(&output), notified);
+        let reloader = Reloader::new(&config, &group, ledger);
+        let told_by = (Arc::clone(&output), notified);
+        let handle = ProcessHandle::new(group.pid(), told_by, reloader);
         let readers = log_output(&mut group, &output);
         let mut listener = JoinSet::new();
         if let Some(socket) = socket {

@@ -10,6 +10,7 @@ use crankcase_engine::ConfigError;
 
 use super::limits::Limit;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
+use super::reload::Reload;
 use super::stop_signal::StopSignal;
 use crate::secrets::Secrets;
 
@@ -77,6 +78,9 @@ pub struct ProcessConfig {
     ///
     /// Keep it below the start timeout of the engine that runs the worker, which knows no reason.
     pub ready_timeout: Duration,
+    /// How it is told to read its configuration anew, by
+    /// [`ProcessHandle::reload`](crate::ProcessHandle::reload). Default: nobody can tell it.
+    pub reload: Option<Reload>,
 }
 
 crankcase_engine::setters! {
@@ -100,6 +104,7 @@ crankcase_engine::setters! {
         user: String,
         group: String,
         umask: u32,
+        reload: Reload,
     }
 }
 
@@ -124,6 +129,7 @@ impl ProcessConfig {
             secrets: Secrets::default(),
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
+            reload: None,
         }
     }
 
@@ -166,7 +172,7 @@ impl ProcessConfig {
             let value = format!("{:?}", self.ready_timeout);
             return Err(ConfigError::new("ready_timeout", value, "between 1 ms and 24 h"));
         }
-        Ok(())
+        self.reload.as_ref().map_or(Ok(()), Reload::validate)
     }
 
     fn validate_rights(&self) -> Result<(), ConfigError> {

@@ -9,6 +9,7 @@
 //!    [`GONE`].
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +103,11 @@ impl ProcessGroup {
     /// Returns the pid of the leader, which is the group's id.
     pub fn pid(&self) -> i32 {
         self.id.as_raw_pid()
+    }
+
+    /// Returns what the leader is signalled by, once it is watched.
+    pub(super) fn leader(&self) -> Option<Arc<OwnedFd>> {
+        self.leader.as_ref().map(|leader| Arc::clone(leader.get_ref()))
     }
 
     /// Keeps a worker from counting as ended until the group is gone.

@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crankcase_engine::Stop;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
 use super::notify::Notified;
 use super::output::{Counts, Output};
+use super::reloader::{ReloadError, Reloader};
 
 /// What a process is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,11 +43,17 @@ pub struct ProcessHandle {
     notified: watch::Receiver<Notified>,
     is_ready: Arc<AtomicBool>,
     missing: Arc<Mutex<Option<String>>>,
+    reloader: Arc<Reloader>,
 }
 
 impl ProcessHandle {
-    pub(super) fn new(pid: i32, output: Arc<Output>, notified: watch::Receiver<Notified>) -> Self {
-        Self { pid, output, notified, is_ready: Arc::default(), missing: Arc::default() }
+    pub(super) fn new(
+        pid: i32,
+        (output, notified): (Arc<Output>, watch::Receiver<Notified>),
+        reloader: Reloader,
+    ) -> Self {
+        let (is_ready, missing, reloader) = (Arc::default(), Arc::default(), Arc::new(reloader));
+        Self { pid, output, notified, is_ready, missing, reloader }
     }
 
     /// Returns the pid of the leader, which is the group's id.
@@ -65,6 +73,23 @@ impl ProcessHandle {
             dropped_lines,
             cut_bytes,
         }
+    }
+
+    /// Has the process read its configuration anew, as its
+    /// [`reload`](crate::ProcessConfig::reload) says.
+    ///
+    /// A signal is only sent. A command is waited for; `stop` ends it.
+    ///
+    /// # Errors
+    ///
+    /// When its config does not say how, the process has ended, or the command fails, takes too long
+    /// or is stopped.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the command is killed.
+    pub async fn reload(&self, stop: &Stop) -> Result<(), ReloadError> {
+        self.reloader.reload(stop).await
     }
 
     pub(super) fn output(&self) -> &Arc<Output> {

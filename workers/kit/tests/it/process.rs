@@ -7,6 +7,7 @@ mod launch;
 mod leftovers;
 mod output;
 mod ready;
+mod reload;
 
 use crankcase_workers::ProcessConfig;
 

@@ -1,0 +1,73 @@
+//! What reloads a process that was spawned.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crankcase_engine::Stop;
+use rustix::process::pidfd_send_signal;
+use thiserror::Error;
+
+use super::config::ProcessConfig;
+use super::group::ProcessGroup;
+use super::ledger::Ledger;
+use super::reload::Reload;
+use super::side_command::SideCommand;
+use super::stop_signal::StopSignal;
+
+/// Why a process could not be told to read its configuration anew. It runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("cannot reload process {name:?}: {why}")]
+#[non_exhaustive]
+pub struct ReloadError {
+    /// The name of the process.
+    pub name: String,
+    /// What has failed.
+    pub why: String,
+}
+
+/// What reloads one process.
+#[derive(Debug)]
+pub(super) struct Reloader {
+    name: String,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    None,
+    /// By its descriptor: the pid may be another's once the process was reaped.
+    Signal(StopSignal, Arc<OwnedFd>),
+    Command(Box<SideCommand>),
+}
+
+impl Reloader {
+    /// Returns what reloads the process that leads a group, as its config says.
+    pub(super) fn new(
+        config: &ProcessConfig,
+        group: &ProcessGroup,
+        ledger: Option<&Ledger>,
+    ) -> Self {
+        let way = match (&config.reload, group.leader()) {
+            (Some(Reload::Signal(signal)), Some(leader)) => Way::Signal(*signal, leader),
+            (Some(Reload::Command { command, timeout }), _) => {
+                let command = (&command[..], *timeout);
+                Way::Command(Box::new(SideCommand::new(("reload", config), command, ledger)))
+            }
+            _ => Way::None,
+        };
+        Self { name: config.name.clone(), way }
+    }
+
+    pub(super) async fn reload(&self, stop: &Stop) -> Result<(), ReloadError> {
+        let reloaded = match &self.way {
+            Way::None => Err("its config does not say how".to_owned()),
+            Way::Signal(signal, leader) => pidfd_send_signal(leader, signal.number())
+                .map_err(|err| format!("cannot send {}: {}", signal.name(), io::Error::from(err))),
+            Way::Command(command) => {
+                command.run(stop).await.map_err(|why| format!("its reload command failed: {why}"))
+            }
+        };
+        reloaded.map_err(|why| ReloadError { name: self.name.clone(), why })
+    }
+}

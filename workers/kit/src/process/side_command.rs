@@ -1,0 +1,80 @@
+//! A command that is run beside a process, as the process is: to reload it, or to ask how it is.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use crankcase_engine::Stop;
+
+use super::config::ProcessConfig;
+use super::job::{Finished, Job};
+use super::ledger::Ledger;
+use super::readiness::Readiness;
+use crate::condition::chain;
+use crate::printable::spaced;
+use crate::secrets::Secrets;
+
+/// The time between TERM and KILL, after the timeout or a stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How much of an output is kept of its beginning, and of its end, in bytes.
+const KEPT: usize = 4 * 1024;
+
+/// How long the name in the records may be, in characters.
+const MAX_NAME: usize = 60;
+
+/// How much of the last words is told, in characters.
+const MAX_WORDS: usize = 200;
+
+/// A command with the user, the folder, the environment and the bounds of a process.
+#[derive(Debug, Clone)]
+pub(super) struct SideCommand {
+    job: Job,
+    ledger: Option<Ledger>,
+}
+
+impl SideCommand {
+    /// Returns the command of a process for a purpose, such as `reload`. It may take as long as the
+    /// timeout.
+    pub(super) fn new(
+        (purpose, process): (&str, &ProcessConfig),
+        (command, timeout): (&[OsString], Duration),
+        ledger: Option<&Ledger>,
+    ) -> Self {
+        let name = format!("{purpose} {}", process.name).chars().take(MAX_NAME).collect();
+        let process = ProcessConfig {
+            name,
+            command: command.to_vec(),
+            input: Vec::new(),
+            readiness: Readiness::Spawned,
+            reload: None,
+            grace: GRACE,
+            ..process.clone()
+        };
+        let job = Job::new(process, timeout).kept(KEPT, KEPT).with_children();
+        Self { job, ledger: ledger.cloned() }
+    }
+
+    /// Runs the command to its end. The error says how it has failed.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the command is killed.
+    pub(super) async fn run(&self, stop: &Stop) -> Result<(), String> {
+        // Boxed, so that who has such a command does not hold its memory all the time.
+        let ran = Box::pin(self.job.run(self.ledger.as_ref(), stop, (None, None))).await;
+        let finished = ran.map_err(|error| chain(&error))?;
+        if finished.status.success() {
+            return Ok(());
+        }
+        let words = last_words(&finished, &self.job.process.secrets);
+        Err(format!("it {}{words}", finished.end()))
+    }
+}
+
+/// Returns the last line that a command has written, for the end of an error.
+fn last_words(finished: &Finished, secrets: &Secrets) -> String {
+    let lines = finished.stderr.lines().rev().chain(finished.stdout.lines().rev());
+    let last = lines.map(str::trim).find(|line| !line.is_empty());
+    let printable = |line: &str| spaced(&secrets.redact(line)).take(MAX_WORDS).collect::<String>();
+    last.map_or_else(String::new, |line| format!(": {}", printable(line)))
+}
