@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crankcase_engine::Near;
+use crankcase_resources::Site;
 use crankcase_resources::front::Automatic;
-use crankcase_resources::{OnChange, Site};
 use crankcase_status::picture::{Edge, Node, Picture, Stroke};
 use serde::Serialize;
 
@@ -50,7 +50,7 @@ impl SiteEdge {
         Self {
             user: user.to_owned(),
             input: edge.resource.clone(),
-            notifies: edge.on_change == OnChange::Notify,
+            notifies: edge.on_change.notifies(),
             because: Some(edge.because.clone()),
         }
     }
@@ -69,7 +69,7 @@ impl SiteGraph {
             graph.edges.extend(declared.dependencies.iter().map(|dependency| SiteEdge {
                 user: name.clone(),
                 input: dependency.resource.clone(),
-                notifies: dependency.on_change == OnChange::Notify,
+                notifies: dependency.on_change.notifies(),
                 because: None,
             }));
             graph.edges.extend(declared.notify.iter().map(|notified| SiteEdge {

@@ -16,6 +16,7 @@ mod quiet;
 mod ready;
 mod reasons;
 mod recorded;
+mod reload;
 mod repairs;
 mod rules;
 mod schedule;

@@ -12,10 +12,12 @@ use serde_json::Value;
 use crate::command::{self, Argv, Grace, Setting};
 pub use crate::process::endpoint::{Endpoint, HttpUrl};
 pub use crate::process::ready::Ready;
+pub use crate::process::reload::{Reload, ReloadSignal};
 pub use crate::process::timeout::Timeout;
 
 mod endpoint;
 mod ready;
+mod reload;
 mod timeout;
 
 /// keeps a program running for as long as the agent runs
@@ -31,6 +33,8 @@ pub struct Process {
     /// how long it may take to be ready, at most 24 hours; then it has failed
     #[param(default = "1m")]
     pub ready_timeout: Timeout,
+    /// how it reads its configuration anew, for `on_change: reload`; it is restarted by default
+    pub reload: Option<Reload>,
     /// what asks it to end
     #[param(default = "TERM")]
     pub stop_signal: Ending,
@@ -85,7 +89,11 @@ impl Resource for Process {
     }
 
     fn claims(partial: &ProcessPartial) -> Claimed {
-        command::claims(&[partial.command.as_ref().map(|argv| argv.0.clone())], &partial.setting)
+        let command = partial.command.as_ref().map(|argv| argv.0.clone());
+        let words =
+            |reload: &Option<Reload>| reload.as_ref().map(Reload::words).unwrap_or_default();
+        let reload = partial.reload.as_ref().map(words);
+        command::claims(&[command, reload], &partial.setting)
     }
 
     async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
@@ -102,6 +110,8 @@ impl Supervised for Process {
         let process = self.setting.process("", &self.command.0);
         let process = process.stop_signal(self.stop_signal.0).grace(self.grace.0);
         let readiness = self.ready.as_ref().map(Ready::readiness).unwrap_or_default();
-        process.readiness(readiness).ready_timeout(self.ready_timeout.0)
+        let mut process = process.readiness(readiness).ready_timeout(self.ready_timeout.0);
+        process.reload = self.reload.as_ref().map(Reload::of_process);
+        process
     }
 }

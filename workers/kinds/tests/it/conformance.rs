@@ -102,6 +102,11 @@ fn others() -> Vec<Sample> {
             "a program that is ready when it says so",
             |folder| json!({"command": ["sleep", "60"], "ready": {"file": folder.join("up")}}),
         ),
+        Sample::new(
+            "process",
+            "a program that reloads",
+            |folder| json!({"command": ["sleep", "60"], "reload": {"command": ["touch", folder.join("x")]}}),
+        ),
         Sample::new("print", "a message", |_| json!({"message": "hello"})).in_each_run(),
         Sample::new("noop", "anything", |_| json!({"any": [1, {"thing": null}]})),
     ]

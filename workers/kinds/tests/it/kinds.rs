@@ -9,7 +9,7 @@ use crankcase_kinds::builtin;
 use crankcase_resources::dynamic::{Config, Found, KnownConfig};
 use crankcase_resources::run::apply;
 use crankcase_resources::{ApplyOptions, Halt, Outcome};
-use crankcase_workers::{Readiness, StopSignal};
+use crankcase_workers::{Readiness, Reload, StopSignal};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -253,6 +253,34 @@ fn a_process_is_ready_by_one_thing_that_can_come_in_time() {
     assert_eq!(errors("process", notify), [socket]);
     let late = json!({"command": ["a"], "ready_timeout": "2days"});
     assert_eq!(errors("process", late), [r#"ready_timeout: "2days" is not between 1ms and 1day"#]);
+}
+
+#[test]
+fn a_process_reloads_by_a_signal_or_a_command() -> TestResult {
+    let command = vec!["nginx".into(), "-s".into(), "reload".into()];
+    let timeout = Duration::from_secs(60);
+    for (reload, expected) in [
+        (json!({"signal": "HUP"}), Reload::Signal(StopSignal::Hangup)),
+        (json!({"command": ["nginx", "-s", "reload"]}), Reload::Command { command, timeout }),
+    ] {
+        let config: Config = serde_json::from_value(json!({"command": ["a"], "reload": reload}))?;
+        let resource =
+            builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
+        let process = resource.program().ok_or("it is no program")?;
+        assert_eq!(process.reload.as_ref(), Some(&expected));
+    }
+    for (reload, expected) in [
+        (json!({}), "reload: give one of signal, command"),
+        (
+            json!({"signal": "TERM"}),
+            r#"reload: signal: "TERM" is not known; use one of HUP, USR1, USR2, WINCH"#,
+        ),
+        (json!({"signal": "HUP", "timeout": "1s"}), "reload: timeout: a signal has none"),
+        (json!({"command": []}), "reload: command: names no program"),
+    ] {
+        assert_eq!(errors("process", json!({"command": ["a"], "reload": reload})), [expected]);
+    }
+    Ok(())
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ fn edges(
             if used.all_states || used.states.contains_key(&dependency.alias) {
                 causes(changed + on, changed + index);
             }
-            if dependency.on_change != OnChange::Check {
+            if dependency.on_change.notifies() {
                 causes(changed + on, refreshed + index);
             }
         }

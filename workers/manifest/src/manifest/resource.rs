@@ -326,9 +326,10 @@ impl Decoder<'_> {
                 "on_change" => match self.text(entry.value, "\"on_change\"")?.as_str() {
                     "check" => on_change = OnChange::Check,
                     "notify" => on_change = OnChange::Notify,
+                    "reload" => on_change = OnChange::Reload,
                     other => {
                         let message = format!("unknown \"on_change\" {}", quoted(other));
-                        let words = ["check", "notify"];
+                        let words = ["check", "notify", "reload"];
                         let hint = self.problems.nearest(other, words).or(listed(&words));
                         self.problems.with_hint(self.source, span.start, message, hint);
                     }

@@ -58,7 +58,7 @@ fn a_chain_of_100_000_is_sorted() -> Result<(), Box<dyn Error>> {
 fn a_dependency_is_an_alias_a_map_or_a_name() -> Result<(), Box<dyn Error>> {
     let site = Site::new(
         "resources:\n  a: {type: file}\n  b: {type: file}\n  c:\n    type: file\n    \
-         dependencies: {x: a, y: {resource: b, on_change: notify}, z: {resource: d, on_change: check}}\n  d: {type: file, \
+         dependencies: {x: a, y: {resource: b, on_change: notify}, z: {resource: d, on_change: reload}}\n  d: {type: file, \
          dependencies: [a], meta: {noop: true}}\n",
     )?;
 
@@ -69,7 +69,7 @@ fn a_dependency_is_an_alias_a_map_or_a_name() -> Result<(), Box<dyn Error>> {
     assert_eq!(edges, [("x", "a"), ("y", "b"), ("z", "d")]);
     assert_eq!(c.dependencies[0].on_change, OnChange::Check);
     assert_eq!(c.dependencies[1].on_change, OnChange::Notify);
-    assert_eq!(c.dependencies[2].on_change, OnChange::Check);
+    assert_eq!(c.dependencies[2].on_change, OnChange::Reload);
     assert_eq!(d.dependencies[0].alias, "a");
     assert!(d.noop && !c.noop);
     Ok(())

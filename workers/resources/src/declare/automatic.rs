@@ -185,7 +185,7 @@ fn edge(
 /// Returns whether a declared edge has the same ends, and notifies if this one does.
 fn is_declared(declarations: &[Declaration], edge: &Edge, is_told: bool) -> bool {
     let (before, after) = (&declarations[edge.before], &declarations[edge.after]);
-    let does_all = |used: &&Dependency| !is_told || used.on_change == OnChange::Notify;
+    let does_all = |used: &&Dependency| !is_told || used.on_change.notifies();
     let mut uses = after.dependencies.iter().filter(|used| used.resource == before.name);
     uses.any(|used| does_all(&used)) || before.notify.contains(&after.name)
 }

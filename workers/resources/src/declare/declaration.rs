@@ -328,8 +328,17 @@ pub enum OnChange {
     /// The dependent renders its config again and is checked.
     #[default]
     Check,
-    /// The dependent is notified as well: it restarts, reloads or runs again.
+    /// The dependent is notified as well: it restarts or runs again.
     Notify,
+    /// The dependent is notified as well; a program that can reload does so instead of a restart.
+    Reload,
+}
+
+impl OnChange {
+    /// Returns whether the dependent is notified.
+    pub fn notifies(self) -> bool {
+        self != Self::Check
+    }
 }
 
 /// What a dependent knows of a dependency.

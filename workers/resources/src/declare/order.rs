@@ -167,7 +167,7 @@ impl Edges {
     /// When there is no such node.
     pub fn depends(&mut self, node: usize, used: usize, on_change: OnChange) {
         self.inputs[node].push(used);
-        if on_change == OnChange::Notify {
+        if on_change.notifies() {
             self.notifiers[node].push(used);
         }
     }

@@ -30,12 +30,13 @@ pub(crate) fn log_crash(happened: &Event) {
     tracing::warn!(resource, pid, why, "ended");
 }
 
-/// Logs that the program of a resource was started or was ended, and why.
+/// Logs that the program of a resource was started, reloaded or ended, and why.
 pub(crate) fn log_program(happened: &Event) {
     let Event { event, resource, pid, why, .. } = happened;
     match event {
         EventKind::Started => tracing::info!(resource, pid, why, "started"),
         EventKind::Restarted => tracing::info!(resource, pid, why, "restarted"),
+        EventKind::Reloaded => tracing::info!(resource, pid, why, "reloaded"),
         _ => tracing::info!(resource, pid, why, "ended"),
     }
 }

@@ -44,8 +44,8 @@ impl Graph {
     /// Writes the graph as JSON: `{"format": 1, "head": NAME, "layers": [[NODE, ..], ..]}`. Each node is
     /// in the first layer that comes after all that it requires, and the nodes of a layer are in the
     /// order of their names. A node has `name`, `type` and `config`, and if they say something
-    /// `requires` (a map of names to `check` or `notify`), `uses` (a map of attributes to `node` and
-    /// `attribute`), `tags`, `readonly`, and `meta` as in a manifest.
+    /// `requires` (a map of names to `check`, `notify` or `reload`), `uses` (a map of attributes to
+    /// `node` and `attribute`), `tags`, `readonly`, and `meta` as in a manifest.
     ///
     /// First each kind [makes the config fit to travel](crate::Resource::send), which may read files.
     /// Values of sensitive attributes are in the text as they are. Blocks for the disk.

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Live, Stop};
 use crankcase_workers::{ProcessError, ProcessHandle, Readiness, Watches};
@@ -56,6 +56,14 @@ pub(crate) struct Unopened {
     pub(crate) running: Running,
 }
 
+/// What notifications ask of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgramRefresh {
+    /// To read its configuration anew, if it can, and else to restart.
+    Reload,
+    Restart,
+}
+
 /// How a program is to be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
@@ -64,6 +72,8 @@ pub(crate) enum Start {
     /// If the schedule allows it: for the first time, with another config, or because of a
     /// notification.
     Asked,
+    /// Not at all: it reads its configuration anew, if the schedule allows it.
+    Reload,
 }
 
 impl OpenResource {
@@ -154,13 +164,19 @@ impl OpenResource {
 
     /// Returns how the program is to be started, if the resource is one and it is to be. It runs
     /// with the config `ran_with` if it was started before, by any worker.
-    pub(crate) fn start(&self, is_notified: bool, ran_with: Option<&Config>) -> Option<Start> {
-        self.opened.program()?;
+    pub(crate) fn start(
+        &self,
+        refresh: Option<ProgramRefresh>,
+        ran_with: Option<&Config>,
+    ) -> Option<Start> {
+        let can_reload = self.opened.program()?.reload.is_some();
         let is_started = self.running.program.is_some() && self.is_started_by_config();
-        match &self.running.program {
-            None if ran_with == Some(&self.opened.config()) => Some(Start::Again),
-            _ if !is_started || is_notified => Some(Start::Asked),
-            _ => None,
+        match (&self.running.program, refresh) {
+            (None, _) if ran_with == Some(&self.opened.config()) => Some(Start::Again),
+            _ if !is_started => Some(Start::Asked),
+            (_, None) => None,
+            (_, Some(ProgramRefresh::Reload)) if can_reload => Some(Start::Reload),
+            (_, Some(_)) => Some(Start::Asked),
         }
     }
 
@@ -213,6 +229,11 @@ impl OpenResource {
 }
 
 impl Running {
+    /// Returns a view of the program, if there is one.
+    pub(crate) fn handle(&self) -> Option<Arc<ProcessHandle>> {
+        self.program.as_ref().and_then(|program| program.handle().upgrade())
+    }
+
     /// Returns the pid of the program, if there is one.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.program.as_ref().map(Supervised::pid)

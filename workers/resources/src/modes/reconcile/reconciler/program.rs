@@ -8,8 +8,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::base::text::chain;
+use crate::declare::declaration::{Declaration, OnChange};
 use crate::kind::context::Notice;
-use crate::modes::reconcile::open_resource::Start;
+use crate::modes::reconcile::open_resource::{ProgramRefresh, Start};
 use crate::modes::reconcile::reconciler::{PATIENCE, Reconciler};
 use crate::report::account::{Halt, Outcome};
 use crate::report::observer::{Event, EventKind};
@@ -19,16 +20,24 @@ use crate::schedule::state::State;
 use crate::visit::{Step, Visit};
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Starts the resource's program, if it is one and is not running as declared.
-    pub(super) async fn supervise(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
+    /// Starts the resource's program, if it is one and is not running as declared, or reloads it.
+    pub(super) async fn supervise(
+        &mut self,
+        declaration: &Declaration,
+        visit: &mut Visit,
+    ) -> Result<(), Outcome> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let (notices, before) = (&visit.notices, self.links.program.ran_with());
         let ran_with = before.as_ref().map(|before| &before.config);
-        match held.start(!notices.is_empty(), ran_with) {
+        match held.start(refresh(declaration, notices), ran_with) {
             None => return Ok(()),
             Some(Start::Again) => {}
             Some(Start::Asked) => {
                 held.opened.ask().await.map_err(|_| Outcome::NotAllowed)?;
+            }
+            Some(Start::Reload) => {
+                held.opened.ask().await.map_err(|_| Outcome::NotAllowed)?;
+                return self.reload(notices).await;
             }
         }
         let began = Instant::now();
@@ -53,6 +62,27 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Err(Outcome::failed(self.redact(&chain(&error))))
             }
         }
+    }
+
+    /// Has the program read its configuration anew. If that fails, the program runs on, and the
+    /// next visit tries it again.
+    async fn reload(&mut self, notices: &[Notice]) -> Result<(), Outcome> {
+        let Some(held) = &self.held else { return Ok(()) };
+        let Some(handle) = held.running.handle() else { return Ok(()) };
+        let config = held.opened.config();
+        let began = Instant::now();
+        if let Err(error) = handle.reload(&self.stop).await {
+            return Err(match self.stop.is_stopped() {
+                true => Outcome::Halted { at: None, by: Halt::Stop },
+                false => Outcome::failed(self.redact(&error.to_string())),
+            });
+        }
+        self.links.journal.note("reloaded its program", by_notices(notices));
+        let why = started((Some(&config), &config), None, (notices, &self.why));
+        let event = self.program_event(EventKind::Reloaded, &why, began.elapsed());
+        let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
+        self.tell_program(Event { pid: self.pid, notified_by, ..event });
+        Ok(())
     }
 
     /// Waits until the program that was just started is ready, or the worker is told to stop.
@@ -146,5 +176,19 @@ impl<F> Reconciler<F> {
     fn program_event(&self, what: EventKind, why: &str, took: Duration) -> Event {
         let kind = &self.links.declaration.get().kind;
         Event::new(what, (&self.name, kind), (why, took))
+    }
+}
+
+/// Returns what the notifications ask of a program: to reload, if all of them come from resources
+/// after whose change it is declared to reload.
+fn refresh(declaration: &Declaration, notices: &[Notice]) -> Option<ProgramRefresh> {
+    let asks_to_reload = |notice: &Notice| {
+        let mut used = declaration.dependencies.iter();
+        used.any(|used| used.resource == notice.by && used.on_change == OnChange::Reload)
+    };
+    match notices {
+        [] => None,
+        _ if notices.iter().all(asks_to_reload) => Some(ProgramRefresh::Reload),
+        _ => Some(ProgramRefresh::Restart),
     }
 }

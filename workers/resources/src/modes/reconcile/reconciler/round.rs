@@ -142,7 +142,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             visit.remark = visit.remark.take().or(left_alone);
             return Ok(());
         }
-        self.supervise(visit).await?;
+        self.supervise(declaration, visit).await?;
         if let Some(thing) = declaration.record.as_ref().filter(|_| wrong.is_none()) {
             Reversal::forget(self.setting.facilities.records(), from_ref(thing)).await;
             self.is_back = true;
