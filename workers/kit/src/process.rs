@@ -14,6 +14,7 @@ use tracing::Instrument;
 pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
 pub use self::group::ProcessGroup;
+pub use self::health_check::{HealthCheck, HealthProbe};
 pub use self::identity::ProcessId;
 pub use self::job::{Finished, Job, JobError};
 pub use self::job_output::Told;
@@ -29,6 +30,7 @@ pub use self::stop_signal::StopSignal;
 
 use crate::condition::Condition;
 
+use self::health_watch::{HealthWatch, Unhealthy};
 use self::notify::{Notified, NotifySocket};
 use self::output::{Output, Stream};
 use self::probe::Probe;
@@ -40,6 +42,8 @@ mod account;
 mod config;
 mod error;
 mod group;
+mod health_check;
+mod health_watch;
 mod identity;
 mod inherited;
 mod job;
@@ -91,6 +95,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
+/// - When as many checks of its [`health`](ProcessConfig::health) in a row have failed as that says,
+///   it is ended in the same way, and that is a failure.
 /// - Every other end of the leader is a failure with its status, also status 0, with the last line
 ///   of its stderr and with how many processes it left behind in its group.
 ///
@@ -118,6 +124,7 @@ pub struct Process {
     handle: ProcessHandle,
     /// The file that was to make it ready, as it was before it was spawned.
     file_before: Option<ReadyFile>,
+    health: HealthWatch,
     /// Those who read its output; they end with it.
     readers: JoinSet<()>,
     /// Who reads its notify socket.
@@ -194,14 +201,15 @@ impl Process {
         let output = Arc::new(Output::new(&config));
         let (told, notified) = watch::channel(Notified::default());
         let reloader = Reloader::new(&config, &group, ledger);
+        let (health, unhealthy) = HealthWatch::new(&config, &group, ledger);
         let told_by = (Arc::clone(&output), notified);
-        let handle = ProcessHandle::new(group.pid(), told_by, reloader);
+        let handle = ProcessHandle::new(group.pid(), told_by, unhealthy, reloader);
         let readers = log_output(&mut group, &output);
         let mut listener = JoinSet::new();
         if let Some(socket) = socket {
             listener.spawn(socket.listen(told).in_current_span());
         }
-        Ok(Self { config, group, handle, file_before, readers, _listener: listener })
+        Ok(Self { config, group, handle, file_before, health, readers, _listener: listener })
     }
 
     /// Waits until the process is ready, as its [`Readiness`] asks.
@@ -282,14 +290,14 @@ impl Process {
         self.handle.clone()
     }
 
-    /// Waits until the leader ends by itself (`false`), or was told to and did, or did not in time
-    /// (`true`).
-    async fn supervise(&self, stop: &Stop) -> io::Result<bool> {
-        tokio::select! {
+    /// Waits until the leader ends by itself, or was told to and did, or did not in time.
+    async fn supervise(&self, stop: &Stop) -> io::Result<Cause> {
+        let cause = tokio::select! {
             biased;
-            () = stop.wait() => {}
-            ended = self.group.leader_ended() => return ended.map(|()| false),
-        }
+            () = stop.wait() => Cause::Stop,
+            ended = self.group.leader_ended() => return ended.map(|()| Cause::Own),
+            unhealthy = self.health.unhealthy() => Cause::Unhealthy(unhealthy),
+        };
         let (signal, grace) = (self.config.stop_signal, self.config.grace);
         if !self.group.ask_to_end(signal, grace).await? {
             tracing::warn!(
@@ -298,7 +306,7 @@ impl Process {
                 "process killed after its grace period"
             );
         }
-        Ok(true)
+        Ok(cause)
     }
 
     /// Kills what is left of the group, reaps the leader, and reads the output to its end; returns
@@ -324,14 +332,30 @@ impl Worker for Process {
         self.group.hold(stop.linger());
         let supervised = self.supervise(&stop).await;
         let (name, ended) = self.ended().await;
-        let was_stopped = supervised.map_err(|source| supervise(&name, source))?;
+        let cause = supervised.map_err(|source| supervise(&name, source))?;
         let (status, end) = ended.map_err(|source| supervise(&name, source))?;
-        tracing::debug!(process = name, %status, was_stopped, "process ended");
-        if was_stopped {
-            return Ok(());
+        tracing::debug!(process = name, %status, ?cause, "process ended");
+        match cause {
+            Cause::Stop => Ok(()),
+            Cause::Own => Err(Exit::failed(ProcessError::Exited { name, status, end })),
+            Cause::Unhealthy(Unhealthy { failures, said }) => {
+                let last_words = end.last_words;
+                let error = ProcessError::Unhealthy { name, failures, said, last_words };
+                Err(Exit::failed(error))
+            }
         }
-        Err(Exit::failed(ProcessError::Exited { name, status, end }))
     }
+}
+
+/// Why a process has ended.
+#[derive(Debug)]
+enum Cause {
+    /// It has ended by itself.
+    Own,
+    /// Its worker was told to stop.
+    Stop,
+    /// Its checks have failed.
+    Unhealthy(Unhealthy),
 }
 
 /// Begins to log stdout and stderr, until they end.

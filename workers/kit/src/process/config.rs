@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crankcase_engine::ConfigError;
 
+use super::health_check::HealthCheck;
 use super::limits::Limit;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
 use super::reload::Reload;
@@ -81,6 +82,8 @@ pub struct ProcessConfig {
     /// How it is told to read its configuration anew, by
     /// [`ProcessHandle::reload`](crate::ProcessHandle::reload). Default: nobody can tell it.
     pub reload: Option<Reload>,
+    /// How it is asked whether it is well, from when it is ready. Default: it is not.
+    pub health: Option<HealthCheck>,
 }
 
 crankcase_engine::setters! {
@@ -105,6 +108,7 @@ crankcase_engine::setters! {
         group: String,
         umask: u32,
         reload: Reload,
+        health: HealthCheck,
     }
 }
 
@@ -130,6 +134,7 @@ impl ProcessConfig {
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
             reload: None,
+            health: None,
         }
     }
 
@@ -172,7 +177,8 @@ impl ProcessConfig {
             let value = format!("{:?}", self.ready_timeout);
             return Err(ConfigError::new("ready_timeout", value, "between 1 ms and 24 h"));
         }
-        self.reload.as_ref().map_or(Ok(()), Reload::validate)
+        self.reload.as_ref().map_or(Ok(()), Reload::validate)?;
+        self.health.as_ref().map_or(Ok(()), HealthCheck::validate)
     }
 
     fn validate_rights(&self) -> Result<(), ConfigError> {

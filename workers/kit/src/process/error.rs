@@ -120,6 +120,22 @@ pub enum ProcessError {
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
     },
+    /// Checks of the process have failed, so many in a row that it was ended.
+    #[error(
+        "process {name:?} was unhealthy and was ended: {}: {said}{}",
+        checks(*failures),
+        words(last_words.as_ref())
+    )]
+    Unhealthy {
+        /// The name of the process.
+        name: String,
+        /// How many checks in a row have failed.
+        failures: u32,
+        /// Why the last of them has.
+        said: String,
+        /// The last line that it wrote to stderr, as far as that is short.
+        last_words: Option<String>,
+    },
     /// The process has ended by itself, well or not; what was left of its group was killed.
     #[error("process {name:?} ended with {status}{}", end.text())]
     Exited {
@@ -167,6 +183,13 @@ impl ProcessEnd {
 
 fn because(said: Option<&String>) -> String {
     said.map_or_else(String::new, |said| format!(": {said}"))
+}
+
+fn checks(failures: u32) -> String {
+    match failures {
+        1 => "its check failed".to_owned(),
+        failures => format!("{failures} checks in a row failed"),
+    }
 }
 
 fn words(last: Option<&String>) -> String {

@@ -93,6 +93,7 @@ impl Readiness {
     }
 }
 
-fn is_request_target(path: &str) -> bool {
+/// Returns whether HTTP can ask for this path.
+pub(super) fn is_request_target(path: &str) -> bool {
     path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -35,7 +35,7 @@ impl Reload {
 }
 
 /// Refuses a command beside a process that cannot be run, or not in this time.
-fn validate_command(
+pub(super) fn validate_command(
     field: &'static str,
     command: &[OsString],
     timeout: Duration,

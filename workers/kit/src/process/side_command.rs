@@ -47,6 +47,7 @@ impl SideCommand {
             input: Vec::new(),
             readiness: Readiness::Spawned,
             reload: None,
+            health: None,
             grace: GRACE,
             ..process.clone()
         };

@@ -24,6 +24,9 @@ pub struct ProcessStatus {
     /// What it lacked to be ready when that was looked at last; none once it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// Why the last check of its health has failed, and how many have; none while it is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<String>,
     /// What it says of itself over its notify socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub says: Option<String>,
@@ -44,16 +47,18 @@ pub struct ProcessHandle {
     is_ready: Arc<AtomicBool>,
     missing: Arc<Mutex<Option<String>>>,
     reloader: Arc<Reloader>,
+    unhealthy: watch::Receiver<Option<String>>,
 }
 
 impl ProcessHandle {
     pub(super) fn new(
         pid: i32,
         (output, notified): (Arc<Output>, watch::Receiver<Notified>),
+        unhealthy: watch::Receiver<Option<String>>,
         reloader: Reloader,
     ) -> Self {
         let (is_ready, missing, reloader) = (Arc::default(), Arc::default(), Arc::new(reloader));
-        Self { pid, output, notified, is_ready, missing, reloader }
+        Self { pid, output, notified, is_ready, missing, reloader, unhealthy }
     }
 
     /// Returns the pid of the leader, which is the group's id.
@@ -68,6 +73,7 @@ impl ProcessHandle {
             pid: self.pid,
             is_ready: self.is_ready.load(Ordering::Acquire),
             waits_for: self.missing.lock().clone(),
+            unhealthy: self.unhealthy.borrow().clone(),
             says: self.notified.borrow().status.clone(),
             lines,
             dropped_lines,
@@ -90,6 +96,13 @@ impl ProcessHandle {
     /// When it is dropped, the command is killed.
     pub async fn reload(&self, stop: &Stop) -> Result<(), ReloadError> {
         self.reloader.reload(stop).await
+    }
+
+    /// Follows why the last check of its health has failed; none while it is well.
+    ///
+    /// The channel ends with the process.
+    pub fn unhealthy(&self) -> watch::Receiver<Option<String>> {
+        self.unhealthy.clone()
     }
 
     pub(super) fn output(&self) -> &Arc<Output> {

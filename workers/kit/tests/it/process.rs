@@ -2,6 +2,7 @@
 
 mod ends;
 mod group;
+mod health;
 mod job;
 mod launch;
 mod leftovers;
