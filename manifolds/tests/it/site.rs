@@ -4,6 +4,7 @@ mod double;
 mod drift;
 mod flushed;
 mod given_up;
+mod health;
 mod held_back;
 mod host;
 mod kept_facts;

@@ -45,4 +45,6 @@ pub use exec::{Exec, MaxOutput};
 pub use fact::Fact;
 pub use file::{File, InPlace, Presence, Principal};
 pub use print::Print;
-pub use process::{Ending, Endpoint, HttpUrl, Process, Ready, Reload, ReloadSignal, Timeout};
+pub use process::{
+    Ending, Endpoint, Health, HttpUrl, Probe, Process, Ready, Reload, ReloadSignal, Timeout,
+};

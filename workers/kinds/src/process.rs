@@ -11,11 +11,13 @@ use serde_json::Value;
 
 use crate::command::{self, Argv, Grace, Setting};
 pub use crate::process::endpoint::{Endpoint, HttpUrl};
+pub use crate::process::health::{Health, Probe};
 pub use crate::process::ready::Ready;
 pub use crate::process::reload::{Reload, ReloadSignal};
 pub use crate::process::timeout::Timeout;
 
 mod endpoint;
+mod health;
 mod ready;
 mod reload;
 mod timeout;
@@ -35,6 +37,8 @@ pub struct Process {
     pub ready_timeout: Timeout,
     /// how it reads its configuration anew, for `on_change: reload`; it is restarted by default
     pub reload: Option<Reload>,
+    /// how it is asked whether it is well; if not, it is restarted
+    pub health: Option<Health>,
     /// what asks it to end
     #[param(default = "TERM")]
     pub stop_signal: Ending,
@@ -90,10 +94,11 @@ impl Resource for Process {
 
     fn claims(partial: &ProcessPartial) -> Claimed {
         let command = partial.command.as_ref().map(|argv| argv.0.clone());
-        let words =
-            |reload: &Option<Reload>| reload.as_ref().map(Reload::words).unwrap_or_default();
-        let reload = partial.reload.as_ref().map(words);
-        command::claims(&[command, reload], &partial.setting)
+        let reload = partial.reload.as_ref();
+        let reload = reload.map(|it| it.as_ref().map(Reload::words).unwrap_or_default());
+        let health = partial.health.as_ref();
+        let health = health.map(|it| it.as_ref().map(Health::words).unwrap_or_default());
+        command::claims(&[command, reload, health], &partial.setting)
     }
 
     async fn check(&self, _: &Context) -> Result<Check<Self>, BoxError> {
@@ -112,6 +117,7 @@ impl Supervised for Process {
         let readiness = self.ready.as_ref().map(Ready::readiness).unwrap_or_default();
         let mut process = process.readiness(readiness).ready_timeout(self.ready_timeout.0);
         process.reload = self.reload.as_ref().map(Reload::of_process);
+        process.health = self.health.as_ref().map(Health::check);
         process
     }
 }

@@ -107,6 +107,11 @@ fn others() -> Vec<Sample> {
             "a program that reloads",
             |folder| json!({"command": ["sleep", "60"], "reload": {"command": ["touch", folder.join("x")]}}),
         ),
+        Sample::new(
+            "process",
+            "a program whose health is checked",
+            |folder| json!({"command": ["sleep", "60"], "health": {"command": ["test", "-d", folder]}}),
+        ),
         Sample::new("print", "a message", |_| json!({"message": "hello"})).in_each_run(),
         Sample::new("noop", "anything", |_| json!({"any": [1, {"thing": null}]})),
     ]

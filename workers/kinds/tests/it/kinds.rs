@@ -9,7 +9,7 @@ use crankcase_kinds::builtin;
 use crankcase_resources::dynamic::{Config, Found, KnownConfig};
 use crankcase_resources::run::apply;
 use crankcase_resources::{ApplyOptions, Halt, Outcome};
-use crankcase_workers::{Readiness, Reload, StopSignal};
+use crankcase_workers::{HealthCheck, HealthProbe, Readiness, Reload, StopSignal};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::tempdir;
@@ -279,6 +279,33 @@ fn a_process_reloads_by_a_signal_or_a_command() -> TestResult {
         (json!({"command": []}), "reload: command: names no program"),
     ] {
         assert_eq!(errors("process", json!({"command": ["a"], "reload": reload})), [expected]);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_process_is_asked_by_one_thing_whether_it_is_well() -> TestResult {
+    let health = json!({"port": 8080, "every": "1m", "failures": 1});
+    let config: Config = serde_json::from_value(json!({"command": ["a"], "health": health}))?;
+
+    let resource =
+        builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
+    let process = resource.program().ok_or("it is no program")?;
+
+    let check = HealthCheck::new(HealthProbe::Port(([127, 0, 0, 1], 8080).into()));
+    let check = check.every(Duration::from_secs(60)).timeout(Duration::from_secs(5)).failures(1);
+    assert_eq!(process.health.as_ref(), Some(&check));
+    let one = "health: give one of command, http, port";
+    for (health, expected) in [
+        (json!({"every": "1s"}), one),
+        (json!({"port": 80, "command": ["true"]}), one),
+        (json!({"port": 80, "failures": 0}), "health: failures: 0 is not at least 1"),
+        (
+            json!({"port": 80, "timeout": "2days"}),
+            r#"health: timeout: "2days" is not between 1ms and 1day"#,
+        ),
+    ] {
+        assert_eq!(errors("process", json!({"command": ["a"], "health": health})), [expected]);
     }
     Ok(())
 }

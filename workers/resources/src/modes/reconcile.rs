@@ -152,6 +152,9 @@ pub struct ProgramStatus {
     /// What it lacks to be ready; none once it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
+    /// Why the last check of its health has failed, and how many have; none while it is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy: Option<String>,
     /// How many lines it has written to stdout and stderr.
     pub lines: u64,
     /// How many of them were dropped because they came too fast.
@@ -162,8 +165,9 @@ impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
         let status = self.0.lock().as_ref()?.running.upgrade()?.status();
-        let ProcessStatus { pid, is_ready, waits_for, lines, dropped_lines, .. } = status;
-        Some(ProgramStatus { pid, is_ready, waits_for, lines, dropped_lines })
+        let ProcessStatus { pid, is_ready, waits_for, unhealthy, .. } = status;
+        let ProcessStatus { lines, dropped_lines, .. } = status;
+        Some(ProgramStatus { pid, is_ready, waits_for, unhealthy, lines, dropped_lines })
     }
 
     /// Notes that it was started.

@@ -44,6 +44,8 @@ pub(crate) enum Why {
     Asked(AskedBy),
     /// It was paused, and is kept again.
     Resumed,
+    /// The health of its program is another one.
+    Health,
     /// A worker has started to keep it.
     Started,
     /// It has failed before.
@@ -78,6 +80,7 @@ impl fmt::Display for Why {
             Self::LookFailed(by) => write!(f, "\"{by}\" could not be looked at"),
             Self::Asked(AskedBy { who, why, .. }) => write!(f, "{who} asked for it: {why}"),
             Self::Resumed => f.write_str("it was resumed"),
+            Self::Health => f.write_str("the health of its program has changed"),
             Self::Started => f.write_str("its worker has started"),
             Self::Retry => f.write_str("it is tried again"),
             Self::Poll => f.write_str("it was time to look"),

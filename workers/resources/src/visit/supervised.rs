@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
 use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
 /// not count as ended before it is gone.
@@ -17,6 +17,8 @@ pub(crate) struct Supervised {
     handle: Arc<ProcessHandle>,
     /// Tells when the program is ready.
     is_ready: oneshot::Receiver<()>,
+    /// Why its last check has failed, if it has.
+    unhealthy: watch::Receiver<Option<String>>,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
 }
 
@@ -34,7 +36,8 @@ impl Supervised {
             let _nobody_waits = ready.send(());
             process.run(stop).await
         });
-        Ok(Self { stopper, handle, is_ready, run })
+        let unhealthy = handle.unhealthy();
+        Ok(Self { stopper, handle, is_ready, unhealthy, run })
     }
 
     /// Returns a view of the program that shows nothing any more once this is gone.
@@ -60,9 +63,19 @@ impl Supervised {
         }
     }
 
-    /// Waits until the program ends by itself. Cancel safe until then; not to be called after.
-    pub(crate) async fn ended(&mut self) -> Exit {
-        own_end(self.run.as_mut().await)
+    /// Waits until the program ends by itself, or a check of its health says something else than
+    /// the one before. Cancel safe; not to be called after the end.
+    pub(crate) async fn news(&mut self) -> News {
+        tokio::select! {
+            biased;
+            outcome = self.run.as_mut() => News::Ended(own_end(outcome)),
+            Ok(()) = self.unhealthy.changed() => News::Health,
+        }
+    }
+
+    /// Returns why the last check of its health has failed, if it has.
+    pub(crate) fn unhealthy(&self) -> Option<String> {
+        self.unhealthy.borrow().clone()
     }
 
     /// Asks the program to end and waits for it. It may have ended by itself before.
@@ -72,6 +85,15 @@ impl Supervised {
             tracing::debug!(%exit, "program ended before it was told to");
         }
     }
+}
+
+/// What has become of a program.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// It has ended by itself.
+    Ended(Exit),
+    /// Its health may be another one.
+    Health,
 }
 
 /// Returns how a program has ended that was not told to.
@@ -110,7 +132,7 @@ mod tests {
         let mut line = String::new();
         tokio::select! {
             biased;
-            exit = program.ended() => panic!("{exit}"),
+            news = program.news() => panic!("{news:?}"),
             read = tokio::task::spawn_blocking(move || {
                 let mut lines = BufReader::new(std::fs::File::open(pipe)?);
                 lines.read_line(&mut line).map(|_| line)

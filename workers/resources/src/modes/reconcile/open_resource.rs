@@ -234,6 +234,12 @@ impl Running {
         self.program.as_ref().and_then(|program| program.handle().upgrade())
     }
 
+    /// Returns why the program is unhealthy, if it is.
+    pub(crate) fn unhealthy(&self) -> Option<String> {
+        let reason = self.program.as_ref()?.unhealthy()?;
+        Some(format!("its program is unhealthy: {reason}"))
+    }
+
     /// Returns the pid of the program, if there is one.
     pub(crate) fn pid(&self) -> Option<i32> {
         self.program.as_ref().map(Supervised::pid)

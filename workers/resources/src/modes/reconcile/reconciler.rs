@@ -26,6 +26,7 @@ use crate::schedule::state::State;
 use crate::schedule::{Reason, Ticket};
 use crate::visit::announcement::flush_answers;
 use crate::visit::gatekeeper::Gatekeeper;
+use crate::visit::supervised::News;
 use crate::visit::watching::any;
 use crate::visit::{Step, Visit};
 
@@ -94,6 +95,8 @@ enum Next {
     Visit(Box<BegunVisit>),
     /// The resource itself may have changed, as its watches say.
     Seen(Vec<Why>),
+    /// The health of its program may be another one.
+    Health,
     /// It has waited for long enough.
     Time,
     Ended(Exit),
@@ -158,6 +161,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     }
                 }
                 Next::Seen(whys) => self.request(Reason::Change, whys),
+                Next::Health => self.request(Reason::Routine, [Why::Health]),
                 Next::Time if self.is_waiting => self.wait_for_another(),
                 Next::Time => {
                     let why = if self.last_failure.is_some() { Why::Retry } else { Why::Poll };
@@ -315,7 +319,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.last_failure = None;
                 let is_fought_over = self.retry_state.are_any();
                 let fought_over = || is_fought_over.then(|| FOUGHT_OVER.to_owned());
-                visit.remark.or(visit.holds).or_else(fought_over)
+                let unhealthy = self.held.as_ref().and_then(|held| held.running.unhealthy());
+                let unhealthy = unhealthy.map(|reason| self.redact(&reason));
+                visit.remark.or(visit.holds).or(unhealthy).or_else(fought_over)
             }
             Some(reason) if visit.step == Step::Supervise => {
                 let exit = Exit::failed(reason);
@@ -386,16 +392,19 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             pace.rest().await;
             any(watched).await
         };
-        let ended = async {
+        let news = async {
             match &mut program {
-                Some(program) => program.ended().await,
+                Some(program) => program.news().await,
                 None => std::future::pending().await,
             }
         };
         let exit = tokio::select! {
             biased;
             () = self.stop.wait() => return Next::Stop,
-            exit = ended => exit,
+            news = news => match news {
+                News::Ended(exit) => exit,
+                News::Health => return Next::Health,
+            },
             visit = self.handle.visit() => return Next::Visit(visit),
             whys = seen => return Next::Seen(whys),
             () = tokio::time::sleep(delay) => return Next::Time,
