@@ -125,7 +125,9 @@ async fn a_port_that_is_taken_is_said_and_the_process_runs_when_it_is_free() -> 
         Ok(())
     });
 
-    let expected = format!("cannot run process \"it\": {address} is in use by something else");
+    let (comm, pid) = (fs::read_to_string("/proc/self/comm")?, std::process::id());
+    let holder = format!("{:?} (pid {pid})", comm.trim_end());
+    let expected = format!("cannot run process \"it\": {address} is held by {holder}");
     assert_eq!(text.await?, expected);
     Ok(())
 }

@@ -36,7 +36,7 @@ use self::output::{Output, Stream};
 use self::probe::Probe;
 use self::ready_file::ReadyFile;
 use self::reloader::Reloader;
-use self::spawn::{file_before, notify_socket, supervise, validate};
+use self::spawn::{file_before, notify_socket, port_taken, supervise, validate};
 
 mod account;
 mod config;
@@ -44,6 +44,7 @@ mod error;
 mod group;
 mod health_check;
 mod health_watch;
+mod holder;
 mod identity;
 mod inherited;
 mod job;
@@ -191,7 +192,7 @@ impl Process {
         if let Some(address) = config.readiness.address()
             && Probe::is_taken(address).await
         {
-            return Err(ProcessError::PortTaken { name: config.name, address });
+            return Err(port_taken(config.name, address).await);
         }
         let file_before = file_before(&config).await?;
         let socket = notify_socket(&config).await?;

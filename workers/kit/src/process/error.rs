@@ -96,13 +96,26 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
-    /// Something else accepts connections where the process is to; it was not spawned.
+    /// Something else, which may not be seen, accepts connections where the process is to; it was
+    /// not spawned.
     #[error("cannot run process {name:?}: {address} is in use by something else")]
     PortTaken {
         /// The name of the process.
         name: String,
         /// The address.
         address: SocketAddr,
+    },
+    /// Another process listens where the process is to; it was not spawned.
+    #[error("cannot run process {name:?}: {address} is held by {program:?} (pid {pid})")]
+    PortHeld {
+        /// The name of the process.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+        /// The pid of the other one.
+        pid: i32,
+        /// The name of the program of the other one, of which the kernel keeps 15 bytes.
+        program: String,
     },
     /// The process was not ready in time; it was killed.
     #[error(

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -14,6 +15,7 @@ use super::account::Account;
 use super::config::ProcessConfig;
 use super::error::ProcessError;
 use super::group::ProcessGroup;
+use super::holder::Holder;
 use super::inherited::keep_from_children;
 use super::launch::{LAUNCHER, Launch, is_ready};
 use super::ledger::{Ledger, LedgerError, MARK, Record};
@@ -100,6 +102,16 @@ pub(super) async fn notify_socket(
     let failed = |source| ProcessError::Notify { name, folder: folder.clone(), source };
     let bound = blocking(&config.name, move || NotifySocket::bind(&owned)).await?;
     bound.map(Some).map_err(failed)
+}
+
+/// Returns why a process cannot listen at an address that is taken: who holds it, as far as that may
+/// be seen.
+pub(super) async fn port_taken(name: String, address: SocketAddr) -> ProcessError {
+    let holder = blocking(&name, move || Holder::of(address)).await;
+    match holder.ok().flatten() {
+        Some(Holder { pid, program }) => ProcessError::PortHeld { name, address, pid, program },
+        None => ProcessError::PortTaken { name, address },
+    }
 }
 
 /// Looks at the file by which the process is to say that it is ready, if that is how it is.

@@ -136,14 +136,16 @@ async fn a_port_that_accepts_makes_it_ready() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said_until_it_is_free() -> TestResult {
+async fn a_port_that_is_taken_is_said_with_its_holder_until_it_is_free() -> TestResult {
     let address = own_address(20_081);
     let other = TcpListener::bind(address)?;
     let config = server("serve", address)?.readiness(Readiness::Port(address));
 
     let refused = Process::spawn(config.clone(), None).await.err().ok_or("it was spawned")?;
 
-    let text = format!(r#"cannot run process "it": {address} is in use by something else"#);
+    let (comm, pid) = (fs::read_to_string("/proc/self/comm")?, std::process::id());
+    let holder = format!("{:?} (pid {pid})", comm.trim_end());
+    let text = format!(r#"cannot run process "it": {address} is held by {holder}"#);
     assert_eq!(refused.to_string(), text);
     drop(other);
     let process = Process::spawn(config, None).await?;
