@@ -109,7 +109,7 @@ impl Judging {
     /// Looks at the resources once they are at rest. Keeps the manifest if it is good and its trial is over. Returns when
     /// to look again although nothing happens.
     async fn look(&mut self, stop: &Stop) -> Result<Option<Instant>, Exit> {
-        until_at_rest((&self.sites, &mut self.activity), &self.resources).await?;
+        until_at_rest((&self.sites, &mut self.activity), &self.resources, Duration::ZERO).await?;
         let before = self.config.trial.in_force();
         let graph = self.resources.graph().await;
         let after = self.config.trial.in_force();

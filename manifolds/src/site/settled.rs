@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const NAMED: usize = 5;
 
 /// How a site is when it is as good as it gets.
-struct Settled {
+pub(crate) struct Settled {
     /// How many resources it has.
     total: usize,
     /// The names of those that are not as declared.

@@ -400,7 +400,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let last_good = open(folder.path());
         write(folder.path(), "one")?;
-        last_good.keep(&load(folder.path(), &last_good)?)?;
+        let first = load(folder.path(), &last_good)?;
+        last_good.keep(&first)?;
         write(folder.path(), "two")?;
         load(folder.path(), &last_good)?;
 
@@ -412,7 +413,8 @@ mod tests {
         write(folder.path(), "three")?;
         let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
         assert!(tried.is_ok());
-        next.keep(&load(folder.path(), &next)?)?;
+        let third = load(folder.path(), &next)?;
+        next.keep(&third)?;
         write(folder.path(), "two")?;
         let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
         assert!(tried.is_ok());
@@ -445,7 +447,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let last_good = open(folder.path());
         write(folder.path(), "one")?;
-        last_good.keep(&load(folder.path(), &last_good)?)?;
+        let first = load(folder.path(), &last_good)?;
+        last_good.keep(&first)?;
         assert!(open(folder.path()).read().is_some());
 
         let other = LastGood::open(folder.path(), &[folder.path().join("other.yaml")]);

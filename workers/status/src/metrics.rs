@@ -164,7 +164,7 @@ fn count(counts: &Counts, families: &mut [MetricFamily; 3]) {
         workers.add(&[engine, ("state", state.as_str())], *count as f64);
     }
     trouble.add(&[engine], counts.trouble as f64);
-    counts.engines.iter().for_each(|nested| self::count(nested, families));
+    counts.engines.iter().for_each(|nested| count(nested, families));
 }
 
 #[cfg(test)]

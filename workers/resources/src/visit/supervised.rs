@@ -142,7 +142,7 @@ mod tests {
         assert!(place.exists());
 
         drop(program);
-        let (told, ended) = tokio::sync::oneshot::channel();
+        let (told, ended) = oneshot::channel();
         owner::once_gone(&worker, move || {
             let _nobody_waits = told.send(place.exists());
         });

@@ -19,6 +19,7 @@ use crate::report::account::Outcome;
 use crate::schedule::Ticket;
 use crate::schedule::state::State;
 use crate::state::Hold;
+use crate::visit::supervised::News;
 use crate::visit::{Visit, last_good};
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
@@ -40,7 +41,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if is_program && self.held.is_none() {
             if !self.hold_as_last(declaration, ticket).await {
                 remark += "; its program does not run, as its last config is not known";
-            } else if let Err(end) = self.supervise(visit).await {
+            } else if let Err(end) = self.supervise(declaration, visit).await {
                 // The next visit tries again.
                 if let Some(held) = self.held.take() {
                     held.close().await;
@@ -92,9 +93,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     pub(super) async fn wait_paused(&mut self) -> Next {
         let mut program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
         let ended = async {
-            match &mut program {
-                Some(program) => program.ended().await,
-                None => pending().await,
+            loop {
+                match &mut program {
+                    Some(program) => {
+                        if let News::Ended(exit) = program.news().await {
+                            return exit;
+                        }
+                    }
+                    None => pending::<()>().await,
+                }
             }
         };
         let exit = tokio::select! {

@@ -81,7 +81,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let why = started((Some(&config), &config), None, (notices, &self.why));
         let event = self.program_event(EventKind::Reloaded, &why, began.elapsed());
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
-        self.tell_program(Event { pid: self.pid, notified_by, ..event });
+        let event = Event { pid: self.pid, notified_by, ..event };
+        said::log_program(&event);
+        self.tell(event);
         Ok(())
     }
 
