@@ -42,6 +42,7 @@ mod account;
 mod config;
 mod error;
 mod group;
+mod groups;
 mod health_check;
 mod health_watch;
 mod holder;

@@ -6,16 +6,14 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::getpid;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::identity::{Stat, boot_id, has_variable, is_hidden};
+use super::groups::{Groups, kill_group, kill_process};
+use super::identity::{Stat, boot_id};
 use super::ledger::wire::Entry;
-use super::ledger::{LedgerError, MARK, record_paths};
-use super::members::{gone, members};
+use super::ledger::{LedgerError, record_paths};
+use super::members::gone;
 use crate::files::forget_file;
 
 /// How long killed processes may take to be gone.
@@ -122,18 +120,6 @@ struct Found {
     dying: Vec<OwnedFd>,
 }
 
-/// The process groups that may belong to a record.
-struct Groups {
-    /// The groups that certainly belong to the record.
-    own: Vec<i32>,
-    /// The recorded process itself, which may have moved to another group.
-    leader: Option<OwnedFd>,
-    /// Whether a process has no environment yet, and may show one when it has been executed.
-    is_unsure: bool,
-    /// Whether a process that may belong to the record is hidden from this user.
-    is_hidden: bool,
-}
-
 /// Kills the groups of all records; none, with nothing done, if there is more to know of one of them
 /// and this look is not the last.
 fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, LedgerError> {
@@ -201,127 +187,10 @@ fn kill_one(path: PathBuf, entry: Entry, groups: Groups, running: &[Stat]) -> Fo
     Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying }
 }
 
-impl Groups {
-    fn none() -> Self {
-        Self { own: Vec::new(), leader: None, is_unsure: false, is_hidden: false }
-    }
-
-    /// Looks for the groups of a record.
-    fn of(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
-        let (mut leader, mut is_unsure, mut is_leader_hidden) = (None, false, false);
-        let mut is_marked = |stat: &&Stat| {
-            let is_marked = has_variable(stat.id, MARK, &entry.token);
-            is_unsure |= is_marked.is_none();
-            is_marked == Some(true)
-        };
-        let living = running.iter().filter(|stat| !stat.is_dead);
-        let own: Vec<_> = match entry.process {
-            None => {
-                let leaders = living.filter(|stat| stat.id == stat.group).filter(&mut is_marked);
-                leaders.map(|stat| stat.group).collect()
-            }
-            Some(process) => {
-                // Opened before it is identified: after that, the pid may become another's.
-                let opened = Pid::from_raw(process.id)
-                    .map_or(Err(Errno::SRCH), |id| pidfd_open(id, PidfdFlags::NONBLOCK));
-                let found = match Stat::read(process.id) {
-                    Err(err) if is_hidden(&err) => {
-                        is_leader_hidden = true;
-                        None
-                    }
-                    found => found?,
-                };
-                let is_same = match found {
-                    Some(found) if found.start_time == process.start_time => {
-                        leader = match opened {
-                            Err(Errno::SRCH) => None,
-                            opened => Some(opened?),
-                        };
-                        true
-                    }
-                    Some(_) => false,
-                    // The kernel gives a pid to nobody while a group of that id lives, but this may be
-                    // the group of a later leader that is gone as well, or hidden.
-                    None => {
-                        living.filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat))
-                    }
-                };
-                is_same.then_some(process.id).into_iter().collect()
-            }
-        };
-        let is_nobody = own.is_empty();
-        Ok(Self {
-            own,
-            leader,
-            is_unsure: is_unsure && is_nobody,
-            is_hidden: is_leader_hidden && is_nobody,
-        })
-    }
-}
-
-/// Kills a group and returns whether it was there. It is the group that was seen if a process that
-/// was seen is still in it: until that is reaped, the kernel gives the group's id to nobody.
-///
-/// The processes are killed by their descriptors, and by the group's id only who was begun meanwhile.
-fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
-    let Some(id) = Pid::from_raw(group) else { return Ok(false) };
-    // Not by `getpgrp`, which has no answer where the group's leader is outside of the container.
-    if Stat::read(getpid().as_raw_pid())?.is_none_or(|own| own.group == group) {
-        return Err(io::Error::other("this process is in that group"));
-    }
-    let now = Stat::read_all()?;
-    let was_seen = |stat: &Stat| seen.iter().any(|seen| seen.is_same(stat));
-    if !now.iter().any(|stat| stat.group == group && was_seen(stat)) {
-        return Ok(false);
-    }
-    for process in members(group, &now)? {
-        kill_process(&process)?;
-        dying.push(process);
-    }
-    match kill_process_group(id, Signal::KILL) {
-        Ok(()) | Err(Errno::SRCH) => Ok(true),
-        Err(err) => Err(err.into()),
-    }
-}
-
 /// Kills a recorded process, in whatever group it is.
 fn kill_leader(pid: Option<i32>, leader: &OwnedFd) -> io::Result<()> {
     if pid == Some(getpid().as_raw_pid()) {
         return Err(io::Error::other("it is this process"));
     }
     kill_process(leader)
-}
-
-fn kill_process(process: &OwnedFd) -> io::Result<()> {
-    match pidfd_send_signal(process, Signal::KILL) {
-        Ok(()) | Err(Errno::SRCH) => Ok(()),
-        Err(err) => Err(err.into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::error::Error;
-    use std::os::unix::process::{CommandExt, ExitStatusExt};
-    use std::process::Command;
-
-    use rustix::process::{Pid, Signal};
-
-    use super::{Stat, kill_group};
-
-    #[test]
-    fn a_group_whose_id_has_become_anothers_since_it_was_seen_is_left_alone()
-    -> Result<(), Box<dyn Error>> {
-        let mut stranger = Command::new("sleep").arg("1000").process_group(0).spawn()?;
-        let id = i32::try_from(stranger.id())?;
-        let stat = Stat::read(id)?.ok_or("no such process")?;
-        let seen = Stat { start_time: stat.start_time - 1, ..stat };
-
-        let was_there = kill_group(id, &[seen], &mut Vec::new())?;
-
-        // A signal that came before would have ended it.
-        rustix::process::kill_process(Pid::from_raw(id).ok_or("no pid")?, Signal::TERM)?;
-        assert_eq!((was_there, stranger.wait()?.signal()), (false, Some(Signal::TERM.as_raw())));
-        Ok(())
-    }
 }
