@@ -119,9 +119,10 @@ pub use printable::{
 };
 pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError, Leftover, Limit,
-    Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup, ProcessHandle, ProcessId,
-    ProcessStatus, Readiness, Reload, ReloadError, StopSignal, Told, end_leftovers, launch,
+    Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError, Leftover,
+    Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup,
+    ProcessHandle, ProcessId, ProcessStatus, Readiness, Reload, ReloadError, StopSignal, Survivor,
+    Told, end_leftovers, launch, sort_leftovers,
 };
 pub use quiet_time::QuietTime;
 pub use runner::{

@@ -1,9 +1,9 @@
 //! One external command, supervised in a process group of its own.
 
+use std::future::pending;
 use std::io;
 use std::process::ExitStatus;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crankcase_engine::{Exit, Outcome, Stop, Worker};
 use tokio::sync::watch;
@@ -20,25 +20,31 @@ pub use self::job::{Finished, Job, JobError};
 pub use self::job_output::Told;
 pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
-pub use self::leftovers::{Fate, Leftover, end_leftovers};
+pub use self::leftovers::{Fate, Leftover, Leftovers, end_leftovers, sort_leftovers};
 pub use self::limits::Limit;
 pub use self::readiness::Readiness;
 pub use self::reload::Reload;
 pub use self::reloader::ReloadError;
 pub use self::status::{ProcessHandle, ProcessStatus};
 pub use self::stop_signal::StopSignal;
+pub use self::survivor::Survivor;
 
 use crate::condition::Condition;
 
+use self::adopted::{AdoptedGroup, TakenUp, clear};
+use self::any_group::AnyGroup;
 use self::health_watch::{HealthWatch, Unhealthy};
 use self::notify::{Notified, NotifySocket};
-use self::output::{Output, Stream};
+use self::output::{Output, Writer};
 use self::probe::Probe;
+use self::readers::Readers;
 use self::ready_file::ReadyFile;
 use self::reloader::Reloader;
 use self::spawn::{file_before, notify_socket, port_taken, supervise, validate};
 
 mod account;
+mod adopted;
+mod any_group;
 mod config;
 mod error;
 mod group;
@@ -60,6 +66,7 @@ mod members;
 mod notify;
 mod output;
 mod probe;
+mod readers;
 mod readiness;
 mod ready;
 mod ready_file;
@@ -67,11 +74,11 @@ mod reload;
 mod reloader;
 mod side_command;
 mod spawn;
+mod spool;
 mod status;
 mod stop_signal;
-
-/// How long the output is read after the group is gone, while an escaped process holds it open.
-const DRAIN: Duration = Duration::from_secs(1);
+mod stream;
+mod survivor;
 
 /// A worker that supervises one external command in a process group of its own.
 ///
@@ -93,7 +100,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
 ///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the group are not touched;
-///   when they hold the output open, it is read for 1 s more.
+///   when they hold the output open, it is read for 1 s more. Only what is
+///   [left](Self::run_or_leave) to the next agent runs on.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
@@ -122,13 +130,13 @@ const DRAIN: Duration = Duration::from_secs(1);
 #[must_use = "dropping it kills the process"]
 pub struct Process {
     config: ProcessConfig,
-    group: ProcessGroup,
+    group: AnyGroup,
     handle: ProcessHandle,
     /// The file that was to make it ready, as it was before it was spawned.
     file_before: Option<ReadyFile>,
     health: HealthWatch,
     /// Those who read its output; they end with it.
-    readers: JoinSet<()>,
+    readers: Readers,
     /// Who reads its notify socket.
     _listener: JoinSet<()>,
 }
@@ -202,16 +210,92 @@ impl Process {
         tracing::debug!(process = config.name, pid = group.pid(), "process spawned");
         let output = Arc::new(Output::new(&config));
         let (told, notified) = watch::channel(Notified::default());
-        let reloader = Reloader::new(&config, &group, ledger);
-        let (health, unhealthy) = HealthWatch::new(&config, &group, ledger);
+        let reloader = Reloader::new(&config, group.leader(), ledger);
+        let (health, unhealthy) = HealthWatch::new(&config, group.pid(), ledger);
         let told_by = (Arc::clone(&output), notified);
         let handle = ProcessHandle::new(group.pid(), told_by, unhealthy, reloader);
-        let readers = log_output(&mut group, &output);
+        let readers = match group.spool() {
+            Some(spool) => Readers::of_files(Some(spool), &output).await,
+            None => Readers::of_pipes(&mut group, &output),
+        };
         let mut listener = JoinSet::new();
         if let Some(socket) = socket {
             listener.spawn(socket.listen(told).in_current_span());
         }
+        let group = AnyGroup::Own(Box::new(group));
         Ok(Self { config, group, handle, file_before, health, readers, _listener: listener })
+    }
+
+    /// Adopts a process that an earlier agent has left running, for the worker that has this `stop`. Its
+    /// output is logged from where it was read last.
+    ///
+    /// Of the config, only what is done from now on counts: how it is logged, checked, reloaded and
+    /// ended. That it was started with the same is for the caller to know, by the
+    /// [`digest`](Survivor::digest). How it ends stays unknown, which only the parent of a process is
+    /// told.
+    ///
+    /// It is ready if it was. Otherwise [`ready_unless`](Self::ready_unless) waits as for one that was
+    /// spawned; but a file that is there makes it ready, also one from before, and a line or a message
+    /// to its notify socket may have come already, so that it counts as ready.
+    ///
+    /// Returns nothing if it has ended meanwhile. Then the rest of its output is logged, what it has left
+    /// in its group is killed, and it is on record no more.
+    ///
+    /// # Errors
+    ///
+    /// When the config is invalid, or the process cannot be looked for or watched. It stays on record.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the process is killed, or stays on record.
+    pub async fn adopt_for(
+        stop: &Stop,
+        config: ProcessConfig,
+        ledger: Option<&Ledger>,
+        survivor: &Survivor,
+    ) -> Result<Option<Self>, ProcessError> {
+        validate(&config)?;
+        let taken_up = AdoptedGroup::take_up(survivor).await;
+        let output = Arc::new(Output::new(&config));
+        match taken_up.map_err(|source| supervise(&config.name, source))? {
+            TakenUp::Runs(mut group) => {
+                group.hold(stop.linger());
+                tracing::debug!(process = config.name, pid = group.pid(), "process adopted");
+                let reloader = Reloader::new(&config, Some(group.leader()), ledger);
+                let (health, unhealthy) = HealthWatch::new(&config, group.pid(), ledger);
+                let (_nobody, notified) = watch::channel(Notified::default());
+                let told_by = (Arc::clone(&output), notified);
+                let handle = ProcessHandle::new(group.pid(), told_by, unhealthy, reloader);
+                let handle = handle.adopted();
+                if survivor.is_ready(&config.readiness) {
+                    handle.set_ready();
+                }
+                let readers = Readers::of_files(group.spool(), &output).await;
+                let group = AnyGroup::Adopted(Box::new(group));
+                let (file_before, listener) = (None, JoinSet::new());
+                let adopted = Self {
+                    config,
+                    group,
+                    handle,
+                    file_before,
+                    health,
+                    readers,
+                    _listener: listener,
+                };
+                Ok(Some(adopted))
+            }
+            TakenUp::IsGone(record) => {
+                let readers = Readers::of_files(record.spool(), &output).await;
+                readers.finish(Writer::HasEnded).await;
+                let cleared = clear(record).await;
+                cleared.map_err(|source| supervise(&config.name, source))?;
+                Ok(None)
+            }
+        }
     }
 
     /// Waits until the process is ready, as its [`Readiness`] asks.
@@ -242,6 +326,9 @@ impl Process {
     ///
     /// When it is dropped, no process is left.
     pub async fn ready_unless(self, stop: &Stop) -> Result<Self, ProcessError> {
+        if self.handle.status().is_ready {
+            return Ok(self);
+        }
         let waited = if self.config.readiness == Readiness::Spawned {
             // It was ready when it was spawned, however it has ended since.
             Ok(Ok(()))
@@ -257,6 +344,9 @@ impl Process {
         if let Ok(Ok(())) = waited {
             self.handle.set_ready();
             tracing::debug!(process = self.config.name, "process ready");
+            if self.config.readiness != Readiness::Spawned {
+                self.group.note_ready().await;
+            }
             return Ok(self);
         }
         let (within, said) = (self.config.ready_timeout, self.handle.status().waits_for);
@@ -270,7 +360,7 @@ impl Process {
                 let ended = watched.and(ended);
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 let end = ProcessEnd { is_early: true, ..end };
-                Err(ProcessError::Exited { name, status, end })
+                Err(ended_by_itself(name, status, end))
             }
         }
     }
@@ -280,6 +370,59 @@ impl Process {
     pub fn telling(self, condition: Condition) -> Self {
         self.handle.output().tell(condition);
         self
+    }
+
+    /// Returns whether another agent may adopt it: its config [asks for that](ProcessConfig::survives),
+    /// and it is on record.
+    pub fn survives(&self) -> bool {
+        self.group.survives()
+    }
+
+    /// Runs the worker as [`run`](Worker::run) does until `leave` completes. Then it leaves a process
+    /// that [survives](Self::survives) running, on record for the next agent, and is done. For any other
+    /// process `leave` has no meaning.
+    ///
+    /// # Errors
+    ///
+    /// As the worker.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the process is killed.
+    pub async fn run_or_leave(
+        mut self,
+        stop: Stop,
+        leave: impl Future<Output = ()> + Send,
+    ) -> Outcome {
+        self.group.hold(stop.linger());
+        let supervised = self.supervise(&stop, leave).await;
+        if matches!(supervised, Ok(Cause::Left)) {
+            self.leave().await;
+            return Ok(());
+        }
+        let (name, ended) = self.ended().await;
+        let cause = supervised.map_err(|source| supervise(&name, source))?;
+        let (status, end) = ended.map_err(|source| supervise(&name, source))?;
+        tracing::debug!(process = name, ?status, ?cause, "process ended");
+        match cause {
+            Cause::Left | Cause::Stop => Ok(()),
+            Cause::Own => Err(Exit::failed(ended_by_itself(name, status, end))),
+            Cause::Unhealthy(Unhealthy { failures, said }) => {
+                let last_words = end.last_words;
+                let error = ProcessError::Unhealthy { name, failures, said, last_words };
+                Err(Exit::failed(error))
+            }
+        }
+    }
+
+    /// Notes how far its output was read, and leaves it running.
+    async fn leave(self) {
+        let Self { config, group, readers, .. } = self;
+        if !readers.finish(Writer::IsLeft).await {
+            tracing::warn!(process = config.name, "some output may be logged twice");
+        }
+        group.leave();
+        tracing::debug!(process = config.name, "process left running");
     }
 
     /// Returns the pid of the leader, which is the group's id.
@@ -292,10 +435,16 @@ impl Process {
         self.handle.clone()
     }
 
-    /// Waits until the leader ends by itself, or was told to and did, or did not in time.
-    async fn supervise(&self, stop: &Stop) -> io::Result<Cause> {
+    /// Waits until the process is to be left, or the leader ends by itself, or was told to and did, or
+    /// did not in time.
+    async fn supervise(
+        &self,
+        stop: &Stop,
+        leave: impl Future<Output = ()> + Send,
+    ) -> io::Result<Cause> {
         let cause = tokio::select! {
             biased;
+            () = leave, if self.survives() => return Ok(Cause::Left),
             () = stop.wait() => Cause::Stop,
             ended = self.group.leader_ended() => return ended.map(|()| Cause::Own),
             unhealthy = self.health.unhealthy() => Cause::Unhealthy(unhealthy),
@@ -313,12 +462,10 @@ impl Process {
 
     /// Kills what is left of the group, reaps the leader, and reads the output to its end; returns
     /// how it ended.
-    async fn ended(mut self) -> (String, io::Result<(ExitStatus, ProcessEnd)>) {
+    async fn ended(mut self) -> (String, io::Result<(Option<ExitStatus>, ProcessEnd)>) {
         let reaped = self.group.reap().await;
         let name = self.config.name;
-        let mut readers = self.readers;
-        let drained = timeout(DRAIN, async { while readers.join_next().await.is_some() {} }).await;
-        if drained.is_err() {
+        if !self.readers.finish(Writer::HasEnded).await {
             tracing::warn!(process = name, "output held open by a process outside of the group");
         }
         let last_words = self.handle.output().counts().last_words;
@@ -330,28 +477,16 @@ impl Process {
 }
 
 impl Worker for Process {
-    async fn run(mut self, stop: Stop) -> Outcome {
-        self.group.hold(stop.linger());
-        let supervised = self.supervise(&stop).await;
-        let (name, ended) = self.ended().await;
-        let cause = supervised.map_err(|source| supervise(&name, source))?;
-        let (status, end) = ended.map_err(|source| supervise(&name, source))?;
-        tracing::debug!(process = name, %status, ?cause, "process ended");
-        match cause {
-            Cause::Stop => Ok(()),
-            Cause::Own => Err(Exit::failed(ProcessError::Exited { name, status, end })),
-            Cause::Unhealthy(Unhealthy { failures, said }) => {
-                let last_words = end.last_words;
-                let error = ProcessError::Unhealthy { name, failures, said, last_words };
-                Err(Exit::failed(error))
-            }
-        }
+    async fn run(self, stop: Stop) -> Outcome {
+        self.run_or_leave(stop, pending()).await
     }
 }
 
-/// Why a process has ended.
+/// Why a process is not supervised any more.
 #[derive(Debug)]
 enum Cause {
+    /// It runs on, for another agent.
+    Left,
     /// It has ended by itself.
     Own,
     /// Its worker was told to stop.
@@ -360,15 +495,10 @@ enum Cause {
     Unhealthy(Unhealthy),
 }
 
-/// Begins to log stdout and stderr, until they end.
-fn log_output(group: &mut ProcessGroup, output: &Arc<Output>) -> JoinSet<()> {
-    let mut readers = JoinSet::new();
-    let (stdout, stderr) = group.take_output();
-    if let Some(stdout) = stdout {
-        readers.spawn(Arc::clone(output).log(Stream::Stdout, stdout).in_current_span());
+/// Returns the error of a process that has ended by itself; without a status it was adopted.
+fn ended_by_itself(name: String, status: Option<ExitStatus>, end: ProcessEnd) -> ProcessError {
+    match status {
+        Some(status) => ProcessError::Exited { name, status, end },
+        None => ProcessError::Gone { name, end },
     }
-    if let Some(stderr) = stderr {
-        readers.spawn(Arc::clone(output).log(Stream::Stderr, stderr).in_current_span());
-    }
-    readers
 }

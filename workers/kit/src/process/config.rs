@@ -72,6 +72,18 @@ pub struct ProcessConfig {
     pub max_line: usize,
     /// What is hidden in the lines that are logged, and in the last words of an error. Default nothing.
     pub secrets: Secrets,
+    /// Whether another agent may adopt the process when this one ends. Default: no.
+    ///
+    /// It needs a ledger. One with a [limit](Self::limits) of the size of files ends with its agent
+    /// nevertheless, and what an adopted one says over its notify socket is not heard.
+    ///
+    /// The output goes to files beside the record then, which are read as a pipe would be, so that the
+    /// process neither waits nor ends when nobody reads; see
+    /// [`Process::adopt_for`](crate::Process::adopt_for).
+    pub survives: bool,
+    /// What tells what the process is started with from anything else, for whoever adopts it; at most
+    /// 256 bytes. Default empty.
+    pub digest: String,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
     /// How long it may take to be ready before it is killed and has failed. Default 60 s, 1 ms to
@@ -100,6 +112,8 @@ crankcase_engine::setters! {
         lines_per_second: u32,
         max_line: usize,
         secrets: Secrets,
+        survives: bool,
+        digest: String,
         readiness: Readiness,
         ready_timeout: Duration,
     }
@@ -131,6 +145,8 @@ impl ProcessConfig {
             lines_per_second: 1000,
             max_line: 8 * 1024,
             secrets: Secrets::default(),
+            survives: false,
+            digest: String::new(),
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
             reload: None,
@@ -166,6 +182,10 @@ impl ProcessConfig {
         if !(64..=1024 * 1024).contains(&self.max_line) {
             return Err(ConfigError::new("max_line", self.max_line, "64 to 1048576 bytes"));
         }
+        if self.digest.len() > 256 {
+            let value = format!("{} bytes", self.digest.len());
+            return Err(ConfigError::new("digest", value, "at most 256 bytes"));
+        }
         self.readiness.validate()?;
         if let Readiness::Delay(delay) = self.readiness
             && delay >= self.ready_timeout
@@ -196,6 +216,13 @@ impl ProcessConfig {
             return Err(ConfigError::new("user", self.user.as_deref().unwrap_or_default(), reason));
         }
         Ok(())
+    }
+
+    /// Returns whether another agent may adopt the process. One that may write files of some size only
+    /// would be ended when it has written as much output.
+    pub(super) fn may_survive(&self) -> bool {
+        let is_bound = self.limits.get(&Limit::FileSize).is_some_and(Option::is_some);
+        self.survives && !is_bound
     }
 
     /// Returns whether something is to be done to the process before it executes the program.

@@ -150,12 +150,24 @@ pub enum ProcessError {
         last_words: Option<String>,
     },
     /// The process has ended by itself, well or not; what was left of its group was killed.
-    #[error("process {name:?} ended with {status}{}", end.text())]
+    #[error("process {name:?} ended with {status}{}{}", end.early(), end.text())]
     Exited {
         /// The name of the process.
         name: String,
         /// How it ended.
         status: ExitStatus,
+        /// What else there is to say of its end.
+        end: ProcessEnd,
+    },
+    /// A process that was adopted has ended by itself; what was left of its group was killed. Only its
+    /// parent is told how it has ended.
+    #[error(
+        "process {name:?} ended{}; how is unknown, as an earlier agent had started it{}",
+        end.early(), end.text()
+    )]
+    Gone {
+        /// The name of the process.
+        name: String,
         /// What else there is to say of its end.
         end: ProcessEnd,
     },
@@ -180,11 +192,12 @@ pub struct ProcessEnd {
 }
 
 impl ProcessEnd {
+    fn early(&self) -> &'static str {
+        if self.is_early { " before it was ready" } else { "" }
+    }
+
     fn text(&self) -> String {
         let mut text = String::new();
-        if self.is_early {
-            text += " before it was ready";
-        }
         match self.left_behind {
             0 => {}
             1 => text += ", and left a process behind that was killed",

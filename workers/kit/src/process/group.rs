@@ -29,11 +29,12 @@ use crate::readiness::{ReadyFd, register};
 
 use super::ledger::Record;
 use super::members::{emptied, others};
+use super::spool::Spool;
 use super::stop_signal::StopSignal;
 
 /// How long killed processes are waited for: those that the kernel does not let go of, because a
 /// disk does not answer for one, must not hold up others for ever.
-const GONE: Duration = Duration::from_secs(5);
+pub(super) const GONE: Duration = Duration::from_secs(5);
 
 /// An external command, the leader of a process group of its own.
 ///
@@ -124,7 +125,26 @@ impl ProcessGroup {
         self.record = Some(record);
     }
 
-    /// Returns the read ends of stdout and stderr; none when they were taken before.
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Returns the files that the command writes to, if another agent may adopt it.
+    pub(super) fn spool(&self) -> Option<Spool> {
+        self.record.as_ref()?.spool()
+    }
+
+    /// Leaves the group running, and on record for the next agent.
+    pub(super) fn leave(mut self) {
+        if let Some(record) = self.record.take() {
+            record.keep();
+        }
+        // The runtime reaps the leader if that ends before this process.
+        drop(self.child.take());
+    }
+
+    /// Returns the read ends of stdout and stderr; none when they were taken before, or when another
+    /// agent may adopt the command, which then writes to files.
     pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         self.child.as_mut().map_or((None, None), |child| (child.stdout.take(), child.stderr.take()))
     }

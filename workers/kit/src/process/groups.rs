@@ -8,10 +8,11 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process_group, pidfd_open, pidfd_send_signal,
 };
 
-use super::identity::{Stat, has_variable, is_hidden};
+use super::identity::{Stat, has_overwritten_environment, has_variable, is_hidden};
 use super::ledger::MARK;
 use super::ledger::wire::Entry;
 use super::members::members;
+use super::spool::Spool;
 
 /// The process groups that may belong to a record.
 pub(super) struct Groups {
@@ -34,7 +35,7 @@ impl Groups {
     pub(super) fn of(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
         let (mut leader, mut is_unsure, mut is_leader_hidden) = (None, false, false);
         let mut is_marked = |stat: &&Stat| {
-            let is_marked = has_variable(stat.id, MARK, &entry.token);
+            let is_marked = bears_mark(entry, stat.id);
             is_unsure |= is_marked.is_none();
             is_marked == Some(true)
         };
@@ -83,16 +84,38 @@ impl Groups {
     }
 }
 
+/// Returns whether a process was started by way of the record: it has the mark in its environment, or it
+/// writes to the files beside the record. `None` if it has no environment yet. Blocks for `/proc`.
+fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
+    let is_held = entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id);
+    if is_held { Some(true) } else { has_variable(id, MARK, &entry.token) }
+}
+
+/// Returns whether the mark is no obstacle to take the process for the one on record, whose pid and start
+/// time it has. A program that shows a title of its own has overwritten its mark with it. Blocks for
+/// `/proc`.
+pub(super) fn may_be_recorded(entry: &Entry, id: i32) -> Option<bool> {
+    let is_marked = bears_mark(entry, id);
+    is_marked.map(|is_marked| is_marked || has_overwritten_environment(id))
+}
+
+/// Returns whether the process that a record names, by pid and start time, is somebody else's. Only the
+/// records of processes that may be adopted can tell. Blocks for `/proc`.
+pub(super) fn names_a_stranger(entry: &Entry) -> bool {
+    let Some(process) = entry.process.filter(|_| entry.adoption.is_some()) else { return false };
+    let is_there = Stat::read(process.id).is_ok_and(|stat| {
+        stat.is_some_and(|stat| !stat.is_dead && stat.start_time == process.start_time)
+    });
+    is_there && may_be_recorded(entry, process.id) == Some(false)
+}
+
 /// Kills a group and returns whether it was there. It is the group that was seen if a process that
 /// was seen is still in it: until that is reaped, the kernel gives the group's id to nobody.
 ///
 /// The processes are killed by their descriptors, and by the group's id only who was begun meanwhile.
 pub(super) fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let Some(id) = Pid::from_raw(group) else { return Ok(false) };
-    // Not by `getpgrp`, which has no answer where the group's leader is outside of the container.
-    if Stat::read(getpid().as_raw_pid())?.is_none_or(|own| own.group == group) {
-        return Err(io::Error::other("this process is in that group"));
-    }
+    refuse_own(group)?;
     let now = Stat::read_all()?;
     let was_seen = |stat: &Stat| seen.iter().any(|seen| seen.is_same(stat));
     if !now.iter().any(|stat| stat.group == group && was_seen(stat)) {
@@ -108,8 +131,22 @@ pub(super) fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) ->
     }
 }
 
+/// Refuses the group that this process is in.
+pub(super) fn refuse_own(group: i32) -> io::Result<()> {
+    // Not by `getpgrp`, which has no answer where the group's leader is outside of the container.
+    if Stat::read(getpid().as_raw_pid())?.is_none_or(|own| own.group == group) {
+        return Err(io::Error::other("this process is in that group"));
+    }
+    Ok(())
+}
+
 pub(super) fn kill_process(process: &OwnedFd) -> io::Result<()> {
-    match pidfd_send_signal(process, Signal::KILL) {
+    signal_process(process, Signal::KILL)
+}
+
+/// Sends a signal to a process, unless it is gone.
+pub(super) fn signal_process(process: &OwnedFd, signal: Signal) -> io::Result<()> {
+    match pidfd_send_signal(process, signal) {
         Ok(()) | Err(Errno::SRCH) => Ok(()),
         Err(err) => Err(err.into()),
     }

@@ -1,21 +1,19 @@
 //! Asks a process again and again whether it is well.
 //!
-//! It takes no task and no thread: the worker of the process waits for the next check as it waits
-//! for the end of the process, and drops a check that is under way when it ends.
+//! It takes no task, and a thread only for a look at `/proc`: the worker of the process waits for the
+//! next check as it waits for the end of the process, and drops a check that is under way when it
+//! ends.
 
 use std::future::pending;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::config::ProcessConfig;
-use super::group::ProcessGroup;
 use super::health_check::{HealthCheck, HealthProbe};
+use super::identity::Stat;
 use super::ledger::Ledger;
 use super::probe::Probe;
 use super::side_command::SideCommand;
@@ -30,7 +28,7 @@ pub(super) struct HealthWatch {
 
 #[derive(Debug)]
 struct Checks {
-    leader: Option<Arc<OwnedFd>>,
+    pid: i32,
     way: Way,
     every: Duration,
     timeout: Duration,
@@ -53,15 +51,15 @@ pub(super) struct Unhealthy {
 }
 
 impl HealthWatch {
-    /// Returns the checks of the process that leads a group, as its config says, and a view of why
-    /// the last has failed.
+    /// Returns the checks of the process with this pid, as its config says, and a view of why the last
+    /// has failed.
     pub(super) fn new(
         config: &ProcessConfig,
-        group: &ProcessGroup,
+        pid: i32,
         ledger: Option<&Ledger>,
     ) -> (Self, watch::Receiver<Option<String>>) {
         let checks = config.health.as_ref();
-        let checks = checks.map(|health| Checks::new(health, (config, group), ledger));
+        let checks = checks.map(|health| Checks::new(health, (config, pid), ledger));
         let (unhealthy, view) = watch::channel(None);
         (Self { checks, unhealthy }, view)
     }
@@ -99,7 +97,7 @@ impl HealthWatch {
 impl Checks {
     fn new(
         health: &HealthCheck,
-        (config, group): (&ProcessConfig, &ProcessGroup),
+        (config, pid): (&ProcessConfig, i32),
         ledger: Option<&Ledger>,
     ) -> Self {
         let HealthCheck { probe, every, timeout, failures } = health;
@@ -113,13 +111,12 @@ impl Checks {
                 Way::Command(Box::new(SideCommand::new(("health", config), command, ledger)))
             }
         };
-        let leader = group.leader();
-        Self { leader, way, every: *every, timeout: *timeout, failures: *failures }
+        Self { pid, way, every: *every, timeout: *timeout, failures: *failures }
     }
 
     /// Asks once. The error says what came in place of a good answer.
     async fn ask(&self, stop: &Stop) -> Result<(), String> {
-        if self.is_suspended() {
+        if is_suspended(self.pid).await {
             return Err("a signal has suspended it".to_owned());
         }
         match &self.way {
@@ -129,13 +126,11 @@ impl Checks {
             }
         }
     }
+}
 
-    /// Returns whether a signal such as SIGSTOP has suspended the process. The kernel accepts
-    /// connections for such a one.
-    fn is_suspended(&self) -> bool {
-        let options = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let leader = self.leader.as_ref();
-        let status = leader.map(|leader| waitid(WaitId::PidFd(leader.as_fd()), options));
-        matches!(status, Some(Ok(Some(status))) if status.stopped())
-    }
+/// Returns whether a signal such as SIGSTOP has suspended a process. The kernel accepts connections for
+/// such a one, and tells only its parent of that.
+async fn is_suspended(pid: i32) -> bool {
+    let looked = tokio::task::spawn_blocking(move || Stat::read(pid)).await;
+    matches!(looked, Ok(Ok(Some(stat))) if stat.is_suspended)
 }

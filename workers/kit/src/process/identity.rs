@@ -16,6 +16,8 @@ pub(super) struct Stat {
     pub(super) group: i32,
     /// Whether it has ended, and is only not reaped yet.
     pub(super) is_dead: bool,
+    /// Whether a signal such as SIGSTOP has suspended it.
+    pub(super) is_suspended: bool,
     /// When it started, in clock ticks after the boot.
     pub(super) start_time: u64,
 }
@@ -67,6 +69,7 @@ impl Stat {
             id,
             group: field(5)?.parse().ok()?,
             is_dead: matches!(field(3)?, "Z" | "X"),
+            is_suspended: field(3)? == "T",
             start_time: field(22)?.parse().ok()?,
         })
     }
@@ -124,6 +127,16 @@ pub(super) fn has_variable(id: i32, name: &str, value: &str) -> Option<bool> {
     (!all.is_empty()).then(|| variables.any(|one| one == variable.as_bytes()))
 }
 
+/// Returns whether process `id` has overwritten its environment, as a program does that shows a title of
+/// its own, such as nginx or PostgreSQL; also `false` if that cannot be known.
+pub(super) fn has_overwritten_environment(id: i32) -> bool {
+    fs::read(format!("/proc/{id}/environ")).is_ok_and(|all| is_overwritten(&all))
+}
+
+fn is_overwritten(environment: &[u8]) -> bool {
+    !environment.is_empty() && !environment.contains(&b'=')
+}
+
 /// Returns whether there is a process that may not be looked at: where `/proc` is mounted with
 /// `hidepid=1`, those of others may not.
 pub(super) fn is_hidden(err: &io::Error) -> bool {
@@ -139,7 +152,7 @@ mod tests {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    use super::{Stat, has_variable};
+    use super::{Stat, has_variable, is_overwritten};
 
     #[test]
     fn what_has_no_environment_yet_is_told_from_what_has_another() {
@@ -165,12 +178,21 @@ mod tests {
     }
 
     #[test]
+    fn an_environment_without_a_variable_is_overwritten() {
+        assert!(is_overwritten(b"\0\0\0"));
+        assert!(is_overwritten(b"ess -D /data\0\0\0"));
+        assert!(!is_overwritten(b""));
+        assert!(!is_overwritten(b"PATH=/bin\0"));
+    }
+
+    #[test]
     fn a_program_name_with_parentheses_moves_no_field() {
         let text = "7 (a) R (b)) S 1 5 5 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 1234 9 9";
 
         let stat = Stat::parse(7, text);
 
-        assert_eq!(stat, Some(Stat { id: 7, group: 5, is_dead: false, start_time: 1234 }));
+        let (is_dead, is_suspended) = (false, false);
+        assert_eq!(stat, Some(Stat { id: 7, group: 5, is_dead, is_suspended, start_time: 1234 }));
     }
 
     #[test]

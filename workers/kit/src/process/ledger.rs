@@ -4,8 +4,11 @@
 //! 1. A record stands, with its token and no pid, before its process is spawned with that token in
 //!    its environment; so a process is found also if the agent dies before the pid is recorded.
 //! 2. A record file is replaced by rename and synced, so it is the old or the new one, never a mix.
+//! 3. The record of a process that may outlive its agent says from the beginning what another agent
+//!    needs to adopt it. The files that it writes to stand as long as the record.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use rustix::process::{Pid, getpid};
 use thiserror::Error;
 
 use super::identity::{Stat, boot_id};
+use super::spool::Spool;
 use crate::files::{FileError, Folder, forget_file, is_temporary};
 
 pub(super) mod wire;
@@ -64,8 +68,13 @@ impl Ledger {
         Self { folder: folder.into() }
     }
 
-    /// Records that a process is about to be spawned. Blocks for the disk.
-    pub(super) fn begin(&self, name: &str) -> Result<Record, LedgerError> {
+    /// Records that a process is about to be spawned, with what another agent needs to adopt it, if one
+    /// may. Blocks for the disk.
+    pub(super) fn begin(
+        &self,
+        name: &str,
+        adoption: Option<wire::Adoption>,
+    ) -> Result<Record, LedgerError> {
         Folder::make_own(&self.folder)
             .map_err(|err| LedgerError::new("make the folder", &self.folder, err.into()))?;
         let about = |err| LedgerError::new("identify a process for", &self.folder, err);
@@ -79,6 +88,7 @@ impl Ledger {
             path: self.folder.join(&token).with_extension(EXTENSION),
             token,
             process: None,
+            adoption,
         };
         let record = Record { entry: Some(entry) };
         record.write()?;
@@ -93,9 +103,40 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// Returns the record of a process that an earlier agent has begun.
+    pub(super) fn of(entry: wire::Entry) -> Self {
+        Self { entry: Some(entry) }
+    }
+
+    /// Returns what is on record, until it is kept.
+    pub(super) fn entry(&self) -> Option<&wire::Entry> {
+        self.entry.as_ref()
+    }
+
+    /// Returns what is on record once the process is ready, if another agent may adopt it.
+    pub(super) fn ready(&self) -> Option<wire::Entry> {
+        let mut entry = self.entry.clone()?;
+        entry.adoption.as_mut()?.is_ready = true;
+        Some(entry)
+    }
+
+    /// Returns the files that the process writes to, if another agent may adopt it.
+    pub(super) fn spool(&self) -> Option<Spool> {
+        let entry = self.entry.as_ref().filter(|entry| entry.adoption.is_some())?;
+        Some(Spool::of(&entry.path))
+    }
+
     /// Returns the value of [`MARK`] that the process must be spawned with.
     pub(super) fn token(&self) -> &str {
         self.entry.as_ref().map_or("", |entry| &entry.token)
+    }
+
+    /// Makes the files that the process writes to, if another agent may adopt it. Blocks for the disk.
+    pub(super) fn create_files(&self) -> Result<Option<(File, File)>, LedgerError> {
+        let (Some(entry), Some(spool)) = (&self.entry, self.spool()) else { return Ok(None) };
+        let created = spool.create().map(Some);
+        created
+            .map_err(|err| LedgerError::new("make the files for output beside", &entry.path, err))
     }
 
     /// Records the process itself once it is spawned. Blocks for the disk.
@@ -128,11 +169,19 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         let Some(entry) = &self.entry else { return };
-        if let Err(err) = forget_file(&entry.path) {
+        if let Err(err) = forget(entry) {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(path = ?entry.path, error, "cannot remove process record");
         }
     }
+}
+
+/// Removes a record, and before it the files that its process wrote to. Blocks for the disk.
+pub(super) fn forget(entry: &wire::Entry) -> Result<(), FileError> {
+    if entry.adoption.is_some() {
+        Spool::of(&entry.path).remove()?;
+    }
+    forget_file(&entry.path)
 }
 
 /// Returns the paths of all records in `folder`, and removes what a death has left unfinished.

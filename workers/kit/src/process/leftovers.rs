@@ -3,18 +3,18 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::getpid;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::groups::{Groups, kill_group, kill_process};
+use super::groups::{Groups, kill_group, kill_process, names_a_stranger};
 use super::identity::{Stat, boot_id};
 use super::ledger::wire::Entry;
-use super::ledger::{LedgerError, record_paths};
+use super::ledger::{LedgerError, forget, record_paths};
 use super::members::gone;
-use crate::files::forget_file;
+use super::survivor::Survivor;
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -83,10 +83,55 @@ impl fmt::Display for Fate {
 ///
 /// Cancel safe: a record stays until its group is gone.
 pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> {
+    end_all_but(Spared::Nobody, folder).await.map(|leftovers| leftovers.ended)
+}
+
+/// What an earlier agent has left.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Leftovers {
+    /// What was not to be adopted, and what has become of it.
+    pub ended: Vec<Leftover>,
+    /// What runs on, for the caller to adopt, to end or to leave. It stays on record. Some may have
+    /// ended by themselves; whoever adopts one is told so.
+    pub survivors: Vec<Survivor>,
+}
+
+/// Ends what an earlier agent has left in `folder`, as [`end_leftovers`] does, but for the processes
+/// that it has left to be adopted; see [`Process::adopt_for`](crate::Process::adopt_for).
+///
+/// A process is adopted only if the boot, its start time and its mark are those of its record. The mark
+/// is in its environment, or it is that the process still writes to the files beside the record. What
+/// has another mark is somebody else's: it is neither adopted nor ended.
+///
+/// # Errors
+///
+/// As [`end_leftovers`].
+///
+/// # Panics
+///
+/// As [`end_leftovers`].
+///
+/// # Cancel safety
+///
+/// As [`end_leftovers`].
+pub async fn sort_leftovers(folder: &Path) -> Result<Leftovers, LedgerError> {
+    end_all_but(Spared::Survivors, folder).await
+}
+
+/// Who is not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spared {
+    Nobody,
+    Survivors,
+}
+
+async fn end_all_but(spared: Spared, folder: &Path) -> Result<Leftovers, LedgerError> {
     let until = Instant::now() + EXECUTION;
-    let found = loop {
+    let Looked { found, survivors } = loop {
         let (owned, is_last) = (folder.to_owned(), Instant::now() >= until);
-        let found = tokio::task::spawn_blocking(move || kill_recorded(&owned, is_last)).await;
+        let look = move || kill_recorded(&owned, spared, is_last);
+        let found = tokio::task::spawn_blocking(look).await;
         let found = found
             .unwrap_or_else(|err| Err(LedgerError::new("search", folder, io::Error::other(err))))?;
         match found {
@@ -95,37 +140,51 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
         }
     };
     let deadline = Instant::now() + PATIENCE;
-    let mut leftovers = Vec::with_capacity(found.len());
+    let mut ended = Vec::with_capacity(found.len());
     for mut one in found {
         for process in one.dying {
             if timeout_at(deadline, gone(process)).await.is_err() {
                 one.leftover.fate = Fate::Remains;
             }
         }
-        if matches!(one.leftover.fate, Fate::Ended | Fate::Gone) {
-            forget_file(&one.path)
-                .map_err(|err| LedgerError::new("remove the record", &one.path, err.into()))?;
+        if matches!(one.leftover.fate, Fate::Ended | Fate::Gone)
+            && let Some(entry) = &one.entry
+        {
+            forget(entry)
+                .map_err(|err| LedgerError::new("remove the record", &entry.path, err.into()))?;
         }
         let Leftover { name, pid, fate } = &one.leftover;
         tracing::info!(process = name, pid, %fate, "leftover process");
-        leftovers.push(one.leftover);
+        ended.push(one.leftover);
     }
-    Ok(leftovers)
+    Ok(Leftovers { ended, survivors })
+}
+
+/// What was found of all records.
+struct Looked {
+    found: Vec<Found>,
+    survivors: Vec<Survivor>,
 }
 
 struct Found {
     leftover: Leftover,
-    path: PathBuf,
+    /// What is on record, if it can be read.
+    entry: Option<Entry>,
     /// The killed processes that may take a moment to be gone.
     dying: Vec<OwnedFd>,
 }
 
 /// Kills the groups of all records; none, with nothing done, if there is more to know of one of them
 /// and this look is not the last.
-fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, LedgerError> {
+fn kill_recorded(
+    folder: &Path,
+    spared: Spared,
+    is_last: bool,
+) -> Result<Option<Looked>, LedgerError> {
     let paths = record_paths(folder)?;
+    let mut survivors = Vec::new();
     if paths.is_empty() {
-        return Ok(Some(Vec::new()));
+        return Ok(Some(Looked { found: Vec::new(), survivors }));
     }
     let failed = |err| LedgerError::new("look for the processes of", folder, err);
     let boot_id = boot_id().map_err(failed)?;
@@ -134,6 +193,14 @@ fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, Led
     for path in paths {
         let entry = Entry::read(&path);
         let known = entry.as_ref().ok().filter(|entry| entry.boot_id == boot_id);
+        if let Some(entry) = known.filter(|_| spared == Spared::Survivors)
+            && !names_a_stranger(entry)
+            && let Some(survivor) = Survivor::of(entry)
+        {
+            survivors.push(survivor);
+            continue;
+        }
+        let known = known.filter(|entry| !names_a_stranger(entry));
         let groups = known
             .map_or_else(|| Ok(Groups::none()), |entry| Groups::of(entry, &running))
             .map_err(failed)?;
@@ -143,20 +210,20 @@ fn kill_recorded(folder: &Path, is_last: bool) -> Result<Option<Vec<Found>>, Led
         records.push((path, entry, groups));
     }
     let found = records.into_iter().map(|(path, entry, groups)| match entry {
-        Ok(entry) => kill_one(path, entry, groups, &running),
-        Err(err) => unreadable(path, &err),
+        Ok(entry) => kill_one(entry, groups, &running),
+        Err(err) => unreadable(&path, &err),
     });
-    Ok(Some(found.collect()))
+    Ok(Some(Looked { found: found.collect(), survivors }))
 }
 
-fn unreadable(path: PathBuf, error: &(dyn std::error::Error + 'static)) -> Found {
+fn unreadable(path: &Path, error: &(dyn std::error::Error + 'static)) -> Found {
     tracing::warn!(?path, error, "cannot read process record");
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let leftover = Leftover { name, pid: None, fate: Fate::Unreadable };
-    Found { leftover, path, dying: Vec::new() }
+    Found { leftover, entry: None, dying: Vec::new() }
 }
 
-fn kill_one(path: PathBuf, entry: Entry, groups: Groups, running: &[Stat]) -> Found {
+fn kill_one(entry: Entry, groups: Groups, running: &[Stat]) -> Found {
     let mut dying = Vec::new();
     let mut fate = if groups.is_hidden { Fate::Remains } else { Fate::Gone };
     for group in groups.own {
@@ -184,7 +251,8 @@ fn kill_one(path: PathBuf, entry: Entry, groups: Groups, running: &[Stat]) -> Fo
         }
         dying.push(leader);
     }
-    Found { leftover: Leftover { name: entry.name, pid, fate }, path, dying }
+    let leftover = Leftover { name: entry.name.clone(), pid, fate };
+    Found { leftover, entry: Some(entry), dying }
 }
 
 /// Kills a recorded process, in whatever group it is.

@@ -40,6 +40,12 @@ impl Lines {
         self.keep(bytes);
     }
 
+    /// Returns how many of the bytes that were taken are part of a line that is not complete; none once
+    /// it is too long to be kept.
+    pub(super) fn pending(&self) -> usize {
+        if self.cut == 0 { self.kept.len() } else { 0 }
+    }
+
     /// Calls `emit` for a last line that has no end.
     pub(super) fn finish(&mut self, mut emit: impl FnMut(Line<'_>)) {
         if !self.kept.is_empty() {

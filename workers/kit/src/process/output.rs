@@ -1,17 +1,20 @@
 //! Logs what a process writes, line by line.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::config::ProcessConfig;
 use super::lines::{Line, Lines, Rate};
 use super::readiness::Readiness;
+use super::spool::SpoolReader;
+use super::stream::Stream;
 use crate::condition::Condition;
 use crate::moment::until;
 use crate::printable::spaced;
@@ -22,23 +25,21 @@ const CHUNK: usize = 16 * 1024;
 /// How long a stream must have kept to its rate for its flood to be over.
 const CALM: Duration = Duration::from_secs(1);
 
+/// How long is waited between two looks at a file of output: at first, and at most.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+
 /// How much of the last words is kept, in characters.
 const MAX_WORDS: usize = 200;
 
-/// One of the two streams of a process.
+/// What becomes of a process whose output is read from files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
-    Stdout,
-    Stderr,
-}
-
-impl Stream {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
+pub(super) enum Writer {
+    /// It may write more.
+    Runs,
+    /// It has written all.
+    HasEnded,
+    /// It may write more, for another agent to read.
+    IsLeft,
 }
 
 /// What has come of the output so far.
@@ -134,14 +135,74 @@ impl Output {
                 Ok(0) => break,
                 Ok(length) => reader.take(&chunk[..length]),
                 Err(err) => {
-                    let (process, stream) = (&*self.process, stream.name());
-                    let error: &dyn std::error::Error = &err;
-                    tracing::warn!(process, stream, error, "cannot read output");
+                    self.tell_unread(stream, &err);
                     break;
                 }
             }
         }
         reader.finish();
+    }
+
+    /// Logs every line that comes to a file, until the process has ended and all is read.
+    ///
+    /// The kernel tells of no change of a file but by a watch, and watches are few. So it looks at the
+    /// file again and again, less often while nothing comes.
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        stream: Stream,
+        mut file: SpoolReader,
+        mut writer: watch::Receiver<Writer>,
+    ) {
+        let mut reader = Reader::new(&self, stream);
+        self.tell_skipped(stream, file.skipped());
+        let mut pause = PAUSES.0;
+        loop {
+            // Taken before the look, which sees all that was written by then.
+            let before = *writer.borrow_and_update();
+            let read = match file.next(reader.lines.pending()).await {
+                Ok((same, read)) => {
+                    file = same;
+                    read
+                }
+                Err(err) => {
+                    self.tell_unread(stream, &err);
+                    break;
+                }
+            };
+            match (before, read.is_empty()) {
+                // What was read just now is not noted as read.
+                (Writer::IsLeft, _) => return reader.end_flood(),
+                (_, false) => {
+                    reader.take(&read);
+                    pause = PAUSES.0;
+                    continue;
+                }
+                (Writer::HasEnded, true) => break,
+                (Writer::Runs, true) => {}
+            }
+            let calm = reader.calm_from();
+            tokio::select! {
+                biased;
+                changed = writer.changed() => if changed.is_err() { return },
+                () = until(calm) => reader.end_flood(),
+                () = sleep(pause) => {}
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        }
+        reader.finish();
+    }
+
+    fn tell_skipped(&self, stream: Stream, bytes: u64) {
+        if bytes > 0 {
+            let (process, stream) = (&*self.process, stream.name());
+            tracing::warn!(process, stream, bytes, "output skipped");
+        }
+    }
+
+    pub(super) fn tell_unread(&self, stream: Stream, err: &io::Error) {
+        let (process, stream) = (&*self.process, stream.name());
+        let error: &dyn std::error::Error = err;
+        tracing::warn!(process, stream, error, "cannot read output");
     }
 
     /// Counts a line, and looks whether it is the expected one.

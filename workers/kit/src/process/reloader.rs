@@ -1,4 +1,4 @@
-//! What reloads a process that was spawned.
+//! What reloads a process.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,7 +9,6 @@ use rustix::process::pidfd_send_signal;
 use thiserror::Error;
 
 use super::config::ProcessConfig;
-use super::group::ProcessGroup;
 use super::ledger::Ledger;
 use super::reload::Reload;
 use super::side_command::SideCommand;
@@ -42,13 +41,13 @@ enum Way {
 }
 
 impl Reloader {
-    /// Returns what reloads the process that leads a group, as its config says.
+    /// Returns what reloads the process that has this descriptor, as its config says.
     pub(super) fn new(
         config: &ProcessConfig,
-        group: &ProcessGroup,
+        leader: Option<Arc<OwnedFd>>,
         ledger: Option<&Ledger>,
     ) -> Self {
-        let way = match (&config.reload, group.leader()) {
+        let way = match (&config.reload, leader) {
             (Some(Reload::Signal(signal)), Some(leader)) => Way::Signal(*signal, leader),
             (Some(Reload::Command { command, timeout }), _) => {
                 let command = (&command[..], *timeout);

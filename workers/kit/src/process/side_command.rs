@@ -48,6 +48,7 @@ impl SideCommand {
             readiness: Readiness::Spawned,
             reload: None,
             health: None,
+            survives: false,
             grace: GRACE,
             ..process.clone()
         };

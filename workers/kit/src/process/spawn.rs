@@ -18,6 +18,7 @@ use super::group::ProcessGroup;
 use super::holder::Holder;
 use super::inherited::keep_from_children;
 use super::launch::{LAUNCHER, Launch, is_ready};
+use super::ledger::wire::Adoption;
 use super::ledger::{Ledger, LedgerError, MARK, Record};
 use super::look::environment;
 use super::notify::NotifySocket;
@@ -58,16 +59,20 @@ impl ProcessGroup {
         stop: Option<&Stop>,
     ) -> Result<Self, ProcessError> {
         let launch = launch(config).await?;
-        let record = match ledger {
-            Some(ledger) => Some(begin(&config.name, ledger.clone()).await?),
+        let begun = match ledger {
+            Some(ledger) => Some(begin(config, ledger.clone()).await?),
             None => None,
         };
+        let (record, files) = begun.unzip();
         let stdin = input(&config.input).map_err(|source| supervise(&config.name, source))?;
         let mut command = command(config, launch.as_ref());
         command.stdin(stdin);
         command
             .envs(record.as_ref().map(|record| (MARK, record.token())))
             .envs(socket.map(|socket| (NOTIFY_SOCKET, socket)));
+        if let Some((stdout, stderr)) = files.flatten() {
+            command.stdout(stdout).stderr(stderr);
+        }
         keep_from_children().map_err(|source| supervise(&config.name, source))?;
         let child = match command.spawn() {
             Ok(child) => child,
@@ -183,11 +188,29 @@ fn input(bytes: &[u8]) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// Begins the record of a process.
-async fn begin(name: &str, ledger: Ledger) -> Result<Record, ProcessError> {
-    let owned = name.to_owned();
-    let begun = blocking(name, move || ledger.begin(&owned)).await?;
-    begun.map_err(|source| not_recorded(name, source))
+/// Begins the record of a process; returns it, and the files for stdout and stderr if there are any.
+async fn begin(
+    config: &ProcessConfig,
+    ledger: Ledger,
+) -> Result<(Record, Option<(File, File)>), ProcessError> {
+    let (name, adoption) = (config.name.clone(), config.may_survive().then(|| adoption(config)));
+    let begin = move || {
+        let record = ledger.begin(&name, adoption)?;
+        let files = record.create_files()?;
+        Ok::<_, LedgerError>((record, files))
+    };
+    let begun = blocking(&config.name, begin).await?;
+    begun.map_err(|source| not_recorded(&config.name, source))
+}
+
+/// Returns what another agent needs to adopt the process.
+fn adoption(config: &ProcessConfig) -> Adoption {
+    Adoption {
+        digest: config.digest.clone(),
+        stop_signal: config.stop_signal.name().to_owned(),
+        grace_ms: u64::try_from(config.grace.as_millis()).unwrap_or(u64::MAX),
+        is_ready: false,
+    }
 }
 
 /// Begins to watch a process that was just spawned, and puts it on record.

@@ -21,6 +21,9 @@ pub struct ProcessStatus {
     pub pid: i32,
     /// Whether it was ready, by what its [`Readiness`](crate::Readiness) asks.
     pub is_ready: bool,
+    /// Whether an earlier agent has started it, and this one has adopted it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_adopted: bool,
     /// What it lacked to be ready when that was looked at last; none once it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
@@ -48,6 +51,7 @@ pub struct ProcessHandle {
     missing: Arc<Mutex<Option<String>>>,
     reloader: Arc<Reloader>,
     unhealthy: watch::Receiver<Option<String>>,
+    is_adopted: bool,
 }
 
 impl ProcessHandle {
@@ -58,7 +62,13 @@ impl ProcessHandle {
         reloader: Reloader,
     ) -> Self {
         let (is_ready, missing, reloader) = (Arc::default(), Arc::default(), Arc::new(reloader));
-        Self { pid, output, notified, is_ready, missing, reloader, unhealthy }
+        let is_adopted = false;
+        Self { pid, output, notified, is_ready, missing, reloader, unhealthy, is_adopted }
+    }
+
+    /// Returns it as the view of a process that an earlier agent has started.
+    pub(super) fn adopted(self) -> Self {
+        Self { is_adopted: true, ..self }
     }
 
     /// Returns the pid of the leader, which is the group's id.
@@ -74,6 +84,7 @@ impl ProcessHandle {
             is_ready: self.is_ready.load(Ordering::Acquire),
             waits_for: self.missing.lock().clone(),
             unhealthy: self.unhealthy.borrow().clone(),
+            is_adopted: self.is_adopted,
             says: self.notified.borrow().status.clone(),
             lines,
             dropped_lines,

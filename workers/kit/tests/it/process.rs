@@ -1,5 +1,6 @@
 //! Processes, their ends and their output.
 
+mod adoption;
 mod ends;
 mod group;
 mod health;

@@ -19,6 +19,9 @@ pub(in super::super) struct Entry {
     pub(in super::super) token: String,
     /// The process; absent until it is spawned.
     pub(in super::super) process: Option<Identity>,
+    /// What another agent needs to adopt it; absent if it ends with its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) adoption: Option<Adoption>,
     /// Where the record stands; not part of it.
     #[serde(skip)]
     pub(in super::super) path: PathBuf,
@@ -32,6 +35,20 @@ pub(in super::super) struct Identity {
     pub(in super::super) start_time: u64,
 }
 
+/// What an agent needs to adopt a process, or to end it in good order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(in super::super) struct Adoption {
+    /// What tells what it was started with.
+    pub(in super::super) digest: String,
+    /// The name of the signal that asks it to end.
+    pub(in super::super) stop_signal: String,
+    /// How long it may take to end, in milliseconds.
+    pub(in super::super) grace_ms: u64,
+    /// Whether it was ready.
+    #[serde(default)]
+    pub(in super::super) is_ready: bool,
+}
+
 impl Entry {
     /// Reads the record at `path`.
     pub(in super::super) fn read(path: &Path) -> io::Result<Self> {
@@ -43,7 +60,7 @@ impl Entry {
 
     /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
     /// it.
-    pub(super) fn replace(&self) -> io::Result<()> {
+    pub(in super::super) fn replace(&self) -> io::Result<()> {
         let (folder, name) = located(&self.path)?;
         Ok(folder.replace(name, &serde_json::to_vec(self)?, 0o600)?)
     }

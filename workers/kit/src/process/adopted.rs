@@ -1,0 +1,284 @@
+//! A process group that an earlier agent has started.
+//!
+//! Invariants:
+//! 1. Somebody else reaps the leader, and then its pid may become another's. So the processes are
+//!    signalled by descriptors that were opened before they were identified.
+//! 2. The record is removed only after the group was killed and is gone. It stays when the group is
+//!    left.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crankcase_engine::owner::Linger;
+use rustix::process::Signal;
+use tokio::io::Interest;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::group::GONE;
+use super::groups::{
+    Groups, kill_group, kill_process, names_a_stranger, refuse_own, signal_process,
+};
+use super::identity::Stat;
+use super::ledger::Record;
+use super::ledger::wire::Entry;
+use super::members::{gone, members};
+use super::spool::Spool;
+use super::stop_signal::StopSignal;
+use super::survivor::{Survivor, find};
+use crate::readiness::{ReadyFd, register};
+
+/// A process group whose leader is no child of this process. Dropping it kills the group.
+#[derive(Debug)]
+pub(super) struct AdoptedGroup {
+    id: i32,
+    leader: ReadyFd,
+    record: Option<Record>,
+    /// Keep the worker from counting as ended.
+    holds: Vec<Linger>,
+}
+
+/// What has become of a survivor.
+pub(super) enum TakenUp {
+    Runs(AdoptedGroup),
+    /// It has ended, or is not to be found: its record is left.
+    IsGone(Record),
+}
+
+impl AdoptedGroup {
+    /// Looks for a survivor once more, and takes it up if it runs.
+    pub(super) async fn take_up(survivor: &Survivor) -> io::Result<TakenUp> {
+        let entry = survivor.entry.clone();
+        let record = || Record::of(survivor.entry.clone());
+        let Some(leader) = blocking(move || find(&entry)).await? else {
+            return Ok(TakenUp::IsGone(record()));
+        };
+        let leader = register(Arc::new(leader), Interest::READABLE)?;
+        let (id, record, holds) = (survivor.pid(), Some(record()), Vec::new());
+        Ok(TakenUp::Runs(Self { id, leader, record, holds }))
+    }
+
+    /// Returns the pid of the leader, which is the group's id.
+    pub(super) fn pid(&self) -> i32 {
+        self.id
+    }
+
+    /// Returns what the leader is signalled by.
+    pub(super) fn leader(&self) -> Arc<OwnedFd> {
+        Arc::clone(self.leader.get_ref())
+    }
+
+    /// Keeps a worker from counting as ended until the group is gone.
+    pub(super) fn hold(&mut self, linger: Linger) {
+        self.holds.push(linger);
+    }
+
+    pub(super) fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Returns the files that the process writes to.
+    pub(super) fn spool(&self) -> Option<Spool> {
+        self.record.as_ref()?.spool()
+    }
+
+    /// Waits until the leader has ended. Cancel safe.
+    pub(super) async fn leader_ended(&self) -> io::Result<()> {
+        self.leader.readable().await.map(drop)
+    }
+
+    /// Asks every process in the group to end, and waits for the leader; returns whether it has ended
+    /// within `grace`. Cancel safe: the group was asked, or will be.
+    pub(super) async fn ask_to_end(&self, signal: StopSignal, grace: Duration) -> io::Result<bool> {
+        if let Some(entry) = self.entry().cloned() {
+            blocking(move || signal_all(&entry, signal.number())).await?;
+        }
+        match timeout(grace, self.leader_ended()).await {
+            Ok(ended) => ended.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Kills the group, and waits until it is gone; returns how many others than the leader there were.
+    /// Cancel safe: dropping it does the same.
+    pub(super) async fn reap(&mut self) -> io::Result<usize> {
+        let Some(entry) = self.entry().cloned() else { return Ok(0) };
+        let (count, dying) = blocking(move || kill_all(&entry)).await?;
+        let is_gone = are_gone(dying).await;
+        if let Some(record) = self.record.take() {
+            settle(record, is_gone);
+        }
+        Ok(count)
+    }
+
+    /// Leaves the group running, and on record for the next agent.
+    pub(super) fn leave(mut self) {
+        if let Some(record) = self.record.take() {
+            record.keep();
+        }
+    }
+
+    fn entry(&self) -> Option<&Entry> {
+        self.record.as_ref().and_then(Record::entry)
+    }
+}
+
+impl Drop for AdoptedGroup {
+    fn drop(&mut self) {
+        let Some(record) = self.record.take() else { return };
+        let dying = Dying { record: Some(record), _holds: std::mem::take(&mut self.holds) };
+        // Not awaited by anyone, but by the worker's own end. Without a runtime it stays on record.
+        if let Ok(runtime) = Handle::try_current() {
+            drop(runtime.spawn(dying.gone()));
+        }
+    }
+}
+
+/// What is left of a group that is killed because it was dropped.
+struct Dying {
+    record: Option<Record>,
+    _holds: Vec<Linger>,
+}
+
+impl Dying {
+    async fn gone(mut self) {
+        let Some(entry) = self.record.as_ref().and_then(Record::entry).cloned() else { return };
+        match blocking(move || kill_all(&entry)).await {
+            Ok((_, dying)) => {
+                let is_gone = are_gone(dying).await;
+                if let Some(record) = self.record.take() {
+                    settle(record, is_gone);
+                }
+            }
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(error, "cannot kill an adopted process");
+            }
+        }
+    }
+}
+
+/// What was not waited for to the end stays on record: it may live.
+impl Drop for Dying {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
+            record.keep();
+        }
+    }
+}
+
+impl Survivor {
+    /// Ends the process: asks it as its config said, and kills what is left of its group when the leader
+    /// has ended, or after its grace period. It is on record no more then.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be found, asked or killed.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime with its I/O and time drivers enabled.
+    ///
+    /// # Cancel safety
+    ///
+    /// When it is dropped, the process is killed, or stays on record.
+    pub async fn end(self) -> io::Result<()> {
+        let (signal, grace) = self.ending();
+        match AdoptedGroup::take_up(&self).await? {
+            TakenUp::Runs(mut group) => {
+                group.ask_to_end(signal, grace).await?;
+                group.reap().await.map(drop)
+            }
+            TakenUp::IsGone(record) => clear(record).await,
+        }
+    }
+}
+
+/// Kills what a leader that is gone has left behind in its group, and forgets the record.
+pub(super) async fn clear(record: Record) -> io::Result<()> {
+    let mut cleared = Dying { record: Some(record), _holds: Vec::new() };
+    let Some(entry) = cleared.record.as_ref().and_then(Record::entry).cloned() else {
+        return Ok(());
+    };
+    let kill =
+        move || if names_a_stranger(&entry) { Ok((0, Vec::new())) } else { kill_all(&entry) };
+    let (_, dying) = blocking(kill).await?;
+    let is_gone = are_gone(dying).await;
+    if let Some(record) = cleared.record.take() {
+        settle(record, is_gone);
+    }
+    Ok(())
+}
+
+/// Forgets the record of a process that is gone, and keeps any other.
+fn settle(record: Record, is_gone: bool) {
+    if is_gone {
+        drop(record);
+    } else {
+        let process = record.entry().map(|entry| entry.name.clone());
+        tracing::warn!(process, "killed processes are not gone yet");
+        record.keep();
+    }
+}
+
+async fn are_gone(dying: Vec<OwnedFd>) -> bool {
+    let deadline = Instant::now() + GONE;
+    for process in dying {
+        if timeout_at(deadline, gone(process)).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Sends a signal to every process of a group, also a stopped one. Blocks for `/proc`.
+fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
+    let running = Stat::read_all()?;
+    let Groups { own, leader, .. } = Groups::of(entry, &running)?;
+    let mut asked = Vec::new();
+    for group in own {
+        refuse_own(group)?;
+        asked.extend(members(group, &running)?);
+    }
+    let id = entry.process.map(|process| process.id);
+    let is_member = |stat: &Stat| Some(stat.id) == id && Some(stat.group) == id;
+    if !running.iter().any(is_member) {
+        // It has moved to another group.
+        asked.extend(leader);
+    }
+    for process in &asked {
+        for signal in [signal, Signal::CONT] {
+            signal_process(process, signal)?;
+        }
+    }
+    Ok(())
+}
+
+/// Kills every process of a group; returns how many others than the leader there were, and who dies.
+/// Blocks for `/proc`.
+fn kill_all(entry: &Entry) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let running = Stat::read_all()?;
+    let Groups { own, leader, .. } = Groups::of(entry, &running)?;
+    let id = entry.process.map(|process| process.id);
+    let is_other = |stat: &&Stat| own.contains(&stat.group) && Some(stat.id) != id && !stat.is_dead;
+    let count = running.iter().filter(is_other).count();
+    let mut dying = Vec::new();
+    for group in &own {
+        kill_group(*group, &running, &mut dying)?;
+    }
+    if let Some(leader) = leader {
+        kill_process(&leader)?;
+        dying.push(leader);
+    }
+    Ok((count, dying))
+}
+
+/// Runs `work`, which waits for `/proc`, where it holds up no other task.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|err| Err(io::Error::other(err)))
+}
