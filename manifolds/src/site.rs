@@ -12,7 +12,7 @@ use std::time::Duration;
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::run::Tallies;
 use crankcase_resources::{Facilities, Site, blocking};
-use crankcase_workers::{Watches, end_leftovers};
+use crankcase_workers::{Leftovers, Watches, sort_leftovers};
 use serde_json::json;
 
 use self::keeper::Keeper;
@@ -42,7 +42,8 @@ const GRACE: Duration = Duration::from_secs(60 * 60);
 /// which each resource is a worker, the [`Activity`](crankcase_resources::run::Activity) of the
 /// resources, and their [`Tallies`], which [`tally`] reports.
 ///
-/// It first ends the programs that an agent has left behind that was killed.
+/// It first ends what an agent has left behind that was killed; programs that may outlive their agent
+/// are adopted, if their resources declare them as they were, and ended otherwise.
 ///
 /// When another site comes, the resources change as one group: what is gone is released, what is
 /// new or has another type or other dependencies is installed, and the others are handed their new
@@ -79,10 +80,11 @@ async fn start(
     let mut facilities = Facilities::default();
     if let Some(state) = config.state.clone() {
         let leftovers = match config.looks_only {
-            true => Vec::new(),
-            false => end_leftovers(&Facilities::processes(&state)).await?,
+            true => Leftovers::default(),
+            false => sort_leftovers(&Facilities::processes(&state)).await?,
         };
-        for leftover in leftovers {
+        let Leftovers { ended, survivors, .. } = leftovers;
+        for leftover in ended {
             let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
             if let Some(observer) = &config.observer
@@ -94,6 +96,7 @@ async fn start(
         let records = config.records.clone();
         let open = move || Ok::<_, Infallible>(Facilities::open(&state, records));
         facilities = blocking(open).await.map_err(Exit::failed)?;
+        facilities.hand_over_survivors(survivors);
     }
     if let Some(observer) = config.observer.clone() {
         facilities = facilities.observed_by(observer);
@@ -105,8 +108,8 @@ async fn start(
     let config = Config { seed: Some(seed), ..config };
     let policy = resource::policy(config.backoff.clone());
     let nested = Engine::builder().policy(policy).seed(seed).build_nested(&ctx)?;
-    let (holds, records) = (config.holds.clone(), facilities.records().clone());
+    let (holds, shared) = (config.holds.clone(), facilities.clone());
     let keeper = Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches));
-    holds.connect(keeper.engine().path(), keeper.schedule(), records);
+    holds.connect(keeper.engine().path(), keeper.schedule(), shared);
     Ok(keeper)
 }

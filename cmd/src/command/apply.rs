@@ -14,7 +14,7 @@ use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, PlanOptions, Selection,
     Site,
 };
-use crankcase_workers::{Leftover, end_leftovers};
+use crankcase_workers::{Leftover, sort_leftovers};
 use serde::Serialize;
 
 use crate::command::confirm::{Asking, Confirm, confirm_plan};
@@ -131,7 +131,8 @@ async fn work(global: &Global, args: &Args, interrupts: &mut Interrupts) -> anyh
     let left = tokio::select! {
         biased;
         () = interrupts.next() => return Ok(Worked::Interrupted),
-        left = end_leftovers(&processes) => left?,
+        // The programs that run on are for the next agent to adopt.
+        left = sort_leftovers(&processes) => left?.ended,
     };
     let observing = Observing::new(global, ("apply", &args.site.paths), held.state());
     let observing = Arc::new(observing);

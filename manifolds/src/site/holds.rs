@@ -7,10 +7,10 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use crankcase_engine::{Exit, Origin, Timestamp};
-use crankcase_resources::BoxError;
 use crankcase_resources::front::resource_name;
 use crankcase_resources::run::Schedule;
-use crankcase_resources::state::{Hold, Key, Records, Topic};
+use crankcase_resources::state::{Hold, Key, Topic};
+use crankcase_resources::{BoxError, Facilities};
 use crankcase_status::Holder;
 use parking_lot::Mutex;
 
@@ -31,7 +31,7 @@ struct Kept {
     /// The path of the engine of the resources.
     engine: String,
     schedule: Schedule,
-    records: Records,
+    facilities: Facilities,
 }
 
 impl fmt::Debug for ResourceHolds {
@@ -42,8 +42,8 @@ impl fmt::Debug for ResourceHolds {
 
 impl ResourceHolds {
     /// Connects it with the site that is kept from now on.
-    pub(super) fn connect(&self, engine: &str, schedule: Schedule, records: Records) {
-        *self.0.lock() = Some(Kept { engine: engine.to_owned(), schedule, records });
+    pub(super) fn connect(&self, engine: &str, schedule: Schedule, facilities: Facilities) {
+        *self.0.lock() = Some(Kept { engine: engine.to_owned(), schedule, facilities });
     }
 
     /// Returns the site that is kept, and the name of its resource at a path; none if there is none.
@@ -58,22 +58,26 @@ impl ResourceHolds {
 #[async_trait]
 impl Holder for ResourceHolds {
     async fn note_park(&self, path: &str, by: Option<&Origin>) -> Result<(), String> {
-        let Some((Kept { records, .. }, resource)) = self.find(path) else { return Ok(()) };
+        let Some((Kept { facilities, .. }, resource)) = self.find(path) else { return Ok(()) };
         let key = Key::new(Topic::Park, &*resource);
         let noted = match by {
-            Some(by) => hold(by).note(&records, key).await,
-            None => Hold::forget(&records, key).await,
+            Some(by) => hold(by).note(facilities.records(), key).await,
+            None => Hold::forget(facilities.records(), key).await,
         };
+        if by.is_some() && noted.is_ok() {
+            // Its worker may never have started, so that nobody has adopted its program.
+            facilities.end_survivors_of(&resource).await;
+        }
         noted.map_err(unwritten)
     }
 
     async fn pause(&self, path: &str, by: Option<&Origin>) -> Result<(), String> {
-        let Some((Kept { schedule, records, .. }, resource)) = self.find(path) else {
+        let Some((Kept { schedule, facilities, .. }, resource)) = self.find(path) else {
             return Err(format!("{path:?} is no resource, and only a resource can be paused"));
         };
         let paused = match by {
-            Some(by) => schedule.pause(&resource, hold(by), &records).await,
-            None => schedule.resume(&resource, &records).await,
+            Some(by) => schedule.pause(&resource, hold(by), facilities.records()).await,
+            None => schedule.resume(&resource, facilities.records()).await,
         };
         paused.map_err(unwritten)
     }

@@ -1,12 +1,13 @@
 //! The worker that runs the engine of a site's resources, and swaps one site for the next.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::sync::Arc;
 
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
-use crankcase_resources::Site;
 use crankcase_resources::run::{Activity, Leaving, Schedule, Tallies};
+use crankcase_resources::{Facilities, Site};
 
 use super::wiring::Wiring;
 use crate::site_origin::ORIGIN;
@@ -51,8 +52,11 @@ impl Worker for Keeper {
     async fn run(self, stop: Stop) -> Outcome {
         let (engine, summaries) = (self.engine(), self.wiring.summarize());
         let records = self.wiring.facilities().records().clone();
+        let leaving = leave_programs(stop.clone(), self.wiring.facilities().clone());
         let outcome = tokio::select! {
             biased;
+            // First, so that the resources know it when they are told to stop.
+            never = leaving => match never {},
             outcome = self.nested.run(stop) => outcome,
             refused = follow(engine, self.site, self.wiring) => Err(refused),
             () = summaries => Ok(()),
@@ -62,6 +66,13 @@ impl Worker for Keeper {
         drop(records.flush(records.push([])).await);
         outcome
     }
+}
+
+/// Has the programs run on that may, once the keeper is told to stop.
+async fn leave_programs(stop: Stop, facilities: Facilities) -> Infallible {
+    stop.wait().await;
+    facilities.leave_programs();
+    pending().await
 }
 
 /// Applies each site that comes; returns why one was refused, which a loaded site never is.
@@ -74,6 +85,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             false => next.with_departed(wiring.facilities()).await,
         };
         let whole = whole.as_ref().unwrap_or(&next);
+        whole.end_stray_programs(wiring.facilities()).await;
         let leaving = (!wiring.looks_only()).then(|| whole.leaving(wiring.facilities()));
         wiring.trial().iter().for_each(|trial| trial.begin(&next));
         wiring.take_over_pauses().await;

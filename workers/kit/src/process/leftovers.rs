@@ -87,7 +87,7 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
 }
 
 /// What an earlier agent has left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Leftovers {
     /// What was not to be adopted, and what has become of it.

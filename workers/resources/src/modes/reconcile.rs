@@ -12,7 +12,8 @@
 //!    as a longer one, because a failing action may set off the watches itself.
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
-//!    question: a resource that is held back gets its program back.
+//!    question, and one that an earlier agent has left running is adopted without one: a resource
+//!    that is held back gets its program back.
 //! 6. A resource that a person has paused is not looked at and not changed, and its program runs on,
 //!    as it is started again without a question. It counts as good, and offers its last state.
 //! 7. What a visit has come to is reported once. One that did not end well after the worker was
@@ -147,6 +148,9 @@ impl fmt::Debug for Known {
 pub struct ProgramStatus {
     /// The pid of its leader, which is its group's id.
     pub pid: i32,
+    /// Whether an earlier agent has started it: how it ends will be unknown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
     /// Whether it was ready for those that depend on it.
     pub is_ready: bool,
     /// What it lacks to be ready; none once it is.
@@ -165,9 +169,9 @@ impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
         let status = self.0.lock().as_ref()?.running.upgrade()?.status();
-        let ProcessStatus { pid, is_ready, waits_for, unhealthy, .. } = status;
+        let ProcessStatus { pid, is_adopted: adopted, is_ready, waits_for, unhealthy, .. } = status;
         let ProcessStatus { lines, dropped_lines, .. } = status;
-        Some(ProgramStatus { pid, is_ready, waits_for, unhealthy, lines, dropped_lines })
+        Some(ProgramStatus { pid, adopted, is_ready, waits_for, unhealthy, lines, dropped_lines })
     }
 
     /// Notes that it was started.
@@ -219,7 +223,8 @@ impl Program {
 ///
 /// # Cancel safety
 ///
-/// Not cancel safe: tell `stop` instead. A program that runs is killed when it is dropped.
+/// Not cancel safe: tell `stop` instead. A program that runs is killed when it is dropped. When the
+/// agent [ends](Facilities::leave_programs), a program that may outlive it is left running.
 pub fn reconcile<F>(
     setting: Arc<Reconcile>,
     links: Links,

@@ -24,6 +24,7 @@ pub use self::select::{Selection, SelectionError};
 mod heirs;
 mod release;
 mod select;
+mod strays;
 
 /// What a machine is to be kept as: declarations that were found valid, and their kinds.
 ///

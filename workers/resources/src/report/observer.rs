@@ -95,13 +95,14 @@ pub struct Event {
     /// the look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_by: Option<AskedBy>,
-    /// The pid of the program that was started or reloaded, or has ended.
+    /// The pid of the program that was started, adopted or reloaded, or has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
     /// Why it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why the resource was looked at, or why its program was started or reloaded, or has ended.
+    /// Why the resource was looked at, or why its program was started, adopted or reloaded, or has
+    /// ended.
     pub why: String,
     /// How long that took, with the look, in milliseconds.
     pub took_ms: u64,
@@ -144,6 +145,8 @@ pub enum EventKind {
     Restarted,
     /// Its program was told to read its configuration anew, and runs on.
     Reloaded,
+    /// Its program was adopted: an earlier agent had started it, and left it running.
+    Adopted,
     /// Its program has ended: by itself, or with its worker, or because it cannot be kept any more.
     Ended,
 }
@@ -152,7 +155,10 @@ impl EventKind {
     /// Returns whether it has happened to the program of the resource, and not to the resource.
     /// Rules wait for none of these.
     pub fn is_of_program(self) -> bool {
-        matches!(self, Self::Started | Self::Restarted | Self::Reloaded | Self::Ended)
+        matches!(
+            self,
+            Self::Started | Self::Restarted | Self::Reloaded | Self::Adopted | Self::Ended
+        )
     }
 
     /// Returns it as a word.
@@ -166,6 +172,7 @@ impl EventKind {
             Self::Started => "started",
             Self::Restarted => "restarted",
             Self::Reloaded => "reloaded",
+            Self::Adopted => "adopted",
             Self::Ended => "ended",
         }
     }

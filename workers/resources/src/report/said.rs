@@ -30,15 +30,21 @@ pub(crate) fn log_crash(happened: &Event) {
     tracing::warn!(resource, pid, why, "ended");
 }
 
-/// Logs that the program of a resource was started, reloaded or ended, and why.
+/// Logs that the program of a resource was started, adopted, reloaded or ended, and why.
 pub(crate) fn log_program(happened: &Event) {
     let Event { event, resource, pid, why, .. } = happened;
     match event {
         EventKind::Started => tracing::info!(resource, pid, why, "started"),
         EventKind::Restarted => tracing::info!(resource, pid, why, "restarted"),
         EventKind::Reloaded => tracing::info!(resource, pid, why, "reloaded"),
+        EventKind::Adopted => tracing::info!(resource, pid, why, "adopted"),
         _ => tracing::info!(resource, pid, why, "ended"),
     }
+}
+
+/// Logs that the program of a resource runs on while the agent ends.
+pub(crate) fn log_left(resource: &str, pid: Option<i32>) {
+    tracing::info!(resource, pid, "left running for the next agent");
 }
 
 /// Logs what actions said, all of it or its beginning and its end: a command that fails for ever must

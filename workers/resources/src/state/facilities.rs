@@ -3,12 +3,14 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crankcase_workers::{FileError, Folder, Ledger, Secrets, finish_overwrites};
+use crankcase_workers::{FileError, Folder, Ledger, Secrets, Survivor, finish_overwrites};
 
 pub(crate) use self::programs::{FileStamp, Programs};
 pub(crate) use self::services::Services;
 pub use self::services::Shared;
+pub(crate) use self::survivors::Survivors;
 use crate::base::blocking::blocking;
 use crate::base::naming::worker_name;
 use crate::report::observer::Observer;
@@ -17,6 +19,7 @@ use crate::state::world::World;
 
 mod programs;
 mod services;
+mod survivors;
 
 /// The folder in the state folder with the contents of files that are written in place.
 const OVERWRITES: &str = "overwrites";
@@ -42,6 +45,9 @@ struct Inner {
     services: Services,
     records: Records,
     programs: Programs,
+    survivors: Survivors,
+    /// Whether the agent ends.
+    is_ending: AtomicBool,
     is_plan: bool,
 }
 
@@ -70,13 +76,33 @@ impl Facilities {
     }
 
     /// Returns where in a state folder the commands and programs that run are on record, for
-    /// [`end_leftovers`](crankcase_workers::end_leftovers).
+    /// [`sort_leftovers`](crankcase_workers::sort_leftovers).
     pub fn processes(state: &Path) -> PathBuf {
         state.join("processes")
     }
 
-    /// Returns where commands and programs that run are on record, to be ended by the next agent if
-    /// this one is killed.
+    /// Hands over the programs that an earlier agent has left running. The resource of the same name
+    /// adopts its own if it was started with an equal config, and ends any other before it starts one.
+    pub fn hand_over_survivors(&self, survivors: Vec<Survivor>) {
+        self.inner.survivors.add(survivors);
+    }
+
+    pub(crate) fn survivors(&self) -> &Survivors {
+        &self.inner.survivors
+    }
+
+    /// Says that the agent ends. A resource that ends from now on leaves its program running, if that is
+    /// declared so, for the next agent.
+    pub fn leave_programs(&self) {
+        self.inner.is_ending.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn leaves_programs(&self) -> bool {
+        self.inner.is_ending.load(Ordering::Acquire)
+    }
+
+    /// Returns where commands and programs that run are on record, to be ended or adopted by the next
+    /// agent.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.inner.ledger.as_ref()
     }

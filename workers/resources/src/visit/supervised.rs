@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 
-use crankcase_engine::{Exit, Outcome, Stop, Stopper, Worker};
-use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle};
+use crankcase_engine::{Exit, Outcome, Stop, Stopper};
+use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, ProcessHandle, Survivor};
 use tokio::sync::{oneshot, watch};
 
 /// A program that runs. When it is dropped it is killed, and the worker that it was spawned for does
@@ -14,6 +14,9 @@ use tokio::sync::{oneshot, watch};
 pub(crate) struct Supervised {
     /// The program's own: a resource may end it and go on.
     stopper: Stopper,
+    /// Tells that it is to be left running.
+    leaver: Stopper,
+    survives: bool,
     handle: Arc<ProcessHandle>,
     /// Tells when the program is ready.
     is_ready: oneshot::Receiver<()>,
@@ -28,16 +31,30 @@ impl Supervised {
         config: ProcessConfig,
         ledger: Option<&Ledger>,
     ) -> Result<Self, ProcessError> {
-        let process = Process::spawn_for(worker, config, ledger).await?;
-        let (handle, (stopper, stop)) = (Arc::new(process.handle()), Stop::pair());
+        Ok(Self::of(Process::spawn_for(worker, config, ledger).await?))
+    }
+
+    /// Adopts a program that an earlier agent has left; returns nothing if it has ended.
+    pub(crate) async fn adopt(
+        worker: &Stop,
+        config: ProcessConfig,
+        ledger: Option<&Ledger>,
+        survivor: &Survivor,
+    ) -> Result<Option<Self>, ProcessError> {
+        Ok(Process::adopt_for(worker, config, ledger, survivor).await?.map(Self::of))
+    }
+
+    fn of(process: Process) -> Self {
+        let (handle, survives) = (Arc::new(process.handle()), process.survives());
+        let ((stopper, stop), (leaver, left)) = (Stop::pair(), Stop::pair());
         let (ready, is_ready) = oneshot::channel();
         let run = Box::pin(async move {
             let process = process.ready_unless(&stop).await?;
             let _nobody_waits = ready.send(());
-            process.run(stop).await
+            process.run_or_leave(stop, async move { left.wait().await }).await
         });
         let unhealthy = handle.unhealthy();
-        Ok(Self { stopper, handle, is_ready, unhealthy, run })
+        Self { stopper, leaver, survives, handle, is_ready, unhealthy, run }
     }
 
     /// Returns a view of the program that shows nothing any more once this is gone.
@@ -76,6 +93,22 @@ impl Supervised {
     /// Returns why the last check of its health has failed, if it has.
     pub(crate) fn unhealthy(&self) -> Option<String> {
         self.unhealthy.borrow().clone()
+    }
+
+    /// Returns whether it may be left running for the next agent.
+    pub(crate) fn survives(&self) -> bool {
+        self.survives
+    }
+
+    /// Leaves the program running for the next agent, ready or not. Only for one that
+    /// [survives](Self::survives).
+    pub(crate) async fn leave(self) {
+        self.leaver.stop();
+        // Ends the wait until it is ready. Whoever is told to leave it as well does not end it.
+        self.stopper.stop();
+        if let Err(exit) = self.run.await {
+            tracing::debug!(%exit, "program ended before it was left");
+        }
     }
 
     /// Asks the program to end and waits for it. It may have ended by itself before.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use crankcase_engine::{Live, Stop};
-use crankcase_workers::{ProcessError, ProcessHandle, Readiness, Watches};
+use crankcase_workers::{ProcessConfig, ProcessError, ProcessHandle, Readiness, Survivor, Watches};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::base::blocking::blocking;
 use crate::declare::declaration::{Config, Declaration};
@@ -184,6 +186,41 @@ impl OpenResource {
         self.running.started_by.as_deref() == Some(&self.opened.config())
     }
 
+    /// Returns what the program is started with, if the resource is one.
+    pub(crate) fn program_config(
+        &self,
+        name: &str,
+        facilities: &Facilities,
+    ) -> Option<ProcessConfig> {
+        let mut config = self.opened.program()?.clone();
+        name.clone_into(&mut config.name);
+        if let Readiness::Notify { folder } = &mut config.readiness {
+            *folder = facilities.notify_sockets().unwrap_or_default();
+        }
+        config.secrets = self.opened.secrets().clone();
+        if config.survives {
+            config.digest = digest(self.opened.config());
+        }
+        Some(config)
+    }
+
+    /// Adopts a program that an earlier agent has started with an equal config. Returns a view of it;
+    /// nothing if it has ended.
+    pub(crate) async fn adopt(
+        &mut self,
+        worker: &Stop,
+        (config, facilities): (ProcessConfig, &Facilities),
+        survivor: &Survivor,
+    ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
+        let Some(adopted) =
+            Supervised::adopt(worker, config, facilities.ledger(), survivor).await?
+        else {
+            return Ok(None);
+        };
+        self.running.started_by = Some(Box::new(self.opened.config()));
+        Ok(Some(self.running.program.insert(adopted).handle()))
+    }
+
     /// Starts the program; one that runs is ended before. Returns a view of it, unless the worker
     /// was told to stop.
     pub(crate) async fn supervise(
@@ -192,12 +229,7 @@ impl OpenResource {
         worker: &Stop,
         facilities: &Facilities,
     ) -> Result<Option<Weak<ProcessHandle>>, ProcessError> {
-        let Some(mut config) = self.opened.program().cloned() else { return Ok(None) };
-        name.clone_into(&mut config.name);
-        if let Readiness::Notify { folder } = &mut config.readiness {
-            *folder = facilities.notify_sockets().unwrap_or_default();
-        }
-        config.secrets = self.opened.secrets().clone();
+        let Some(config) = self.program_config(name, facilities) else { return Ok(None) };
         self.running.end().await;
         // The old one may have used its whole grace; a new one would have to be ended at once.
         if worker.is_stopped() {
@@ -217,6 +249,14 @@ impl OpenResource {
             Some(_) if !self.is_started_by_config() => Some("it runs with the config before"),
             Some(_) => None,
         }
+    }
+
+    /// Closes the resource, and leaves its program running for the next agent if it may. Returns
+    /// whether it was left.
+    pub(crate) async fn leave(mut self) -> bool {
+        let is_left = self.running.leave().await;
+        self.close().await;
+        is_left
     }
 
     /// Ends the program and closes the resource.
@@ -245,12 +285,30 @@ impl Running {
         self.program.as_ref().map(Supervised::pid)
     }
 
+    /// Leaves the program running if there is one that may be left; returns whether there was.
+    async fn leave(&mut self) -> bool {
+        let Some(program) = self.program.take_if(|program| program.survives()) else {
+            return false;
+        };
+        program.leave().await;
+        true
+    }
+
     /// Ends the program in good order, if there is one.
     pub(crate) async fn end(&mut self) {
         if let Some(program) = self.program.take() {
             program.end().await;
         }
     }
+}
+
+/// Returns the digest of a config, by which another agent knows an equal one. It may be made of secrets, and
+/// so is the environment of the program: who can read the agent's records can read both.
+fn digest(config: Config) -> String {
+    let mut value = Value::Object(config);
+    // The order of the keys is that of a manifest.
+    value.sort_all_objects();
+    base16ct::lower::encode_string(&Sha256::digest(value.to_string()))
 }
 
 async fn converge(

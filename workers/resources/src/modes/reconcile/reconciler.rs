@@ -30,6 +30,7 @@ use crate::visit::supervised::News;
 use crate::visit::watching::any;
 use crate::visit::{Step, Visit};
 
+mod adoption;
 mod paused;
 mod program;
 mod round;
@@ -138,7 +139,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(crate) async fn run(&mut self) -> Outcome {
         if self.links.schedule.is_to_be_parked(&self.name) {
-            // An earlier agent had it parked, and the engine parks a worker only once it is there.
+            // An earlier agent had it parked, and the engine parks a worker only once it is there. A
+            // program may have been left that nobody has adopted.
+            self.setting.facilities.end_survivors_of(&self.name).await;
             self.stop.wait().await;
             return Ok(());
         }
@@ -274,11 +277,15 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.tell(Event { error, ..event });
     }
 
-    /// Ends what is held.
+    /// Ends what is held. When the agent ends, a program that may run on does.
     pub(crate) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
         self.asked_by = None;
-        held.close().await;
+        if !self.setting.facilities.leaves_programs() {
+            held.close().await;
+        } else if held.leave().await {
+            return self.tell_left();
+        }
         let why = self.handle.why_stopped(&self.name);
         self.tell_end(why);
     }

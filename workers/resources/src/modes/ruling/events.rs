@@ -87,8 +87,8 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let (observer, events) = RuleEvents::new(None, folder.path().join("rules"));
 
-        for what in [EventKind::Started, EventKind::Failed, EventKind::Restarted, EventKind::Ended]
-        {
+        let of_program = [EventKind::Adopted, EventKind::Restarted, EventKind::Ended];
+        for what in [EventKind::Started, EventKind::Failed].into_iter().chain(of_program) {
             let event = Event::new(what, ("server", "process"), ("", Duration::ZERO));
             observer.happened(&event);
         }

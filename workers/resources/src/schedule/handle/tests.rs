@@ -239,6 +239,8 @@ async fn changes_repairs_failures_restarts_and_looks_are_counted() -> TestResult
     let who = ("page", "it");
     page.note_event(Event::new(EventKind::Started, who, ("it did not run", Duration::ZERO)));
     page.note_event(Event::new(EventKind::Restarted, who, ("it has ended", Duration::ZERO)));
+    // Is neither a start nor a restart.
+    page.note_event(Event::new(EventKind::Adopted, who, ("it ran", Duration::ZERO)));
     page.fail();
 
     assert_eq!((before, counts()), ([0, 0, 0, 0, 1], [2, 1, 3, 1, 4]));

@@ -22,9 +22,15 @@ use crate::state::Hold;
 use crate::visit::supervised::News;
 use crate::visit::{Visit, last_good};
 
+/// What becomes of the program of a paused resource whose last config is not known.
+const NOT_RUNNING: &str = "; its program does not run, as its last config is not known";
+
+/// The same, if an earlier agent has left the program running.
+const LEFT: &str = "; its program runs on and is not adopted, as its config is not known";
+
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Leaves the resource as it is, and says who wants that. Its program is started if no worker was
-    /// there to keep it running, with the config with which it ran last.
+    /// Leaves the resource as it is, and says who wants that. Its program is adopted, or started if no worker
+    /// was there to keep it running, with the config with which it ran last.
     pub(super) async fn leave_alone(
         &mut self,
         declaration: &Declaration,
@@ -39,18 +45,45 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let kind = self.setting.kinds.get(&declaration.kind);
         let is_program = kind.is_ok_and(|kind| kind.is_supervised()) && !declaration.noop;
         if is_program && self.held.is_none() {
-            if !self.hold_as_last(declaration, ticket).await {
-                remark += "; its program does not run, as its last config is not known";
-            } else if let Err(end) = self.supervise(declaration, visit).await {
-                // The next visit tries again.
-                if let Some(held) = self.held.take() {
-                    held.close().await;
+            match self.keep_running(declaration, ticket, visit).await {
+                Ok(said) => remark += said,
+                Err(end) => {
+                    // The next visit tries again. What the agent's own end leaves running is left then.
+                    if !self.stop.is_stopped()
+                        && let Some(held) = self.held.take()
+                    {
+                        held.close().await;
+                    }
+                    return Err(end);
                 }
-                return Err(end);
             }
         }
         visit.remark = Some(remark);
         Ok(())
+    }
+
+    /// Adopts the program, or starts it. Returns what is to be said if neither can be done.
+    async fn keep_running(
+        &mut self,
+        declaration: &Declaration,
+        ticket: Ticket,
+        visit: &mut Visit,
+    ) -> Result<&'static str, Outcome> {
+        let is_held = self.hold_as_last(declaration, ticket).await;
+        if is_held {
+            self.adopt(visit).await?;
+        }
+        if self.setting.facilities.survivors().has(&self.name) {
+            // It would have to be ended before one with the last config is started.
+            if let Some(held) = self.held.take() {
+                held.close().await;
+            }
+            return Ok(LEFT);
+        }
+        if !is_held {
+            return Ok(NOT_RUNNING);
+        }
+        self.supervise(declaration, visit).await.map(|()| "")
     }
 
     /// Holds the resource with the config with which its program ran last. Returns whether that is

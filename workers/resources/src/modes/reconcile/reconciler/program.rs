@@ -26,10 +26,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         declaration: &Declaration,
         visit: &mut Visit,
     ) -> Result<(), Outcome> {
+        self.adopt(visit).await?;
         let Some(held) = &mut self.held else { return Ok(()) };
-        let (notices, before) = (&visit.notices, self.links.program.ran_with());
+        let before = self.links.program.ran_with();
         let ran_with = before.as_ref().map(|before| &before.config);
-        match held.start(refresh(declaration, notices), ran_with) {
+        match held.start(refresh(declaration, &visit.notices), ran_with) {
             None => return Ok(()),
             Some(Start::Again) => {}
             Some(Start::Asked) => {
@@ -37,10 +38,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             }
             Some(Start::Reload) => {
                 held.opened.ask().await.map_err(|_| Outcome::NotAllowed)?;
-                return self.reload(notices).await;
+                return self.reload(&visit.notices).await;
             }
         }
-        let began = Instant::now();
+        self.end_survivors(visit).await?;
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let (notices, began) = (&visit.notices, Instant::now());
         let running = held.supervise(&self.name, &self.stop, &self.setting.facilities).await;
         let config = held.opened.config_and_hidden();
         let last_end = self.links.program.last_end();
@@ -87,8 +90,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Waits until the program that was just started is ready, or the worker is told to stop.
-    async fn until_ready(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
+    /// Waits until the program that was just started or adopted is ready, or the worker is told to stop.
+    pub(super) async fn until_ready(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
         let Some(program) = program else { return Ok(()) };
         let stopped = Err(Outcome::Halted { at: None, by: Halt::Stop });
@@ -135,10 +138,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         "its program has ended".clone_into(&mut self.why);
     }
 
-    fn tell_start(&mut self, what: EventKind, why: &str, notices: &[Notice], took: Duration) {
+    pub(super) fn tell_start(
+        &mut self,
+        what: EventKind,
+        why: &str,
+        notices: &[Notice],
+        took: Duration,
+    ) {
         let why = self.redact(why);
         let text = match what {
             EventKind::Restarted => "restarted its program",
+            EventKind::Adopted => "adopted its program",
             _ => "started its program",
         };
         let origin = match (notices, what) {
@@ -160,6 +170,13 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
 }
 
 impl<F> Reconciler<F> {
+    /// Tells that the program was left running for the next agent.
+    pub(super) fn tell_left(&mut self) {
+        let pid = self.pid.take();
+        self.links.journal.note("left its program running", by_agent("the agent ends"));
+        said::log_left(&self.name, pid);
+    }
+
     /// Tells that the program has ended, unless there was none.
     pub(super) fn tell_end(&mut self, why: &str) {
         if let Some(ended) = self.ended(why) {

@@ -129,13 +129,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         wrong: Option<&str>,
         visit: &mut Visit,
     ) -> Result<(), Outcome> {
-        let Some(held) = &self.held else { return Ok(()) };
         if declaration.readonly && visit.state.is_none() {
             visit.remark = Some("it is only read, and does not exist".to_owned());
         }
         if declaration.noop {
+            // Nothing is started by that.
+            self.adopt(visit).await?;
+            let Some(held) = &self.held else { return Ok(()) };
+            let is_left = self.setting.facilities.survivors().has(&self.name);
             let amiss = match visit.end {
                 Outcome::Noop => Some(listed(&visit.change.differences)),
+                _ if is_left => Some("it runs with the config before".to_owned()),
                 _ => held.amiss().filter(|_| !declaration.readonly).map(str::to_owned),
             };
             let left_alone = amiss.map(|amiss| format!("it is left alone (noop): {amiss}"));
