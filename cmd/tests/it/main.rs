@@ -45,6 +45,7 @@ mod seeing;
 mod site_files;
 mod state_folder;
 mod stops_first;
+mod surviving;
 mod tainted;
 mod top;
 mod types;

@@ -45,6 +45,9 @@ pub struct Process {
     /// how long it may take to end, at most 5 minutes
     #[param(default = "10s")]
     pub grace: Grace,
+    /// whether it runs on when the agent ends, for the next one to adopt
+    #[param(default = false)]
+    pub keep: bool,
 }
 
 /// The state of the `process` kind.
@@ -113,7 +116,8 @@ impl Resource for Process {
 impl Supervised for Process {
     fn program(&self) -> ProcessConfig {
         let process = self.setting.process("", &self.command.0);
-        let process = process.stop_signal(self.stop_signal.0).grace(self.grace.0);
+        let process =
+            process.stop_signal(self.stop_signal.0).grace(self.grace.0).survives(self.keep);
         let readiness = self.ready.as_ref().map(Ready::readiness).unwrap_or_default();
         let mut process = process.readiness(readiness).ready_timeout(self.ready_timeout.0);
         process.reload = self.reload.as_ref().map(Reload::of_process);

@@ -96,6 +96,29 @@ impl Observer for Panicking {
 }
 
 #[tokio::test]
+async fn a_program_that_is_kept_is_adopted_by_the_next_keeper() -> TestResult {
+    let site = "resources:\n  server: {type: process, config: {keep: true, command: [sh, -c, 'echo >> \
+                @/starts; exec sleep 1000']}}\n";
+    let (machine, seen) = observed(site).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    machine.running("server").await?;
+
+    machine.restart().await?;
+    let adopted = seen.first("server", EventKind::Adopted).await?;
+    machine.swap(&site.replace("1000", "1001")).await?;
+    let changed = seen.first("server", EventKind::Restarted).await?;
+    machine.until("starts", |starts| lines(starts) == 2).await?;
+    machine.swap("{}").await?;
+    let gone = seen.first("server", EventKind::Ended).await?;
+
+    assert_eq!(adopted.pid, started.pid);
+    assert_eq!(adopted.why, "an earlier agent has started it with an equal config");
+    assert_eq!(changed.why, "its config has changed: command");
+    assert_eq!((gone.pid, &*gone.why), (changed.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn the_end_of_a_program_whose_worker_panics_is_an_event() -> TestResult {
     let (seen, has_panicked) = (Arc::new(Seen::default()), AtomicBool::new(false));
     let observer = Arc::new(Panicking { seen: Arc::clone(&seen), has_panicked });

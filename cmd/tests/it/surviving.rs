@@ -1,0 +1,161 @@
+//! Programs that outlive their agent, and the next agent, which adopts them.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::machine::{Machine, gone, signal};
+use crate::world::{Error, TestResult};
+
+/// A server that tells its process id, one in each line, and runs on without an agent.
+const SITE: &str = r#"resources:
+  server:
+    type: process
+    config: {keep: true, command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
+"#;
+
+/// A server that writes one line, waits for a pipe, and writes another one.
+const TALKING: &str = r#"resources:
+  server:
+    type: process
+    config:
+      keep: true
+      command:
+        - /bin/sh
+        - -c
+        - |
+          echo $$ >> @/pids
+          echo word-one
+          read line < @/pipe
+          echo word-two
+          echo done >> @/said
+          exec sleep 1000
+"#;
+
+/// Starts an agent, and returns it with the pid of the server once that is on record.
+async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
+    let mut agent = Agent::start(machine).await?;
+    let pid = machine.lines("pids", 1).await?.remove(0);
+    agent.until_logged(&[&format!("server: started; pid: {pid}")]).await?;
+    Ok((agent, pid))
+}
+
+/// Kills what would run on after the test.
+async fn kill(pid: &str) -> TestResult {
+    signal(pid, Signal::KILL)?;
+    gone(pid).await
+}
+
+#[tokio::test]
+async fn a_program_runs_on_when_its_agent_is_killed_and_the_next_one_adopts_it() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, first) = start(&machine).await?;
+    agent.dirty_kill().await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: adopted; pid: {first}")]).await?;
+    let report = machine.run(&["report", "resources/server", "--output", "json"]).await?;
+    signal(&first, Signal::KILL)?;
+    agent.until_logged(&["server: ended", &first, "how is unknown"]).await?;
+    let second = machine.lines("pids", 2).await?.remove(1);
+    agent.until_logged(&[&format!("server: restarted; pid: {second}")]).await?;
+    agent.clean_kill(&machine).await?;
+
+    let report: String = report.stdout.split_whitespace().collect();
+    assert!(report.contains(r#""adopted":true"#), "{report}");
+    let history = machine.run(&["history", "server", "--output", "json"]).await?;
+    let history: Value = serde_json::from_str(&history.stdout)?;
+    let events = history["events"].as_array().ok_or("no events")?;
+    // The agent that was killed may not have written that it has started the server.
+    let events: Vec<_> = events.iter().skip_while(|it| it["event"] != "adopted").collect();
+    let words: Vec<_> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert_eq!(words, ["adopted", "ended", "failed", "restarted"], "{history}");
+    assert_eq!(events[0]["details"]["pid"].to_string(), first);
+    kill(&second).await
+}
+
+#[tokio::test]
+async fn a_program_runs_on_through_a_stop_an_apply_and_a_start() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (mut agent, pid) = start(&machine).await?;
+    agent.signal(Signal::TERM)?;
+    agent.until_logged(&[&format!("server: left running for the next agent; pid: {pid}")]).await?;
+    assert_eq!(agent.ended(&machine).await?.code, Some(0));
+
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: adopted; pid: {pid}")]).await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    machine.lines("pids", 1).await?;
+    kill(&pid).await
+}
+
+#[tokio::test]
+async fn what_a_program_writes_while_no_agent_runs_is_logged_by_the_next_one() -> TestResult {
+    let machine = Machine::new(TALKING)?;
+    machine.fifo("pipe")?;
+    let (mut agent, pid) = start(&machine).await?;
+    // It may have been logged before the start.
+    agent.until_each_logged([&["server", "word-one"][..]]).await?;
+    agent.clean_kill(&machine).await?;
+    let pipe = machine.path("pipe");
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, "go\n")).await??;
+    machine.lines("said", 1).await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["server", "word-two"]).await?;
+
+    assert_eq!(agent.count_logged("word-one"), 0, "{}", agent.seen());
+    agent.clean_kill(&machine).await?;
+    kill(&pid).await
+}
+
+#[tokio::test]
+async fn a_program_that_ended_while_no_agent_ran_is_started_again() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, first) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    kill(&first).await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: ended; pid: {first}"), "while no agent ran"]).await?;
+    let second = machine.lines("pids", 2).await?.remove(1);
+    agent.until_logged(&[&format!("server: started; pid: {second}")]).await?;
+
+    agent.clean_kill(&machine).await?;
+    kill(&second).await
+}
+
+#[tokio::test]
+async fn a_program_with_another_config_is_ended_and_started_anew() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, first) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("site.yaml", &SITE.replace("1000", "1001"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: ended; pid: {first}"), "another config"]).await?;
+    let second = machine.lines("pids", 2).await?.remove(1);
+    agent.until_logged(&[&format!("server: started; pid: {second}")]).await?;
+
+    gone(&first).await?;
+    agent.clean_kill(&machine).await?;
+    kill(&second).await
+}
+
+#[tokio::test]
+async fn a_program_whose_resource_has_left_the_manifest_is_ended() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("site.yaml", "resources: {other: {type: noop}}\n")?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["server", "it is not declared"]).await?;
+
+    gone(&pid).await?;
+    assert_eq!(std::fs::read_dir(machine.path("state/processes"))?.count(), 0);
+    agent.clean_kill(&machine).await
+}
