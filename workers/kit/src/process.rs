@@ -61,6 +61,7 @@ mod ledger;
 mod leftovers;
 mod limits;
 mod lines;
+mod log_file;
 mod look;
 mod members;
 mod notify;

@@ -70,6 +70,12 @@ pub struct ProcessConfig {
     /// How much of a line is logged, in bytes; how much more there was is logged with it. Default
     /// 8 KiB, 64 B to 1 MiB.
     pub max_line: usize,
+    /// The file that the lines are written to, as they come, instead of the log; absolute, in a folder
+    /// of the agent's own, which is made. Default: they are logged.
+    ///
+    /// A file of more than 4 MiB gets the extension `1` in place of the one before it, and a new one is
+    /// begun.
+    pub log_file: Option<PathBuf>,
     /// What is hidden in the lines that are logged, and in the last words of an error. Default nothing.
     pub secrets: Secrets,
     /// Whether another agent may adopt the process when this one ends. Default: no.
@@ -118,6 +124,7 @@ crankcase_engine::setters! {
         ready_timeout: Duration,
     }
     optional {
+        log_file: PathBuf,
         user: String,
         group: String,
         umask: u32,
@@ -144,6 +151,7 @@ impl ProcessConfig {
             grace: Duration::from_secs(10),
             lines_per_second: 1000,
             max_line: 8 * 1024,
+            log_file: None,
             secrets: Secrets::default(),
             survives: false,
             digest: String::new(),
@@ -181,6 +189,9 @@ impl ProcessConfig {
         }
         if !(64..=1024 * 1024).contains(&self.max_line) {
             return Err(ConfigError::new("max_line", self.max_line, "64 to 1048576 bytes"));
+        }
+        if let Some(file) = self.log_file.as_ref().filter(|file| !file.is_absolute()) {
+            return Err(ConfigError::new("log_file", file.display(), "an absolute path"));
         }
         if self.digest.len() > 256 {
             let value = format!("{} bytes", self.digest.len());

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::config::ProcessConfig;
 use super::lines::{Line, Lines, Rate};
+use super::log_file::LogFile;
 use super::readiness::Readiness;
 use super::spool::SpoolReader;
 use super::stream::Stream;
@@ -66,6 +67,8 @@ pub(super) struct Output {
     lines_per_second: u32,
     max_line: usize,
     secrets: Secrets,
+    /// Where the lines are written, if they are not logged.
+    file: Option<Arc<Mutex<LogFile>>>,
     /// A line with this text makes the process ready.
     expected: Option<String>,
     is_seen: watch::Sender<bool>,
@@ -86,6 +89,7 @@ impl Output {
             lines_per_second: config.lines_per_second,
             max_line: config.max_line,
             secrets: config.secrets.clone(),
+            file: config.log_file.as_ref().map(|path| Arc::new(Mutex::new(LogFile::new(path)))),
             expected,
             is_seen: watch::Sender::new(false),
             state: Mutex::default(),
@@ -133,14 +137,14 @@ impl Output {
             };
             match read {
                 Ok(0) => break,
-                Ok(length) => reader.take(&chunk[..length]),
+                Ok(length) => reader.take(&chunk[..length]).await,
                 Err(err) => {
                     self.tell_unread(stream, &err);
                     break;
                 }
             }
         }
-        reader.finish();
+        reader.finish().await;
     }
 
     /// Logs every line that comes to a file, until the process has ended and all is read.
@@ -173,7 +177,7 @@ impl Output {
                 // What was read just now is not noted as read.
                 (Writer::IsLeft, _) => return reader.end_flood(),
                 (_, false) => {
-                    reader.take(&read);
+                    reader.take(&read).await;
                     pause = PAUSES.0;
                     continue;
                 }
@@ -189,7 +193,7 @@ impl Output {
             }
             pause = (pause * 2).min(PAUSES.1);
         }
-        reader.finish();
+        reader.finish().await;
     }
 
     fn tell_skipped(&self, stream: Stream, bytes: u64) {
@@ -265,6 +269,10 @@ struct Reader<'a> {
     stream: Stream,
     lines: Lines,
     gate: Gate,
+    /// The lines that are to be written to the file, if there is one.
+    unwritten: Vec<u8>,
+    /// Whether the last lines could not be written.
+    has_failed: bool,
 }
 
 /// What decides over the lines of a stream.
@@ -278,18 +286,38 @@ impl<'a> Reader<'a> {
     fn new(output: &'a Output, stream: Stream) -> Self {
         let rate = Rate::new(output.lines_per_second, Instant::now());
         let lines = Lines::new(output.max_line);
-        Self { output, stream, lines, gate: Gate { rate, flood: None } }
+        let gate = Gate { rate, flood: None };
+        Self { output, stream, lines, gate, unwritten: Vec::new(), has_failed: false }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        let Self { output, stream, lines, gate } = self;
-        lines.push(bytes, |line| log(output, *stream, gate, &line));
+    async fn take(&mut self, bytes: &[u8]) {
+        let Self { output, stream, lines, gate, unwritten, .. } = self;
+        lines.push(bytes, |line| log(output, *stream, gate, unwritten, &line));
+        self.write().await;
     }
 
-    fn finish(mut self) {
-        let Self { output, stream, lines, gate } = &mut self;
-        lines.finish(|line| log(output, *stream, gate, &line));
+    async fn finish(mut self) {
+        let Self { output, stream, lines, gate, unwritten, .. } = &mut self;
+        lines.finish(|line| log(output, *stream, gate, unwritten, &line));
         self.end_flood();
+        self.write().await;
+    }
+
+    /// Writes to the file what is to be written. What cannot be is lost, and is said once.
+    async fn write(&mut self) {
+        let Some(file) = self.output.file.clone().filter(|_| !self.unwritten.is_empty()) else {
+            return;
+        };
+        let lines = std::mem::take(&mut self.unwritten);
+        let append = move || file.lock().append(&lines);
+        let appended = tokio::task::spawn_blocking(append).await;
+        let failed = appended.unwrap_or_else(|err| Err(io::Error::other(err))).err();
+        let had_failed = std::mem::replace(&mut self.has_failed, failed.is_some());
+        if let Some(err) = failed.filter(|_| !had_failed) {
+            let (process, stream) = (&*self.output.process, self.stream.name());
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(process, stream, error, "cannot write output to its file");
+        }
     }
 
     /// Returns when the flood is over if no more lines are dropped.
@@ -305,8 +333,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Logs a line, or drops and counts it.
-fn log(output: &Output, stream: Stream, gate: &mut Gate, line: &Line<'_>) {
+/// Logs a line, or has it written to the file, or drops and counts it.
+fn log(output: &Output, stream: Stream, gate: &mut Gate, unwritten: &mut Vec<u8>, line: &Line<'_>) {
     output.note(stream, line);
     let now = Instant::now();
     if !gate.rate.admit(now) {
@@ -320,6 +348,11 @@ fn log(output: &Output, stream: Stream, gate: &mut Gate, line: &Line<'_>) {
     tell_dropped(output, stream, gate);
     let Line { text, cut } = line;
     let text = output.secrets.redact(text);
+    if output.file.is_some() {
+        unwritten.extend_from_slice(text.as_bytes());
+        unwritten.push(b'\n');
+        return;
+    }
     let (process, stream, line) = (&*output.process, stream.name(), &*text);
     if *cut == 0 {
         tracing::info!(process, stream, line, "output");

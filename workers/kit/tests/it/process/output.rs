@@ -31,6 +31,19 @@ async fn both_streams_are_logged_line_by_line() -> TestResult {
 }
 
 #[tokio::test]
+async fn lines_are_written_to_a_file_instead_of_the_log() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("output/it.log");
+    let config = shell("echo one; printf two").log_file(path.clone());
+
+    let logged = run(config, "output").await?;
+
+    assert!(logged.is_empty(), "{logged:?}");
+    assert_eq!(std::fs::read_to_string(path)?, "one\ntwo\n");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_very_long_line_is_cut_and_says_by_how_much() -> TestResult {
     let script = "head -c 20000 /dev/zero | tr '\\0' x; echo; echo next";
 
