@@ -159,3 +159,22 @@ async fn a_program_whose_resource_has_left_the_manifest_is_ended() -> TestResult
     assert_eq!(std::fs::read_dir(machine.path("state/processes"))?.count(), 0);
     agent.clean_kill(&machine).await
 }
+
+#[tokio::test]
+async fn the_output_of_a_program_goes_to_a_file_on_demand() -> TestResult {
+    let talking = TALKING.replace("keep: true", "keep: true\n      output: file");
+    let machine = Machine::new(&talking)?;
+    machine.fifo("pipe")?;
+    let (agent, pid) = start(&machine).await?;
+    machine.until("state/output/server.log", |text| text == "word-one\n").await?;
+    agent.clean_kill(&machine).await?;
+    let pipe = machine.path("pipe");
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, "go\n")).await??;
+    machine.lines("said", 1).await?;
+
+    let agent = Agent::start(&machine).await?;
+    machine.until("state/output/server.log", |text| text == "word-one\nword-two\n").await?;
+
+    agent.clean_kill(&machine).await?;
+    kill(&pid).await
+}

@@ -45,6 +45,9 @@ pub struct Process {
     /// how long it may take to end, at most 5 minutes
     #[param(default = "10s")]
     pub grace: Grace,
+    /// where its output goes: the agent's log, a file in the state folder, or nowhere
+    #[param(default = "journal")]
+    pub output: ProgramOutput,
     /// whether it runs on when the agent ends, for the next one to adopt
     #[param(default = false)]
     pub keep: bool,
@@ -76,6 +79,45 @@ impl Field for Ending {
 
     fn give(&self) -> Value {
         self.0.name().into()
+    }
+}
+
+/// Where the output of a program goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProgramOutput {
+    /// To the agent's log.
+    Journal,
+    /// To a file in the state folder.
+    File,
+    /// Nowhere: it is dropped.
+    None,
+}
+
+impl ProgramOutput {
+    const WORDS: [&str; 3] = ["journal", "file", "none"];
+}
+
+impl Field for ProgramOutput {
+    fn ty() -> Type {
+        Type::choice(&Self::WORDS)
+    }
+
+    fn take(value: &Value) -> Result<Self, Wrong> {
+        Ok(match Self::ty().word(value)? {
+            "file" => Self::File,
+            "none" => Self::None,
+            _ => Self::Journal,
+        })
+    }
+
+    fn give(&self) -> Value {
+        let [journal, file, none] = Self::WORDS;
+        let word = match self {
+            Self::Journal => journal,
+            Self::File => file,
+            Self::None => none,
+        };
+        word.into()
     }
 }
 
@@ -122,6 +164,11 @@ impl Supervised for Process {
         let mut process = process.readiness(readiness).ready_timeout(self.ready_timeout.0);
         process.reload = self.reload.as_ref().map(Reload::of_process);
         process.health = self.health.as_ref().map(Health::check);
-        process
+        match self.output {
+            ProgramOutput::Journal => process,
+            // It is bounded by its length. The agent knows where it is.
+            ProgramOutput::File => process.lines_per_second(u32::MAX).log_file("output".into()),
+            ProgramOutput::None => process.lines_per_second(0),
+        }
     }
 }

@@ -185,6 +185,16 @@ impl Facilities {
         Some(self.state()?.join(OVERWRITES))
     }
 
+    /// Returns the file for the output of a resource's program: in the state folder, by the name of the
+    /// resource, unless its kind says where. None if there is no state folder.
+    pub(crate) fn log_file(&self, resource: &str, file: PathBuf) -> Option<PathBuf> {
+        if file.is_absolute() {
+            return Some(file);
+        }
+        let name = format!("{}.log", worker_name(resource));
+        Some(self.state()?.join("output").join(name))
+    }
+
     /// Returns the folder of the private folders, if there is a state folder, and that of a resource in it.
     fn private(&self, resource: &str) -> Option<(PathBuf, PathBuf)> {
         let all = self.inner.state.as_ref()?.join("private");

@@ -197,6 +197,7 @@ impl OpenResource {
         if let Readiness::Notify { folder } = &mut config.readiness {
             *folder = facilities.notify_sockets().unwrap_or_default();
         }
+        config.log_file = config.log_file.and_then(|file| facilities.log_file(name, file));
         config.secrets = self.opened.secrets().clone();
         if config.survives {
             config.digest = digest(self.opened.config());

@@ -24,12 +24,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Adopts the program that an earlier agent has left running, if it was started with an equal
     /// config. Nobody is asked for that: nothing is started.
     pub(super) async fn adopt(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
-        let survivors = self.setting.facilities.survivors();
+        let facilities = &self.setting.facilities;
+        let survivors = facilities.survivors();
         let Some(held) = &mut self.held else { return Ok(()) };
         if held.running.program.is_some() || !survivors.has(&self.name) {
             return Ok(());
         }
-        let facilities = &self.setting.facilities;
         let Some(config) = held.program_config(&self.name, facilities) else { return Ok(()) };
         let is_equal = |survivor: &Survivor| {
             config.survives && survivor.name() == self.name && survivor.digest() == config.digest
