@@ -68,8 +68,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) site: SiteArgs,
     /// Stop when every resource is as declared, or says why it is not, and show the report; to a program
-    /// nothing may have happened for a second. With a DURATION, such as 5s and at most 24h, nothing may have
-    /// happened to any resource for that long
+    /// nothing may have happened for a second, and it runs on unless it has `keep: false`. With a DURATION, such as 5s
+    /// and at most 24h, nothing may have happened to any resource for that long
     #[arg(
         long,
         value_name = "DURATION",

@@ -105,8 +105,8 @@ async fn a_paused_resource_is_left_alone_and_what_depends_on_it_goes_on() -> Tes
 async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran() -> TestResult {
     let site = |name: &str| {
         format!(
-            "resources:\n  server:\n    type: process\n    config: {{command: [/bin/sh, -c, \
-             'echo {name} $$ >> @/pids; exec sleep 1000']}}\n"
+            "resources:\n  server:\n    type: process\n    config: {{keep: false, command: \
+             [/bin/sh, -c, 'echo {name} $$ >> @/pids; exec sleep 1000']}}\n"
         )
     };
     let machine = Machine::new(&site("one"))?;

@@ -13,7 +13,8 @@ use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::io::Errno;
 use rustix::pipe::fcntl_setpipe_size;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -35,8 +36,27 @@ pub(crate) async fn within<F: Future>(future: F) -> Result<F::Output, Error> {
     Ok(timeout(HANG, future).await?)
 }
 
+/// Kills the programs that outlive the agents of a state folder, when it is dropped.
+struct LeftPrograms(PathBuf);
+
+impl Drop for LeftPrograms {
+    fn drop(&mut self) {
+        let records = fs::read_dir(self.0.join("processes"));
+        for record in records.into_iter().flatten().flatten() {
+            let text = fs::read(record.path()).unwrap_or_default();
+            let record: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let pid = record["process"]["id"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                let _was_there = kill_process_group(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
 /// A folder in which everything happens.
 pub(crate) struct Machine {
+    // Before the folder, in which their records are.
+    _left: LeftPrograms,
     folder: TempDir,
     watches: Watches,
     _stopper: Stopper,
@@ -52,7 +72,8 @@ impl Machine {
         let mut watching = JoinSet::new();
         watching.spawn(async move { drop(watcher.run(stop).await) });
         let folder = tempfile::tempdir()?;
-        let machine = Self { folder, watches, _stopper: stopper, _watching: watching };
+        let _left = LeftPrograms(folder.path().join("state"));
+        let machine = Self { _left, folder, watches, _stopper: stopper, _watching: watching };
         machine.write("site.yaml", manifest)?;
         Ok(machine)
     }

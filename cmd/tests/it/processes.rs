@@ -12,11 +12,11 @@ use crate::agent::Agent;
 use crate::machine::{Machine, gone, signal, within};
 use crate::world::{Error, TestResult};
 
-/// A server that tells its process id, one in each line.
+/// A server that tells its process id, one in each line, and ends with its agent.
 const SITE: &str = r#"resources:
   server:
     type: process
-    config: {command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
+    config: {keep: false, command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
 "#;
 
 #[tokio::test]
@@ -127,6 +127,7 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
   server:
     type: process
     config:
+      keep: false
       command:
         - /bin/sh
         - -c

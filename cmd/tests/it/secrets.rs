@@ -60,6 +60,7 @@ resources:
   server:
     type: process
     config:
+      keep: false
       command: [sh, -c, 'echo "up with $KEY"; sleep 1; echo "down with $KEY" >&2; exit 4']
       env: {KEY: "{{ vars.key }}"}
 "#;

@@ -42,7 +42,7 @@ async fn the_state_folder_is_for_its_owner_alone_whatever_the_umask_is() -> Test
             r#"resources:
   server:
     type: process
-    config: {command: [/bin/sh, -c, "umask 022; echo $$ >> @/pids; exec sleep 1000"]}
+    config: {keep: false, command: [/bin/sh, -c, "umask 022; echo $$ >> @/pids; exec sleep 1000"]}
 "#,
         )?;
         let program = machine.program_after(&format!("umask {umask}"), &["run", "site.yaml"]);

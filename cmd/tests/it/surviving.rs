@@ -11,7 +11,7 @@ use crate::world::{Error, TestResult};
 const SITE: &str = r#"resources:
   server:
     type: process
-    config: {keep: true, command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
+    config: {command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
 "#;
 
 /// A server that writes one line, waits for a pipe, and writes another one.
@@ -19,7 +19,6 @@ const TALKING: &str = r#"resources:
   server:
     type: process
     config:
-      keep: true
       command:
         - /bin/sh
         - -c
@@ -162,7 +161,7 @@ async fn a_program_whose_resource_has_left_the_manifest_is_ended() -> TestResult
 
 #[tokio::test]
 async fn the_output_of_a_program_goes_to_a_file_on_demand() -> TestResult {
-    let talking = TALKING.replace("keep: true", "keep: true\n      output: file");
+    let talking = TALKING.replace("config:", "config:\n      output: file");
     let machine = Machine::new(&talking)?;
     machine.fifo("pipe")?;
     let (agent, pid) = start(&machine).await?;
@@ -176,5 +175,57 @@ async fn the_output_of_a_program_goes_to_a_file_on_demand() -> TestResult {
     machine.until("state/output/server.log", |text| text == "word-one\nword-two\n").await?;
 
     agent.clean_kill(&machine).await?;
+    kill(&pid).await
+}
+
+#[tokio::test]
+async fn the_program_of_a_paused_resource_is_adopted_as_it_ran() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (mut agent, pid) = start(&machine).await?;
+    agent.until_logged(&["everything is settled"]).await?;
+    let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("site.yaml", &SITE.replace("1000", "1001"))?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: adopted; pid: {pid}")]).await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!(paused.code, Some(0), "{paused:?}");
+    machine.lines("pids", 1).await?;
+    kill(&pid).await
+}
+
+#[tokio::test]
+async fn a_park_ends_a_program_that_nobody_has_adopted() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    let broken = "  broken: {type: exec, config: {command: [/bin/false], creates: \"@/never\"}}\n";
+    let held_back = SITE.replace("type: process", "type: process\n    dependencies: [broken]");
+    machine.write("site.yaml", &format!("{held_back}{broken}"))?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["/agent/resources/broken", "a worker is degraded"]).await?;
+
+    let parked = machine.run(&["park", "resources/server"]).await?;
+    agent.until_logged(&["server", "its resource is parked"]).await?;
+
+    gone(&pid).await?;
+    assert_eq!(parked.code, Some(0), "{parked:?}");
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn an_agent_that_only_looks_leaves_a_program_to_the_next_one() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+
+    machine.run(&["run", "site.yaml", "--noop", "--until-settled"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&[&format!("server: adopted; pid: {pid}")]).await?;
+
+    agent.clean_kill(&machine).await?;
+    machine.lines("pids", 1).await?;
     kill(&pid).await
 }

@@ -1,4 +1,4 @@
-//! The kind `process`: keeps a program running for as long as the agent runs.
+//! The kind `process`: keeps a program running, also while the agent is away.
 
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ mod ready;
 mod reload;
 mod timeout;
 
-/// keeps a program running for as long as the agent runs
+/// keeps a program running, also while the agent is away
 #[derive(Debug, Clone, PartialEq, Params)]
 pub struct Process {
     /// the program and its arguments, as a list
@@ -49,7 +49,7 @@ pub struct Process {
     #[param(default = "journal")]
     pub output: ProgramOutput,
     /// whether it runs on when the agent ends, for the next one to adopt
-    #[param(default = false)]
+    #[param(default = true)]
     pub keep: bool,
 }
 

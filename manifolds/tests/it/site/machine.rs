@@ -23,7 +23,8 @@ use crankcase_resources::{Kinds, Observer, Site, Tally};
 use crankcase_state::{SqliteStore, reading};
 use crankcase_workers::{Watcher, WatcherConfig, Watches};
 use parking_lot::Mutex;
-use serde_json::json;
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -44,8 +45,27 @@ pub(crate) fn quick() -> Backoff {
     Backoff::default().initial(Duration::from_millis(1))
 }
 
+/// Kills the programs that outlive the agents of a state folder, when it is dropped.
+struct LeftPrograms(PathBuf);
+
+impl Drop for LeftPrograms {
+    fn drop(&mut self) {
+        let records = fs::read_dir(self.0.join("processes"));
+        for record in records.into_iter().flatten().flatten() {
+            let text = fs::read(record.path()).unwrap_or_default();
+            let record: Value = serde_json::from_slice(&text).unwrap_or_default();
+            let pid = record["process"]["id"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            if let Some(pid) = pid.and_then(Pid::from_raw) {
+                let _was_there = kill_process_group(pid, Signal::KILL);
+            }
+        }
+    }
+}
+
 /// A machine that is kept as its manifest declares.
 pub(crate) struct Machine {
+    // Before the folder, in which their records are.
+    _left: LeftPrograms,
     folder: tempfile::TempDir,
     kinds: Kinds,
     engine: Engine,
@@ -167,8 +187,9 @@ impl Machine {
         watching.spawn(async move { drop(watcher.run(stop).await) });
         let engine = Engine::builder().seed(0).build()?;
         let (records, kept) = (open(&folder.path().join("state"))?, Mutex::default());
+        let _left = LeftPrograms(folder.path().join("state"));
         let (_stopper, _watching) = (stopper, watching);
-        Ok(Self { folder, kinds, engine, records, kept, watches, _stopper, _watching })
+        Ok(Self { _left, folder, kinds, engine, records, kept, watches, _stopper, _watching })
     }
 
     fn config(&self) -> site::Config {

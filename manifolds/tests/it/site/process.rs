@@ -274,9 +274,9 @@ async fn a_process_that_is_to_be_left_alone_runs_on_whatever_its_config() -> Tes
 }
 
 #[tokio::test]
-async fn a_process_ends_with_the_engine() -> TestResult {
+async fn a_process_that_is_not_kept_ends_with_the_engine() -> TestResult {
     let machine = Machine::new(
-        "resources:\n  server: {type: process, config: {command: [sh, -c, 'trap \"echo bye > \
+        "resources:\n  server: {type: process, config: {keep: false, command: [sh, -c, 'trap \"echo bye > \
          @/bye; exit\" TERM; echo $$ > @/pid; sleep 1000 & wait']}}\n",
     )
     .await?;

@@ -69,7 +69,8 @@ async fn each_start_and_end_of_a_program_is_an_event_with_its_reason() -> TestRe
 
 #[tokio::test]
 async fn the_end_of_a_program_with_its_agent_is_an_event() -> TestResult {
-    let (machine, seen) = observed(SITE).await?;
+    let site = SITE.replace("{command:", "{keep: false, command:");
+    let (machine, seen) = observed(&site).await?;
     let started = seen.first("server", EventKind::Started).await?;
 
     machine.stop().await?;
@@ -97,7 +98,7 @@ impl Observer for Panicking {
 
 #[tokio::test]
 async fn a_program_that_is_kept_is_adopted_by_the_next_keeper() -> TestResult {
-    let site = "resources:\n  server: {type: process, config: {keep: true, command: [sh, -c, 'echo >> \
+    let site = "resources:\n  server: {type: process, config: {command: [sh, -c, 'echo >> \
                 @/starts; exec sleep 1000']}}\n";
     let (machine, seen) = observed(site).await?;
     let started = seen.first("server", EventKind::Started).await?;

@@ -200,14 +200,14 @@ fn a_process_says_where_its_output_goes_and_whether_it_outlives_the_agent() -> T
     for (word, rate, has_file) in
         [("journal", 1000, false), ("file", u32::MAX, true), ("none", 0, false)]
     {
-        let config = json!({"command": ["httpd"], "output": word, "keep": true});
+        let config = json!({"command": ["httpd"], "output": word, "keep": false});
         let config: Config = serde_json::from_value(config)?;
 
         let resource =
             builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
         let process = resource.program().ok_or("it is no program")?;
 
-        assert!(process.survives);
+        assert!(!process.survives);
         assert_eq!(
             (process.lines_per_second, process.log_file.is_some()),
             (rate, has_file),
@@ -229,7 +229,7 @@ fn a_process_is_read_with_its_defaults() -> TestResult {
     assert_eq!((process.stop_signal, process.grace.as_secs()), (StopSignal::Terminate, 10));
     assert_eq!(
         (process.survives, process.lines_per_second, &process.log_file),
-        (false, 1000, &None)
+        (true, 1000, &None)
     );
     assert_eq!(
         errors("process", json!({"command": ["a"], "stop_signal": "TREM"})),
