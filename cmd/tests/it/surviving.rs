@@ -92,6 +92,19 @@ async fn a_program_runs_on_through_a_stop_an_apply_and_a_start() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_settled_run_says_which_program_runs_on() -> TestResult {
+    let machine = Machine::new(SITE)?;
+
+    let ran = machine.run(&["run", "site.yaml", "--until-settled"]).await?;
+
+    let pid = machine.lines("pids", 1).await?.remove(0);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let left = format!("server: left running for the next agent; pid: {pid}");
+    assert!(ran.stderr.contains(&left), "{ran:?}");
+    kill(&pid).await
+}
+
+#[tokio::test]
 async fn what_a_program_writes_while_no_agent_runs_is_logged_by_the_next_one() -> TestResult {
     let machine = Machine::new(TALKING)?;
     machine.fifo("pipe")?;

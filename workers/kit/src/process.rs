@@ -277,17 +277,8 @@ impl Process {
                 }
                 let readers = Readers::of_files(group.spool(), &output).await;
                 let group = AnyGroup::Adopted(Box::new(group));
-                let (file_before, listener) = (None, JoinSet::new());
-                let adopted = Self {
-                    config,
-                    group,
-                    handle,
-                    file_before,
-                    health,
-                    readers,
-                    _listener: listener,
-                };
-                Ok(Some(adopted))
+                let (file_before, _listener) = (None, JoinSet::new());
+                Ok(Some(Self { config, group, handle, file_before, health, readers, _listener }))
             }
             TakenUp::IsGone(record) => {
                 let readers = Readers::of_files(record.spool(), &output).await;

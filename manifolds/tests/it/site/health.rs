@@ -1,6 +1,7 @@
 //! Programs that are asked whether they are well.
 
 use std::fs;
+use std::net::TcpListener;
 use std::sync::Arc;
 
 use crankcase_engine::{Detail, EventKind as EngineEvent};
@@ -38,6 +39,30 @@ async fn a_program_that_a_signal_suspends_is_found_and_started_again() -> TestRe
     assert_eq!(ended.why, format!("process \"server\" was unhealthy and was ended: {why}"));
     assert_eq!((ended.pid, &restarted.why), (started.pid, &ended.why));
     assert_ne!(restarted.pid, started.pid);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_program_that_was_adopted_is_asked_for_its_health_too() -> TestResult {
+    let accepting = TcpListener::bind("127.0.0.1:0")?;
+    let port = accepting.local_addr()?.port();
+    let (machine, seen) = running(&format!(
+        "resources:\n  server:\n    type: process\n    config:\n      command: [sleep, \"1000\"]\n      \
+         health: {{port: {port}, every: 10ms, failures: 2}}\n"
+    ))
+    .await?;
+    machine.restart().await?;
+    let adopted = seen.first("server", EventKind::Adopted).await?;
+
+    let pid = adopted.pid.and_then(Pid::from_raw).ok_or("no process")?;
+    kill_process(pid, Signal::STOP)?;
+    let ended = seen.first("server", EventKind::Ended).await?;
+    let restarted = seen.first("server", EventKind::Restarted).await?;
+
+    let why = "2 checks in a row failed: a signal has suspended it";
+    assert_eq!(ended.why, format!("process \"server\" was unhealthy and was ended: {why}"));
+    assert_eq!(ended.pid, adopted.pid);
+    assert_ne!(restarted.pid, adopted.pid);
     machine.stop().await
 }
 

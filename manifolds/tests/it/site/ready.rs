@@ -83,6 +83,24 @@ async fn what_depends_on_a_program_waits_until_the_program_is_ready() -> TestRes
 }
 
 #[tokio::test]
+async fn a_program_that_was_left_before_it_was_ready_is_waited_for_again() -> TestResult {
+    let site = site("{file: '@/up'}", "echo > @/up; exec sleep 1000");
+    let (machine, seen) = observed(&site).await?;
+    seen.first("server", EventKind::Started).await?;
+
+    machine.restart().await?;
+    seen.first("server", EventKind::Adopted).await?;
+    let waiting = program(&machine).await?;
+    let pipe = machine.path("pipe");
+    tokio::task::spawn_blocking(move || fs::write(pipe, "go\n")).await??;
+    machine.until("copy", |text| text == "proof\n").await?;
+
+    assert_eq!(waiting["adopted"], true, "{waiting}");
+    assert_eq!(waiting["is_ready"], false, "{waiting}");
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_that_is_not_ready_in_time_has_failed_and_is_started_again() -> TestResult {
     let site = site("{line: up}", "exec sleep 1000").replace("5m", "1ms");
     let (machine, seen) = observed(&site).await?;

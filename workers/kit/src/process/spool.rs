@@ -230,7 +230,7 @@ mod tests {
 
     use tempfile::TempDir;
 
-    use super::{KEPT, Spool, Stream};
+    use super::{BACKLOG, KEPT, Spool, Stream};
 
     #[test]
     fn a_reader_goes_on_after_the_last_line_that_was_dealt_with() -> Result<(), Box<dyn Error>> {
@@ -268,6 +268,26 @@ mod tests {
         let found = fs::metadata(folder.path().join("1-2-3.stdout"))?;
         assert_eq!(length, 8 * 1024 * 1024);
         assert!(found.blocks() * 512 <= 2 * KEPT, "{found:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn of_much_that_nobody_has_read_the_end_is_read_and_the_rest_takes_no_room()
+    -> Result<(), Box<dyn Error>> {
+        let folder = TempDir::new()?;
+        let spool = Spool::of(&folder.path().join("1-2-3.process"));
+        let (mut stdout, _stderr) = spool.create()?;
+        let skipped = 4 * KEPT;
+        stdout.write_all(&vec![b'x'; usize::try_from(skipped)?])?;
+        // A hole, which takes no room.
+        stdout.set_len(skipped + BACKLOG)?;
+        let mut reader = spool.reader(Stream::Stdout)?;
+
+        let read = reader.step(0)?;
+
+        let found = fs::metadata(folder.path().join("1-2-3.stdout"))?;
+        assert_eq!((reader.skipped(), read.first()), (skipped, Some(&0)));
+        assert!(found.blocks() * 512 <= KEPT, "{found:?}");
         Ok(())
     }
 
