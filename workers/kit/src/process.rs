@@ -227,24 +227,25 @@ impl Process {
         Ok(Self { config, group, handle, file_before, health, readers, _listener: listener })
     }
 
-    /// Adopts a process that an earlier agent has left running, for the worker that has this `stop`. Its
-    /// output is logged from where it was read last.
+    /// Adopts a process that an earlier agent has left running, for the worker that has this
+    /// `stop`. Its output is logged from where it was read last.
     ///
     /// Of the config, only what is done from now on counts: how it is logged, checked, reloaded and
     /// ended. That it was started with the same is for the caller to know, by the
-    /// [`digest`](Survivor::digest). How it ends stays unknown, which only the parent of a process is
-    /// told.
+    /// [`digest`](Survivor::digest). How it ends stays unknown, which only the parent of a process
+    /// is told.
     ///
-    /// It is ready if it was. Otherwise [`ready_unless`](Self::ready_unless) waits as for one that was
-    /// spawned; but a file that is there makes it ready, also one from before, and a line or a message
-    /// to its notify socket may have come already, so that it counts as ready.
+    /// It is ready if it was. Otherwise [`ready_unless`](Self::ready_unless) waits as for one that
+    /// was spawned; but a file that is there makes it ready, also one from before, and a line or a
+    /// message to its notify socket may have come already, so that it counts as ready.
     ///
-    /// Returns nothing if it has ended meanwhile. Then the rest of its output is logged, what it has left
-    /// in its group is killed, and it is on record no more.
+    /// Returns nothing if it has ended meanwhile. Then the rest of its output is logged, what it
+    /// has left in its group is killed, and it is on record no more.
     ///
     /// # Errors
     ///
-    /// When the config is invalid, or the process cannot be looked for or watched. It stays on record.
+    /// When the config is invalid, or the process cannot be looked for or watched. It stays on
+    /// record.
     ///
     /// # Panics
     ///
@@ -364,15 +365,15 @@ impl Process {
         self
     }
 
-    /// Returns whether another agent may adopt it: its config [asks for that](ProcessConfig::survives),
-    /// and it is on record.
+    /// Returns whether another agent may adopt it: its config [asks for
+    /// that](ProcessConfig::survives), and it is on record.
     pub fn survives(&self) -> bool {
         self.group.survives()
     }
 
-    /// Runs the worker as [`run`](Worker::run) does until `leave` completes. Then it leaves a process
-    /// that [survives](Self::survives) running, on record for the next agent, and is done. For any other
-    /// process `leave` has no meaning.
+    /// Runs the worker as [`run`](Worker::run) does until `leave` completes. Then it leaves a
+    /// process that [survives](Self::survives) running, on record for the next agent, and is done.
+    /// For any other process `leave` has no meaning.
     ///
     /// # Errors
     ///
@@ -427,8 +428,8 @@ impl Process {
         self.handle.clone()
     }
 
-    /// Waits until the process is to be left, or the leader ends by itself, or was told to and did, or
-    /// did not in time.
+    /// Waits until the process is to be left, or the leader ends by itself, or was told to and did,
+    /// or did not in time.
     async fn supervise(
         &self,
         stop: &Stop,

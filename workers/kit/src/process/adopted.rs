@@ -89,8 +89,8 @@ impl AdoptedGroup {
         self.leader.readable().await.map(drop)
     }
 
-    /// Asks every process in the group to end, and waits for the leader; returns whether it has ended
-    /// within `grace`. Cancel safe: the group was asked, or will be.
+    /// Asks every process in the group to end, and waits for the leader; returns whether it has
+    /// ended within `grace`. Cancel safe: the group was asked, or will be.
     pub(super) async fn ask_to_end(&self, signal: StopSignal, grace: Duration) -> io::Result<bool> {
         if let Some(entry) = self.entry().cloned() {
             blocking(move || signal_all(&entry, signal.number())).await?;
@@ -101,8 +101,8 @@ impl AdoptedGroup {
         }
     }
 
-    /// Kills the group, and waits until it is gone; returns how many others than the leader there were.
-    /// Cancel safe: dropping it does the same.
+    /// Kills the group, and waits until it is gone; returns how many others than the leader there
+    /// were. Cancel safe: dropping it does the same.
     pub(super) async fn reap(&mut self) -> io::Result<usize> {
         let Some(entry) = self.entry().cloned() else { return Ok(0) };
         let (count, dying) = blocking(move || kill_all(&entry)).await?;
@@ -170,8 +170,8 @@ impl Drop for Dying {
 }
 
 impl Survivor {
-    /// Ends the process: asks it as its config said, and kills what is left of its group when the leader
-    /// has ended, or after its grace period. It is on record no more then.
+    /// Ends the process: asks it as its config said, and kills what is left of its group when the
+    /// leader has ended, or after its grace period. It is on record no more then.
     ///
     /// # Errors
     ///
@@ -256,8 +256,8 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process of a group; returns how many others than the leader there were, and who dies.
-/// Blocks for `/proc`.
+/// Kills every process of a group; returns how many others than the leader there were, and who
+/// dies. Blocks for `/proc`.
 fn kill_all(entry: &Entry) -> io::Result<(usize, Vec<OwnedFd>)> {
     let running = Stat::read_all()?;
     let Groups { own, leader, .. } = Groups::of(entry, &running)?;

@@ -36,8 +36,8 @@ impl AnyGroup {
         }
     }
 
-    /// Notes on record that the process is ready, for an agent that adopts it. If that fails, such an
-    /// agent waits for it once more.
+    /// Notes on record that the process is ready, for an agent that adopts it. If that fails, such
+    /// an agent waits for it once more.
     pub(super) async fn note_ready(&self) {
         let record = match self {
             Self::Own(group) => group.record(),
@@ -59,8 +59,8 @@ impl AnyGroup {
         }
     }
 
-    /// Asks every process in the group to end, and waits for the leader; returns whether it has ended
-    /// within `grace`.
+    /// Asks every process in the group to end, and waits for the leader; returns whether it has
+    /// ended within `grace`.
     pub(super) async fn ask_to_end(&self, signal: StopSignal, grace: Duration) -> io::Result<bool> {
         match self {
             Self::Own(group) => group.ask_to_end(signal, grace).await,
@@ -68,8 +68,8 @@ impl AnyGroup {
         }
     }
 
-    /// Kills the group, and waits until it is gone; returns how the leader has ended, if that can be
-    /// known, and how many others there were.
+    /// Kills the group, and waits until it is gone; returns how the leader has ended, if that can
+    /// be known, and how many others there were.
     pub(super) async fn reap(&mut self) -> io::Result<(Option<ExitStatus>, usize)> {
         match self {
             Self::Own(group) => group.reap().await.map(|(status, count)| (Some(status), count)),

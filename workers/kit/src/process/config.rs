@@ -70,11 +70,11 @@ pub struct ProcessConfig {
     /// How much of a line is logged, in bytes; how much more there was is logged with it. Default
     /// 8 KiB, 64 B to 1 MiB.
     pub max_line: usize,
-    /// The file that the lines are written to, as they come, instead of the log; absolute, in a folder
-    /// of the agent's own, which is made. Default: they are logged.
+    /// The file that the lines are written to, as they come, instead of the log; absolute, in a
+    /// folder of the agent's own, which is made. Default: they are logged.
     ///
-    /// A file of more than 4 MiB gets the extension `1` in place of the one before it, and a new one is
-    /// begun.
+    /// A file of more than 4 MiB gets the extension `1` in place of the one before it, and a new
+    /// one is begun.
     pub log_file: Option<PathBuf>,
     /// What is hidden in the lines that are logged, and in the last words of an error. Default nothing.
     pub secrets: Secrets,
@@ -83,12 +83,12 @@ pub struct ProcessConfig {
     /// It needs a ledger. One with a [limit](Self::limits) of the size of files ends with its agent
     /// nevertheless, and what an adopted one says over its notify socket is not heard.
     ///
-    /// The output goes to files beside the record then, which are read as a pipe would be, so that the
-    /// process neither waits nor ends when nobody reads; see
+    /// The output goes to files beside the record then, which are read as a pipe would be, so that
+    /// the process neither waits nor ends when nobody reads; see
     /// [`Process::adopt_for`](crate::Process::adopt_for).
     pub survives: bool,
-    /// What tells what the process is started with from anything else, for whoever adopts it; at most
-    /// 256 bytes. Default empty.
+    /// What tells what the process is started with from anything else, for whoever adopts it; at
+    /// most 256 bytes. Default empty.
     pub digest: String,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
@@ -229,8 +229,8 @@ impl ProcessConfig {
         Ok(())
     }
 
-    /// Returns whether another agent may adopt the process. One that may write files of some size only
-    /// would be ended when it has written as much output.
+    /// Returns whether another agent may adopt the process. One that may write files of some size
+    /// only would be ended when it has written as much output.
     pub(super) fn may_survive(&self) -> bool {
         let is_bound = self.limits.get(&Limit::FileSize).is_some_and(Option::is_some);
         self.survives && !is_bound

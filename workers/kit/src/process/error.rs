@@ -159,8 +159,8 @@ pub enum ProcessError {
         /// What else there is to say of its end.
         end: ProcessEnd,
     },
-    /// A process that was adopted has ended by itself; what was left of its group was killed. Only its
-    /// parent is told how it has ended.
+    /// A process that was adopted has ended by itself; what was left of its group was killed. Only
+    /// its parent is told how it has ended.
     #[error(
         "process {name:?} ended{}; how is unknown, as an earlier agent had started it{}",
         end.early(), end.text()

@@ -143,8 +143,8 @@ impl ProcessGroup {
         drop(self.child.take());
     }
 
-    /// Returns the read ends of stdout and stderr; none when they were taken before, or when another
-    /// agent may adopt the command, which then writes to files.
+    /// Returns the read ends of stdout and stderr; none when they were taken before, or when
+    /// another agent may adopt the command, which then writes to files.
     pub fn take_output(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
         self.child.as_mut().map_or((None, None), |child| (child.stdout.take(), child.stderr.take()))
     }

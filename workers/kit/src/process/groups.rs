@@ -65,8 +65,8 @@ impl Groups {
                         true
                     }
                     Some(_) => false,
-                    // The kernel gives a pid to nobody while a group of that id lives, but this may be
-                    // the group of a later leader that is gone as well, or hidden.
+                    // The kernel gives a pid to nobody while a group of that id lives, but this may
+                    // be the group of a later leader that is gone as well, or hidden.
                     None => {
                         living.filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat))
                     }
@@ -84,23 +84,24 @@ impl Groups {
     }
 }
 
-/// Returns whether a process was started by way of the record: it has the mark in its environment, or it
-/// writes to the files beside the record. `None` if it has no environment yet. Blocks for `/proc`.
+/// Returns whether a process was started by way of the record: it has the mark in its environment,
+/// or it writes to the files beside the record. `None` if it has no environment yet. Blocks for
+/// `/proc`.
 fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
     let is_held = entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id);
     if is_held { Some(true) } else { has_variable(id, MARK, &entry.token) }
 }
 
-/// Returns whether the mark is no obstacle to take the process for the one on record, whose pid and start
-/// time it has. A program that shows a title of its own has overwritten its mark with it. Blocks for
-/// `/proc`.
+/// Returns whether the mark is no obstacle to take the process for the one on record, whose pid and
+/// start time it has. A program that shows a title of its own has overwritten its mark with it.
+/// Blocks for `/proc`.
 pub(super) fn may_be_recorded(entry: &Entry, id: i32) -> Option<bool> {
     let is_marked = bears_mark(entry, id);
     is_marked.map(|is_marked| is_marked || has_overwritten_environment(id))
 }
 
-/// Returns whether the process that a record names, by pid and start time, is somebody else's. Only the
-/// records of processes that may be adopted can tell. Blocks for `/proc`.
+/// Returns whether the process that a record names, by pid and start time, is somebody else's. Only
+/// the records of processes that may be adopted can tell. Blocks for `/proc`.
 pub(super) fn names_a_stranger(entry: &Entry) -> bool {
     let Some(process) = entry.process.filter(|_| entry.adoption.is_some()) else { return false };
     let is_there = Stat::read(process.id).is_ok_and(|stat| {
@@ -112,7 +113,8 @@ pub(super) fn names_a_stranger(entry: &Entry) -> bool {
 /// Kills a group and returns whether it was there. It is the group that was seen if a process that
 /// was seen is still in it: until that is reaped, the kernel gives the group's id to nobody.
 ///
-/// The processes are killed by their descriptors, and by the group's id only who was begun meanwhile.
+/// The processes are killed by their descriptors, and by the group's id only who was begun
+/// meanwhile.
 pub(super) fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let Some(id) = Pid::from_raw(group) else { return Ok(false) };
     refuse_own(group)?;

@@ -1,8 +1,8 @@
 //! Asks a process again and again whether it is well.
 //!
-//! It takes no task, and a thread only for a look at `/proc`: the worker of the process waits for the
-//! next check as it waits for the end of the process, and drops a check that is under way when it
-//! ends.
+//! It takes no task, and a thread only for a look at `/proc`: the worker of the process waits for
+//! the next check as it waits for the end of the process, and drops a check that is under way when
+//! it ends.
 
 use std::future::pending;
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub(super) struct Unhealthy {
 }
 
 impl HealthWatch {
-    /// Returns the checks of the process with this pid, as its config says, and a view of why the last
-    /// has failed.
+    /// Returns the checks of the process with this pid, as its config says, and a view of why the
+    /// last has failed.
     pub(super) fn new(
         config: &ProcessConfig,
         pid: i32,
@@ -128,8 +128,8 @@ impl Checks {
     }
 }
 
-/// Returns whether a signal such as SIGSTOP has suspended a process. The kernel accepts connections for
-/// such a one, and tells only its parent of that.
+/// Returns whether a signal such as SIGSTOP has suspended a process. The kernel accepts connections
+/// for such a one, and tells only its parent of that.
 async fn is_suspended(pid: i32) -> bool {
     let looked = tokio::task::spawn_blocking(move || Stat::read(pid)).await;
     matches!(looked, Ok(Ok(Some(stat))) if stat.is_suspended)

@@ -68,8 +68,8 @@ impl Ledger {
         Self { folder: folder.into() }
     }
 
-    /// Records that a process is about to be spawned, with what another agent needs to adopt it, if one
-    /// may. Blocks for the disk.
+    /// Records that a process is about to be spawned, with what another agent needs to adopt it, if
+    /// one may. Blocks for the disk.
     pub(super) fn begin(
         &self,
         name: &str,
@@ -131,7 +131,8 @@ impl Record {
         self.entry.as_ref().map_or("", |entry| &entry.token)
     }
 
-    /// Makes the files that the process writes to, if another agent may adopt it. Blocks for the disk.
+    /// Makes the files that the process writes to, if another agent may adopt it. Blocks for the
+    /// disk.
     pub(super) fn create_files(&self) -> Result<Option<(File, File)>, LedgerError> {
         let (Some(entry), Some(spool)) = (&self.entry, self.spool()) else { return Ok(None) };
         let created = spool.create().map(Some);

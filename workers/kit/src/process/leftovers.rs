@@ -97,12 +97,12 @@ pub struct Leftovers {
     pub survivors: Vec<Survivor>,
 }
 
-/// Ends what an earlier agent has left in `folder`, as [`end_leftovers`] does, but for the processes
-/// that it has left to be adopted; see [`Process::adopt_for`](crate::Process::adopt_for).
+/// Ends what an earlier agent has left in `folder`, as [`end_leftovers`] does, but for the
+/// processes that it has left to be adopted; see [`Process::adopt_for`](crate::Process::adopt_for).
 ///
-/// A process is adopted only if the boot, its start time and its mark are those of its record. The mark
-/// is in its environment, or it is that the process still writes to the files beside the record. What
-/// has another mark is somebody else's: it is neither adopted nor ended.
+/// A process is adopted only if the boot, its start time and its mark are those of its record. The
+/// mark is in its environment, or it is that the process still writes to the files beside the
+/// record. What has another mark is somebody else's: it is neither adopted nor ended.
 ///
 /// # Errors
 ///

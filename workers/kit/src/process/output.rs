@@ -149,8 +149,8 @@ impl Output {
 
     /// Logs every line that comes to a file, until the process has ended and all is read.
     ///
-    /// The kernel tells of no change of a file but by a watch, and watches are few. So it looks at the
-    /// file again and again, less often while nothing comes.
+    /// The kernel tells of no change of a file but by a watch, and watches are few. So it looks at
+    /// the file again and again, less often while nothing comes.
     pub(super) async fn follow(
         self: Arc<Self>,
         stream: Stream,

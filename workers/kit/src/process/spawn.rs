@@ -188,7 +188,8 @@ fn input(bytes: &[u8]) -> io::Result<Stdio> {
     Ok(file.into())
 }
 
-/// Begins the record of a process; returns it, and the files for stdout and stderr if there are any.
+/// Begins the record of a process; returns it, and the files for stdout and stderr if there are
+/// any.
 async fn begin(
     config: &ProcessConfig,
     ledger: Ledger,

@@ -5,8 +5,8 @@
 //! Invariants:
 //! 1. The files of a process stand beside its record. They are made after the record, and removed
 //!    before it.
-//! 2. What was read is given back to the disk, so that no secret stays in it, and its place in the file
-//!    is not used again. So a position says where to read on, whatever is written meanwhile.
+//! 2. What was read is given back to the disk, so that no secret stays in it, and its place in the
+//!    file is not used again. So a position says where to read on, whatever is written meanwhile.
 //! 3. A position is noted after the lines before it were dealt with. Lines may be logged twice if
 //!    the agent is killed in between; none is lost.
 

@@ -13,8 +13,8 @@ use super::ledger::wire::Entry;
 use super::readiness::Readiness;
 use super::stop_signal::StopSignal;
 
-/// A process that an earlier agent has left running, and that another one may adopt. It may have ended
-/// since.
+/// A process that an earlier agent has left running, and that another one may adopt. It may have
+/// ended since.
 #[derive(Debug, Clone)]
 #[must_use = "nobody looks after the process"]
 pub struct Survivor {

@@ -291,8 +291,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
 /// Plan and apply look at such a resource, and do not start its program.
 pub trait Supervised: Resource {
     /// Returns the program. Its name is set by who runs it, and so is the folder of its notify socket,
-    /// if it is ready by one. A file for its output that has no absolute path is `output/NAME.log` in
-    /// the state folder, by the name of the resource.
+    /// if it is ready by one. A file for its output that has no absolute path is `output/NAME.log`
+    /// in the state folder, by the name of the resource.
     fn program(&self) -> ProcessConfig;
 }
 

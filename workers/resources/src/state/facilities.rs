@@ -81,8 +81,9 @@ impl Facilities {
         state.join("processes")
     }
 
-    /// Hands over the programs that an earlier agent has left running. The resource of the same name
-    /// adopts its own if it was started with an equal config, and ends any other before it starts one.
+    /// Hands over the programs that an earlier agent has left running. The resource of the same
+    /// name adopts its own if it was started with an equal config, and ends any other before it
+    /// starts one.
     pub fn hand_over_survivors(&self, survivors: Vec<Survivor>) {
         self.inner.survivors.add(survivors);
     }
@@ -91,8 +92,8 @@ impl Facilities {
         &self.inner.survivors
     }
 
-    /// Says that the agent ends. A resource that ends from now on leaves its program running, if that is
-    /// declared so, for the next agent.
+    /// Says that the agent ends. A resource that ends from now on leaves its program running, if
+    /// that is declared so, for the next agent.
     pub fn leave_programs(&self) {
         self.inner.is_ending.store(true, Ordering::Release);
     }
@@ -101,8 +102,8 @@ impl Facilities {
         self.inner.is_ending.load(Ordering::Acquire)
     }
 
-    /// Returns where commands and programs that run are on record, to be ended or adopted by the next
-    /// agent.
+    /// Returns where commands and programs that run are on record, to be ended or adopted by the
+    /// next agent.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.inner.ledger.as_ref()
     }
@@ -185,8 +186,8 @@ impl Facilities {
         Some(self.state()?.join(OVERWRITES))
     }
 
-    /// Returns the file for the output of a resource's program: in the state folder, by the name of the
-    /// resource, unless its kind says where. None if there is no state folder.
+    /// Returns the file for the output of a resource's program: in the state folder, by the name of
+    /// the resource, unless its kind says where. None if there is no state folder.
     pub(crate) fn log_file(&self, resource: &str, file: PathBuf) -> Option<PathBuf> {
         if file.is_absolute() {
             return Some(file);

@@ -205,8 +205,8 @@ impl OpenResource {
         Some(config)
     }
 
-    /// Adopts a program that an earlier agent has started with an equal config. Returns a view of it;
-    /// nothing if it has ended.
+    /// Adopts a program that an earlier agent has started with an equal config. Returns a view of
+    /// it; nothing if it has ended.
     pub(crate) async fn adopt(
         &mut self,
         worker: &Stop,
@@ -303,8 +303,9 @@ impl Running {
     }
 }
 
-/// Returns the digest of a config, by which another agent knows an equal one. It may be made of secrets, and
-/// so is the environment of the program: who can read the agent's records can read both.
+/// Returns the digest of a config, by which another agent knows an equal one. It may be made of
+/// secrets, and so is the environment of the program: who can read the agent's records can read
+/// both.
 fn digest(config: Config) -> String {
     let mut value = Value::Object(config);
     // The order of the keys is that of a manifest.

@@ -139,8 +139,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(crate) async fn run(&mut self) -> Outcome {
         if self.links.schedule.is_to_be_parked(&self.name) {
-            // An earlier agent had it parked, and the engine parks a worker only once it is there. A
-            // program may have been left that nobody has adopted.
+            // An earlier agent had it parked, and the engine parks a worker only once it is there.
+            // A program may have been left that nobody has adopted.
             self.setting.facilities.end_survivors_of(&self.name).await;
             self.stop.wait().await;
             return Ok(());

@@ -16,8 +16,8 @@ use crate::state::facilities::Facilities;
 const LONGEST_GRACE: Duration = Duration::from_secs(10);
 
 impl Site {
-    /// Ends the programs that an earlier agent has left running and that no resource of the site is to
-    /// adopt. A site that was [cut](Self::select) down to some resources ends none.
+    /// Ends the programs that an earlier agent has left running and that no resource of the site is
+    /// to adopt. A site that was [cut](Self::select) down to some resources ends none.
     ///
     /// # Cancel safety
     ///
@@ -39,8 +39,8 @@ impl Site {
 }
 
 impl Facilities {
-    /// Ends the programs that an earlier agent has left running for a resource that is parked, and that
-    /// nobody has adopted.
+    /// Ends the programs that an earlier agent has left running for a resource that is parked, and
+    /// that nobody has adopted.
     ///
     /// # Cancel safety
     ///

@@ -29,8 +29,8 @@ const NOT_RUNNING: &str = "; its program does not run, as its last config is not
 const LEFT: &str = "; its program runs on and is not adopted, as its config is not known";
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Leaves the resource as it is, and says who wants that. Its program is adopted, or started if no worker
-    /// was there to keep it running, with the config with which it ran last.
+    /// Leaves the resource as it is, and says who wants that. Its program is adopted, or started if
+    /// no worker was there to keep it running, with the config with which it ran last.
     pub(super) async fn leave_alone(
         &mut self,
         declaration: &Declaration,

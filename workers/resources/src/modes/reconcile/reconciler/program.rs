@@ -90,7 +90,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Waits until the program that was just started or adopted is ready, or the worker is told to stop.
+    /// Waits until the program that was just started or adopted is ready, or the worker is told to
+    /// stop.
     pub(super) async fn until_ready(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
         let Some(program) = program else { return Ok(()) };
