@@ -12,7 +12,7 @@ use std::time::Duration;
 use crankcase_engine::{Context, Engine, Exit, Latest, Live, Manifold, Name};
 use crankcase_resources::run::Tallies;
 use crankcase_resources::{Facilities, Site, blocking};
-use crankcase_workers::{Leftovers, Watches, sort_leftovers};
+use crankcase_workers::{Leftovers, Watches, find_survivors, sort_leftovers};
 use serde_json::json;
 
 use self::keeper::Keeper;
@@ -79,11 +79,14 @@ async fn start(
 ) -> Result<Keeper, Exit> {
     let mut facilities = Facilities::default();
     if let Some(state) = config.state.clone() {
-        let leftovers = match config.looks_only {
-            true => Leftovers::default(),
-            false => sort_leftovers(&Facilities::processes(&state)).await?,
+        let processes = Facilities::processes(&state);
+        let (ended, survivors) = match config.looks_only {
+            true => (Vec::new(), find_survivors(&processes).await?),
+            false => {
+                let Leftovers { ended, survivors, .. } = sort_leftovers(&processes).await?;
+                (ended, survivors)
+            }
         };
-        let Leftovers { ended, survivors, .. } = leftovers;
         for leftover in ended {
             let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
@@ -96,7 +99,10 @@ async fn start(
         let records = config.records.clone();
         let open = move || Ok::<_, Infallible>(Facilities::open(&state, records));
         facilities = blocking(open).await.map_err(Exit::failed)?;
-        facilities.hand_over_survivors(survivors);
+        match config.looks_only {
+            true => facilities.show_survivors(survivors),
+            false => facilities.hand_over_survivors(survivors),
+        }
     }
     if let Some(observer) = config.observer.clone() {
         facilities = facilities.observed_by(observer);

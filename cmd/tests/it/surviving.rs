@@ -234,11 +234,12 @@ async fn an_agent_that_only_looks_leaves_a_program_to_the_next_one() -> TestResu
     let (agent, pid) = start(&machine).await?;
     agent.clean_kill(&machine).await?;
 
-    machine.run(&["run", "site.yaml", "--noop", "--until-settled"]).await?;
+    let looked = machine.run(&["run", "site.yaml", "--noop", "--until-settled"]).await?;
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&[&format!("server: adopted; pid: {pid}")]).await?;
 
     agent.clean_kill(&machine).await?;
+    assert_eq!(looked.code, Some(0), "{looked:?}");
     machine.lines("pids", 1).await?;
     kill(&pid).await
 }

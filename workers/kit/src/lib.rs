@@ -122,7 +122,7 @@ pub use process::{
     Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError, Leftover,
     Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup,
     ProcessHandle, ProcessId, ProcessStatus, Readiness, Reload, ReloadError, StopSignal, Survivor,
-    Told, end_leftovers, launch, sort_leftovers,
+    Told, end_leftovers, find_survivors, launch, sort_leftovers,
 };
 pub use quiet_time::QuietTime;
 pub use runner::{

@@ -20,7 +20,9 @@ pub use self::job::{Finished, Job, JobError};
 pub use self::job_output::Told;
 pub use self::launch::launch;
 pub use self::ledger::{Ledger, LedgerError};
-pub use self::leftovers::{Fate, Leftover, Leftovers, end_leftovers, sort_leftovers};
+pub use self::leftovers::{
+    Fate, Leftover, Leftovers, end_leftovers, find_survivors, sort_leftovers,
+};
 pub use self::limits::Limit;
 pub use self::readiness::Readiness;
 pub use self::reload::Reload;

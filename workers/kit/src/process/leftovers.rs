@@ -14,7 +14,7 @@ use super::identity::{Stat, boot_id};
 use super::ledger::wire::Entry;
 use super::ledger::{LedgerError, forget, record_paths};
 use super::members::gone;
-use super::survivor::Survivor;
+use super::survivor::{Survivor, find};
 
 /// How long killed processes may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
 }
 
 /// What an earlier agent has left.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Leftovers {
     /// What was not to be adopted, and what has become of it.
@@ -117,6 +117,38 @@ pub struct Leftovers {
 /// As [`end_leftovers`].
 pub async fn sort_leftovers(folder: &Path) -> Result<Leftovers, LedgerError> {
     end_all_but(Spared::Survivors, folder).await
+}
+
+/// Returns the processes that an earlier agent has left in `folder` to be adopted, and that run.
+/// Nothing is ended, so that a later agent finds all as it is.
+///
+/// # Errors
+///
+/// Returns an error if the folder or `/proc` cannot be read.
+///
+/// # Panics
+///
+/// Panics outside of a tokio runtime.
+///
+/// # Cancel safety
+///
+/// Cancel safe.
+pub async fn find_survivors(folder: &Path) -> Result<Vec<Survivor>, LedgerError> {
+    let owned = folder.to_owned();
+    let look = move || {
+        let failed = |err| LedgerError::new("look for the processes of", &owned, err);
+        let mut survivors = Vec::new();
+        for path in record_paths(&owned)? {
+            // One that cannot be read is told of by whoever ends the others.
+            let Ok(entry) = Entry::read(&path) else { continue };
+            if find(&entry).map_err(failed)?.is_some() {
+                survivors.extend(Survivor::of(&entry));
+            }
+        }
+        Ok::<_, LedgerError>(survivors)
+    };
+    let found = tokio::task::spawn_blocking(look).await;
+    found.unwrap_or_else(|err| Err(LedgerError::new("search", folder, io::Error::other(err))))
 }
 
 /// Who is not ended.

@@ -88,6 +88,13 @@ impl Facilities {
         self.inner.survivors.add(survivors);
     }
 
+    /// Shows the programs that an earlier agent has left running to resources that are only looked
+    /// at: no resource adopts or ends one, and a later agent finds them as they are.
+    pub fn show_survivors(&self, survivors: Vec<Survivor>) {
+        self.inner.survivors.keep();
+        self.inner.survivors.add(survivors);
+    }
+
     pub(crate) fn survivors(&self) -> &Survivors {
         &self.inner.survivors
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crankcase_engine::{Stop, Worker};
 use crankcase_workers::{
     Fate, HealthCheck, HealthProbe, Ledger, Leftovers, Process, ProcessConfig, Readiness, Reload,
-    StopSignal, Survivor, end_leftovers, sort_leftovers,
+    StopSignal, Survivor, end_leftovers, find_survivors, sort_leftovers,
 };
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
@@ -230,6 +230,24 @@ async fn a_survivor_is_ended_as_its_own_config_says() -> TestResult {
     assert!(bye.exists());
     writers.are_gone().await?;
     assert_eq!(count(&records)?, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn survivors_that_are_only_looked_at_stay_for_another_agent() -> TestResult {
+    let (folder, mut events) = (TempDir::new()?, Events::catch());
+    let ledger = Ledger::new(folder.path());
+    let config = surviving("echo one; exec sleep 1000");
+    let process = guarded(Process::spawn(config, Some(&ledger))).await?;
+    let pid = process.pid();
+    guarded(events.line("one")).await;
+    leave(process).await?;
+
+    let found = guarded(find_survivors(folder.path())).await?;
+
+    assert_eq!(found.iter().map(Survivor::pid).collect::<Vec<_>>(), [pid]);
+    guarded(survivor(folder.path()).await?.end()).await?;
+    assert_eq!(guarded(find_survivors(folder.path())).await?.len(), 0);
     Ok(())
 }
 

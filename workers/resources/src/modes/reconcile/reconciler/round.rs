@@ -136,10 +136,14 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             // Nothing is started by that.
             self.adopt(visit).await?;
             let Some(held) = &self.held else { return Ok(()) };
-            let is_left = self.setting.facilities.survivors().has(&self.name);
+            let facilities = &self.setting.facilities;
+            let program = held.program_config(&self.name, facilities);
+            let digest = program.map(|program| program.digest).unwrap_or_default();
+            let left = facilities.survivors();
             let amiss = match visit.end {
                 Outcome::Noop => Some(listed(&visit.change.differences)),
-                _ if is_left => Some("it runs with the config before".to_owned()),
+                _ if left.has_equal(&self.name, &digest) => None,
+                _ if left.has(&self.name) => Some("it runs with the config before".to_owned()),
                 _ => held.amiss().filter(|_| !declaration.readonly).map(str::to_owned),
             };
             let left_alone = amiss.map(|amiss| format!("it is left alone (noop): {amiss}"));
