@@ -27,7 +27,7 @@ async fn nothing_is_on_record_of(machine: &Machine, topic: Topic) -> TestResult 
 async fn a_resource_stays_parked_under_the_next_agent_until_it_is_unparked() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let park = ["park", "resources/page", "--reason", "a quiet hour"];
     let parked = machine.run(&park).await?;
     agent.clean_kill(&machine).await?;
@@ -35,7 +35,7 @@ async fn a_resource_stays_parked_under_the_next_agent_until_it_is_unparked() -> 
 
     let mut agent = Agent::start(&machine).await?;
     let again: &[&str] = &["/agent/resources/page", "parked", "a quiet hour"];
-    agent.until_each_logged([again, &["everything is settled"]]).await?;
+    agent.until_each_logged([again, &["the site is settled"]]).await?;
     let why = machine.run(&["why", "resources/page"]).await?;
     let page = machine.read("page");
     let unparked = machine.run(&["unpark", "resources/page"]).await?;
@@ -53,7 +53,7 @@ async fn a_resource_stays_parked_under_the_next_agent_until_it_is_unparked() -> 
 async fn what_is_parked_is_forgotten_when_its_manifest_has_it_no_more() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let parked = machine.run(&["park", "resources/page"]).await?;
     machine.write("site.yaml", "resources: {}\n")?;
     agent.until_logged(&["released: it"]).await?;
@@ -71,7 +71,7 @@ async fn what_is_parked_is_forgotten_when_its_manifest_has_it_no_more() -> TestR
 async fn a_paused_resource_is_left_alone_and_what_depends_on_it_goes_on() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let pause = ["pause", "resources/page", "--reason", "a look"];
     let paused = machine.run(&pause).await?;
     let said: &[&str] = &["/agent/resources/page", "a worker is degraded", "a look"];
@@ -111,7 +111,7 @@ async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran
     };
     let machine = Machine::new(&site("one"))?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let first = machine.lines("pids", 1).await?.remove(0);
     let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
     agent.until_logged(&["a worker is degraded", "a look"]).await?;
@@ -137,7 +137,7 @@ async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran
 async fn only_a_resource_can_be_paused() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     let part = machine.run(&["pause", "site"]).await?;
     let unknown = machine.run(&["pause", "resources/pages"]).await?;

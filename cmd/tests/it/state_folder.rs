@@ -238,7 +238,7 @@ async fn an_agent_keeps_to_its_state_folder_when_another_one_has_got_the_path() 
 async fn an_agent_says_that_its_state_folder_was_deleted_and_lets_no_second_one_in() -> TestResult {
     let machine = Machine::new("resources: {idle: {type: noop}}\n")?;
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     machine.until_on_record("state", |store| Ok(store.load()?.kept.contains_key("idle"))).await?;
     let state = machine.path("state");
     fs::remove_dir_all(&state)?;
