@@ -89,11 +89,16 @@ pub(crate) struct Args {
     quiet_time: Duration,
     /// Keep the manifest in the state folder once every resource is as declared, and start with the one that was kept
     /// last if the manifest is invalid; secrets that are written in it are kept too, for the owner alone
-    #[arg(long, conflicts_with = "until_settled")]
+    #[arg(long, conflicts_with_all = ["until_settled", "noop"])]
     last_good: bool,
     /// Go back to the last good manifest if a resource that was as declared fails within this time after a new one, such
     /// as 30s, at most 24h; keeps the manifest as --last-good does, after that time
-    #[arg(long, value_name = "DURATION", conflicts_with = "until_settled", value_parser = canary)]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        conflicts_with_all = ["until_settled", "noop"],
+        value_parser = canary
+    )]
     canary: Option<Duration>,
     /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
     /// the state folder

@@ -29,6 +29,8 @@ async fn wrong_usage_is_64_and_help_is_0() -> TestResult {
         &["run", "site.yaml", "--canary", "0s"],
         &["run", "site.yaml", "--canary", "25h"],
         &["run", "site.yaml", "--last-good", "--until-settled"],
+        &["run", "site.yaml", "--last-good", "--noop"],
+        &["run", "site.yaml", "--canary", "30s", "--noop"],
     ] {
         let ran = ran(program(arguments)).await?;
         assert_eq!(ran.code, Some(64), "{arguments:?}: {ran:?}");
