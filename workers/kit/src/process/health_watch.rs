@@ -16,13 +16,13 @@ use super::health_check::{HealthCheck, HealthProbe};
 use super::identity::Stat;
 use super::ledger::Ledger;
 use super::probe::Probe;
-use super::side_command::SideCommand;
+use super::side_command::{NotDone, SideCommand};
 
 /// The checks of one process.
 #[derive(Debug)]
 pub(super) struct HealthWatch {
     checks: Option<Checks>,
-    /// Why the last check has failed, if it has.
+    /// Why the last check has failed or could not be made, if so.
     unhealthy: watch::Sender<Option<String>>,
 }
 
@@ -39,6 +39,15 @@ struct Checks {
 enum Way {
     Probe(Probe),
     Command(Box<SideCommand>),
+}
+
+/// What a check has come to.
+enum Answer {
+    Well,
+    /// It has failed, for this reason.
+    Ill(String),
+    /// The process was not asked, for this reason. That says nothing of it.
+    NotAsked(String),
 }
 
 /// What a process is ended for.
@@ -64,8 +73,8 @@ impl HealthWatch {
         (Self { checks, unhealthy }, view)
     }
 
-    /// Waits until so many checks in a row have failed; for ever if there are none. Cancel safe: a
-    /// check that is under way is given up.
+    /// Waits until so many checks in a row have failed; for ever if there are none. One that cannot
+    /// be made is told, and does not count. Cancel safe: a check that is under way is given up.
     pub(super) async fn unhealthy(&self) -> Unhealthy {
         let Some(checks) = &self.checks else { return pending().await };
         // Nobody tells this one: a check that is not needed any more is dropped.
@@ -73,24 +82,31 @@ impl HealthWatch {
         let mut failures = 0;
         loop {
             sleep(checks.every).await;
-            let asked = checks.ask(&stop).await;
-            failures = if asked.is_ok() { 0 } else { failures + 1 };
-            let most = checks.failures;
-            let text = asked
-                .as_ref()
-                .err()
-                .map(|why| format!("{failures} of {most} checks failed: {why}"));
-            self.unhealthy.send_if_modified(|known| {
-                let is_other = *known != text;
-                *known = text;
-                is_other
-            });
-            if let Err(said) = asked
-                && failures >= most
-            {
-                return Unhealthy { failures, said };
+            match checks.ask(&stop).await {
+                Answer::Well => {
+                    failures = 0;
+                    self.tell(None);
+                }
+                Answer::NotAsked(why) => self.tell(Some(format!("it cannot be asked: {why}"))),
+                Answer::Ill(said) => {
+                    failures += 1;
+                    let most = checks.failures;
+                    self.tell(Some(format!("{failures} of {most} checks failed: {said}")));
+                    if failures >= most {
+                        return Unhealthy { failures, said };
+                    }
+                }
             }
         }
+    }
+
+    /// Tells those who follow the checks why the last one has not succeeded.
+    fn tell(&self, why: Option<String>) {
+        self.unhealthy.send_if_modified(|known| {
+            let is_other = *known != why;
+            *known = why;
+            is_other
+        });
     }
 }
 
@@ -114,16 +130,23 @@ impl Checks {
         Self { pid, way, every: *every, timeout: *timeout, failures: *failures }
     }
 
-    /// Asks once. The error says what came in place of a good answer.
-    async fn ask(&self, stop: &Stop) -> Result<(), String> {
+    /// Asks once.
+    async fn ask(&self, stop: &Stop) -> Answer {
         if is_suspended(self.pid).await {
-            return Err("a signal has suspended it".to_owned());
+            return Answer::Ill("a signal has suspended it".to_owned());
         }
         match &self.way {
-            Way::Probe(probe) => probe.attempt(self.timeout).await,
-            Way::Command(command) => {
-                command.run(stop).await.map_err(|why| format!("its health command failed: {why}"))
-            }
+            Way::Probe(probe) => match probe.attempt(self.timeout).await {
+                Ok(()) => Answer::Well,
+                Err(why) => Answer::Ill(why),
+            },
+            Way::Command(command) => match command.run(stop).await {
+                Ok(()) => Answer::Well,
+                Err(NotDone::NotMade(why)) => Answer::NotAsked(why),
+                Err(NotDone::Failed(why)) => {
+                    Answer::Ill(format!("its health command failed: {why}"))
+                }
+            },
         }
     }
 }

@@ -64,7 +64,8 @@ impl Reloader {
             Way::Signal(signal, leader) => pidfd_send_signal(leader, signal.number())
                 .map_err(|err| format!("cannot send {}: {}", signal.name(), io::Error::from(err))),
             Way::Command(command) => {
-                command.run(stop).await.map_err(|why| format!("its reload command failed: {why}"))
+                let told = command.run(stop).await;
+                told.map_err(|error| format!("its reload command failed: {}", error.into_why()))
             }
         };
         reloaded.map_err(|why| ReloadError { name: self.name.clone(), why })

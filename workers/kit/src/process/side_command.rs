@@ -6,7 +6,7 @@ use std::time::Duration;
 use crankcase_engine::Stop;
 
 use super::config::ProcessConfig;
-use super::job::{Finished, Job};
+use super::job::{Finished, Job, JobError};
 use super::ledger::Ledger;
 use super::readiness::Readiness;
 use crate::condition::chain;
@@ -30,6 +30,23 @@ const MAX_WORDS: usize = 200;
 pub(super) struct SideCommand {
     job: Job,
     ledger: Option<Ledger>,
+}
+
+/// Why a command beside a process has not done its work.
+#[derive(Debug)]
+pub(super) enum NotDone {
+    /// It could not be started or followed. That says nothing of the process.
+    NotMade(String),
+    /// It has failed, took too long or was stopped.
+    Failed(String),
+}
+
+impl NotDone {
+    /// Returns the reason.
+    pub(super) fn into_why(self) -> String {
+        let (Self::NotMade(why) | Self::Failed(why)) = self;
+        why
+    }
 }
 
 impl SideCommand {
@@ -56,20 +73,23 @@ impl SideCommand {
         Self { job, ledger: ledger.cloned() }
     }
 
-    /// Runs the command to its end. The error says how it has failed.
+    /// Runs the command to its end. The error says why it has not done its work.
     ///
     /// # Cancel safety
     ///
     /// When it is dropped, the command is killed.
-    pub(super) async fn run(&self, stop: &Stop) -> Result<(), String> {
+    pub(super) async fn run(&self, stop: &Stop) -> Result<(), NotDone> {
         // Boxed, so that who has such a command does not hold its memory all the time.
         let ran = Box::pin(self.job.run(self.ledger.as_ref(), stop, (None, None))).await;
-        let finished = ran.map_err(|error| chain(&error))?;
+        let finished = ran.map_err(|error| match error {
+            JobError::Start(_) | JobError::Follow(_) => NotDone::NotMade(chain(&error)),
+            error => NotDone::Failed(chain(&error)),
+        })?;
         if finished.status.success() {
             return Ok(());
         }
         let words = last_words(&finished, &self.job.process.secrets);
-        Err(format!("it {}{words}", finished.end()))
+        Err(NotDone::Failed(format!("it {}{words}", finished.end())))
     }
 }
 

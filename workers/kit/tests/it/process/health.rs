@@ -56,6 +56,21 @@ async fn a_check_that_does_not_end_is_ended_and_has_failed() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_process_whose_check_cannot_be_made_runs_on() -> TestResult {
+    let probe = HealthProbe::Command(vec!["/nowhere/check".into()]);
+    let check = HealthCheck::new(probe).failures(1).every(Duration::from_millis(1));
+    let process = Process::spawn(shell("exec sleep 1000").health(check), None).await?;
+    let mut unhealthy = process.handle().unhealthy();
+    let worker = Running::start(process);
+
+    let reason = guarded(unhealthy.wait_for(Option::is_some)).await?.clone().unwrap_or_default();
+
+    assert!(reason.starts_with("it cannot be asked: "), "{reason}");
+    guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_process_that_is_well_again_runs_on() -> TestResult {
     let folder = TempDir::new()?;
     let ill = folder.path().join("ill");
