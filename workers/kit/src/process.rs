@@ -214,9 +214,9 @@ impl Process {
         let output = Arc::new(Output::new(&config));
         let (told, notified) = watch::channel(Notified::default());
         let reloader = Reloader::new(&config, group.leader(), ledger);
-        let (health, unhealthy) = HealthWatch::new(&config, group.pid(), ledger);
+        let (health, view) = HealthWatch::new(&config, group.pid(), ledger);
         let told_by = (Arc::clone(&output), notified);
-        let handle = ProcessHandle::new(group.pid(), told_by, unhealthy, reloader);
+        let handle = ProcessHandle::new(group.pid(), told_by, view, reloader);
         let readers = match group.spool() {
             Some(spool) => Readers::of_files(Some(spool), &output).await,
             None => Readers::of_pipes(&mut group, &output),

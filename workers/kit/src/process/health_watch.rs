@@ -5,6 +5,8 @@
 //! it ends.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crankcase_engine::Stop;
@@ -24,6 +26,15 @@ pub(super) struct HealthWatch {
     checks: Option<Checks>,
     /// Why the last check has failed or could not be made, if so.
     unhealthy: watch::Sender<Option<String>>,
+    are_paused: Arc<AtomicBool>,
+}
+
+/// What others see of the checks of one process, and do to them.
+#[derive(Debug, Clone)]
+pub(super) struct HealthView {
+    pub(super) unhealthy: watch::Receiver<Option<String>>,
+    /// Whether the process is not asked.
+    pub(super) are_paused: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -60,17 +71,17 @@ pub(super) struct Unhealthy {
 }
 
 impl HealthWatch {
-    /// Returns the checks of the process with this pid, as its config says, and a view of why the
-    /// last has failed.
+    /// Returns the checks of the process with this pid, as its config says, and a view of them.
     pub(super) fn new(
         config: &ProcessConfig,
         pid: i32,
         ledger: Option<&Ledger>,
-    ) -> (Self, watch::Receiver<Option<String>>) {
+    ) -> (Self, HealthView) {
         let checks = config.health.as_ref();
         let checks = checks.map(|health| Checks::new(health, (config, pid), ledger));
-        let (unhealthy, view) = watch::channel(None);
-        (Self { checks, unhealthy }, view)
+        let (sender, unhealthy) = watch::channel(None);
+        let view = HealthView { unhealthy, are_paused: Arc::default() };
+        (Self { checks, unhealthy: sender, are_paused: Arc::clone(&view.are_paused) }, view)
     }
 
     /// Waits until so many checks in a row have failed; for ever if there are none. One that cannot
@@ -82,7 +93,14 @@ impl HealthWatch {
         let mut failures = 0;
         loop {
             sleep(checks.every).await;
+            if self.are_paused() {
+                failures = 0;
+                self.tell(None);
+                continue;
+            }
             match checks.ask(&stop).await {
+                // Paused meanwhile.
+                _ if self.are_paused() => {}
                 Answer::Well => {
                     failures = 0;
                     self.tell(None);
@@ -98,6 +116,10 @@ impl HealthWatch {
                 }
             }
         }
+    }
+
+    fn are_paused(&self) -> bool {
+        self.are_paused.load(Ordering::Acquire)
     }
 
     /// Tells those who follow the checks why the last one has not succeeded.

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::health_watch::HealthView;
 use super::notify::Notified;
 use super::output::{Counts, Output};
 use super::reloader::{ReloadError, Reloader};
@@ -50,7 +51,7 @@ pub struct ProcessHandle {
     is_ready: Arc<AtomicBool>,
     missing: Arc<Mutex<Option<String>>>,
     reloader: Arc<Reloader>,
-    unhealthy: watch::Receiver<Option<String>>,
+    health: HealthView,
     is_adopted: bool,
 }
 
@@ -58,12 +59,12 @@ impl ProcessHandle {
     pub(super) fn new(
         pid: i32,
         (output, notified): (Arc<Output>, watch::Receiver<Notified>),
-        unhealthy: watch::Receiver<Option<String>>,
+        health: HealthView,
         reloader: Reloader,
     ) -> Self {
         let (is_ready, missing, reloader) = (Arc::default(), Arc::default(), Arc::new(reloader));
         let is_adopted = false;
-        Self { pid, output, notified, is_ready, missing, reloader, unhealthy, is_adopted }
+        Self { pid, output, notified, is_ready, missing, reloader, health, is_adopted }
     }
 
     /// Returns it as the view of a process that an earlier agent has started.
@@ -83,7 +84,7 @@ impl ProcessHandle {
             pid: self.pid,
             is_ready: self.is_ready.load(Ordering::Acquire),
             waits_for: self.missing.lock().clone(),
-            unhealthy: self.unhealthy.borrow().clone(),
+            unhealthy: self.health.unhealthy.borrow().clone(),
             is_adopted: self.is_adopted,
             says: self.notified.borrow().status.clone(),
             lines,
@@ -113,7 +114,19 @@ impl ProcessHandle {
     ///
     /// The channel ends with the process.
     pub fn unhealthy(&self) -> watch::Receiver<Option<String>> {
-        self.unhealthy.clone()
+        self.health.unhealthy.clone()
+    }
+
+    /// Has the process not asked any more whether it is well, so that no check ends it, until
+    /// [`resume_checks`](Self::resume_checks). What was unhealthy counts as well from the time of the
+    /// next check on.
+    pub fn pause_checks(&self) {
+        self.health.are_paused.store(true, Ordering::Release);
+    }
+
+    /// Has the process asked again whether it is well. Failures from before the pause do not count.
+    pub fn resume_checks(&self) {
+        self.health.are_paused.store(false, Ordering::Release);
     }
 
     pub(super) fn output(&self) -> &Arc<Output> {

@@ -92,6 +92,25 @@ async fn a_process_that_is_well_again_runs_on() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_process_whose_checks_are_paused_is_not_asked_until_they_are_resumed() -> TestResult {
+    let process = Process::spawn(shell("exec sleep 1000").health(by("exit 1", u32::MAX)), None);
+    let process = process.await?;
+    let handle = process.handle();
+    let mut unhealthy = handle.unhealthy();
+    let worker = Running::start(process);
+    guarded(unhealthy.wait_for(Option::is_some)).await?;
+
+    handle.pause_checks();
+    guarded(unhealthy.wait_for(Option::is_none)).await?;
+    handle.resume_checks();
+    let reason = guarded(unhealthy.wait_for(Option::is_some)).await?.clone().unwrap_or_default();
+
+    assert!(reason.starts_with(&format!("1 of {} checks failed: ", u32::MAX)), "{reason}");
+    guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_process_that_does_not_answer_is_ended() -> TestResult {
     // The kernel accepts connections to it, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0")?;
