@@ -270,10 +270,10 @@ impl Process {
                 group.hold(stop.linger());
                 tracing::debug!(process = config.name, pid = group.pid(), "process adopted");
                 let reloader = Reloader::new(&config, Some(group.leader()), ledger);
-                let (health, unhealthy) = HealthWatch::new(&config, group.pid(), ledger);
+                let (health, view) = HealthWatch::new(&config, group.pid(), ledger);
                 let (_nobody, notified) = watch::channel(Notified::default());
                 let told_by = (Arc::clone(&output), notified);
-                let handle = ProcessHandle::new(group.pid(), told_by, unhealthy, reloader);
+                let handle = ProcessHandle::new(group.pid(), told_by, view, reloader);
                 let handle = handle.adopted();
                 if survivor.is_ready(&config.readiness) {
                     handle.set_ready();

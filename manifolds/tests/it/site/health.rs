@@ -67,6 +67,20 @@ async fn a_program_that_was_adopted_is_asked_for_its_health_too() -> TestResult 
 }
 
 #[tokio::test]
+async fn a_program_that_is_left_alone_is_not_asked_whether_it_is_well() -> TestResult {
+    let site = "resources:\n  server:\n    type: process\n    config:\n      command: [sleep, \
+                \"1000\"]\n      health: {command: [\"false\"], every: 10ms, failures: 1000000}\n";
+    let (machine, _) = running(site).await?;
+    machine.degraded_by("server", "unhealthy").await?;
+    let mut events = machine.resources().await?.events();
+
+    machine.swap(&format!("{site}    meta: {{noop: true}}\n")).await?;
+
+    machine.happened(&mut events, ("server", &EngineEvent::Health { degraded: None })).await;
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_is_shown_as_unhealthy_until_it_is_well_again() -> TestResult {
     let (machine, seen) = running(
         "resources:\n  server:\n    type: process\n    config:\n      command: [sleep, \"1000\"]\n      \

@@ -15,7 +15,8 @@
 //!    question, and one that an earlier agent has left running is adopted without one: a resource
 //!    that is held back gets its program back.
 //! 6. A resource that a person has paused is not looked at and not changed, and its program runs on,
-//!    as it is started again without a question. It counts as good, and offers its last state.
+//!    as it is started again without a question. It counts as good, and offers its last state. No
+//!    check of its health ends the program, as none does of a resource that is `noop`.
 //! 7. What a visit has come to is reported once. One that did not end well after the worker was
 //!    told to stop is given up instead: it is no failure, and the next worker visits again.
 

@@ -212,6 +212,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let declared = (&declaration, is_redeclared);
         let pause = self.links.schedule.pause_of(&self.name);
         let was_paused = std::mem::replace(&mut self.is_paused, pause.is_some());
+        self.follow_health(&declaration);
         let rounded = match pause {
             Some(hold) => self.leave_alone(&declaration, ticket, hold, &mut visit).await,
             None => {

@@ -58,6 +58,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 }
             }
         }
+        self.follow_health(declaration);
         visit.remark = Some(remark);
         Ok(())
     }

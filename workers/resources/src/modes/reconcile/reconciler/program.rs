@@ -124,6 +124,18 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Err(Outcome::failed(self.redact(&exit.to_string())))
     }
 
+    /// Has the program asked whether it is well, unless the resource is left alone: no check may end
+    /// the program then.
+    pub(super) fn follow_health(&self, declaration: &Declaration) {
+        let Some(program) = self.held.as_ref().and_then(|held| held.running.handle()) else {
+            return;
+        };
+        match self.is_paused || declaration.noop {
+            true => program.pause_checks(),
+            false => program.resume_checks(),
+        }
+    }
+
     /// Notes that the program has ended by itself.
     pub(super) fn note_own_end(&mut self, exit: &Exit) {
         self.asked_by = None;
