@@ -134,6 +134,28 @@ async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran
 }
 
 #[tokio::test]
+async fn a_paused_program_that_is_not_ready_yet_ends_with_its_worker() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  server:\n    type: process\n    config: {command: [/bin/sh, -c, 'echo $$ >> @/pids; \
+         test -e @/slow || echo up; exec sleep 1000'], ready: {line: up}}\n",
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+    let paused = machine.run(&["pause", "resources/server"]).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("slow", "")?;
+    let agent = Agent::start(&machine).await?;
+    machine.lines("pids", 2).await?;
+
+    agent.signal(Signal::TERM)?;
+    let ran = agent.ended(&machine).await?;
+
+    assert_eq!((paused.code, ran.code), (Some(0), Some(0)), "{paused:?} {ran:?}");
+    assert!(ran.stderr.contains("; why: its worker was told to stop\n"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_a_resource_can_be_paused() -> TestResult {
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
