@@ -1,7 +1,7 @@
 //! What resources get in addition to their configs.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -116,9 +116,9 @@ impl Facilities {
     }
 
     /// Returns the folder of the sockets to which programs say that they are ready, if there is a
-    /// state folder.
+    /// state folder. The path is absolute: a program may run in another folder.
     pub(crate) fn notify_sockets(&self) -> Option<PathBuf> {
-        Some(self.state()?.join("notify"))
+        absolute(self.state()?.join("notify")).ok()
     }
 
     /// Returns the same facilities for the resources of a site with these secrets, which are hidden in all
@@ -234,6 +234,7 @@ impl Facilities {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::sync::Arc;
     use std::thread::{self, ThreadId};
 
@@ -241,6 +242,7 @@ mod tests {
 
     use super::Facilities;
     use crate::report::observer::Observer;
+    use crate::state::Records;
 
     /// Notes on which threads it sees failures.
     #[derive(Debug, Default)]
@@ -250,6 +252,17 @@ mod tests {
         fn failed_again(&self, _: &str) {
             self.0.lock().push(thread::current().id());
         }
+    }
+
+    #[test]
+    fn notify_sockets_have_an_absolute_path_also_in_a_relative_state_folder() -> std::io::Result<()>
+    {
+        let facilities = Facilities::of_plan(Path::new("state"), Records::default());
+
+        let folder = std::env::current_dir()?.join("state/notify");
+        assert_eq!(facilities.notify_sockets(), Some(folder));
+        assert_eq!(Facilities::default().notify_sockets(), None);
+        Ok(())
     }
 
     #[tokio::test]
