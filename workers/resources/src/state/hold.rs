@@ -58,14 +58,21 @@ impl Hold {
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// When it cannot be written. It is not on record later either, unless an earlier one was.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future ends the wait. The hold is on record soon all the same.
     pub async fn note(&self, records: &Records, key: Key) -> Result<(), BoxError> {
         let document = Document::of(self)?;
-        Ok(records.flush(records.push([Record::Stored { key, document }])).await?)
+        let was_held = records.look(|loaded| loaded.documents.contains(&key));
+        let stored = Record::Stored { key: key.clone(), document };
+        let noted = records.flush(records.push([stored])).await;
+        if noted.is_err() && !was_held {
+            // A record waits after an error. It would be written when nobody knows of it any more.
+            records.push([Record::Removed { key }]);
+        }
+        Ok(noted?)
     }
 
     /// Forgets a hold, if it is on record. That is on disk when this returns.
@@ -121,11 +128,61 @@ pub(crate) fn lost(loaded: &Loaded, is_there: impl Fn(&str) -> bool) -> Vec<Key>
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use serde_json::json;
 
     use super::{Hold, lost};
     use crate::base::error::BoxError;
-    use crate::state::{Key, Records, Topic};
+    use crate::state::{
+        Document, Key, Loaded, MemoryStore, Record, Records, Store, StoreError, Topic,
+    };
+
+    /// A store that can be full.
+    #[derive(Debug, Default)]
+    struct Flaky {
+        inner: MemoryStore,
+        is_full: AtomicBool,
+    }
+
+    impl Store for Flaky {
+        fn load(&self) -> Result<Loaded, StoreError> {
+            self.inner.load()
+        }
+
+        fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+            self.inner.document(key)
+        }
+
+        fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+            match self.is_full.load(Ordering::Relaxed) {
+                true => Err(StoreError::new(std::io::Error::other("no space"))),
+                false => self.inner.write(records),
+            }
+        }
+
+        fn is_blocking(&self) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hold_that_cannot_be_written_is_not_on_record_later() -> Result<(), BoxError> {
+        let store = Arc::new(Flaky::default());
+        let records = Records::open(Arc::<Flaky>::clone(&store))?;
+        let (hold, key) = (Hold::new("ada", "x", String::new()), Key::new(Topic::Pause, "page"));
+        store.is_full.store(true, Ordering::Relaxed);
+
+        let refused = hold.note(&records, key.clone()).await;
+        store.is_full.store(false, Ordering::Relaxed);
+        records.flush(records.push([])).await?;
+
+        assert!(refused.is_err());
+        assert_eq!(Hold::read(&records, &key).await, None);
+        assert!(store.load()?.documents.is_empty());
+        Ok(())
+    }
 
     #[tokio::test]
     async fn a_hold_is_on_record_until_it_is_forgotten() -> Result<(), BoxError> {
