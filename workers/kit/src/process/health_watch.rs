@@ -19,6 +19,7 @@ use super::identity::Stat;
 use super::ledger::Ledger;
 use super::probe::Probe;
 use super::side_command::{NotDone, SideCommand};
+use crate::secrets::Secrets;
 
 /// The checks of one process.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(super) struct HealthWatch {
     /// Why the last check has failed or could not be made, if so.
     unhealthy: watch::Sender<Option<String>>,
     are_paused: Arc<AtomicBool>,
+    /// What is hidden in what is told: a URL may have a secret.
+    secrets: Secrets,
 }
 
 /// What others see of the checks of one process, and do to them.
@@ -81,7 +84,8 @@ impl HealthWatch {
         let checks = checks.map(|health| Checks::new(health, (config, pid), ledger));
         let (sender, unhealthy) = watch::channel(None);
         let view = HealthView { unhealthy, are_paused: Arc::default() };
-        (Self { checks, unhealthy: sender, are_paused: Arc::clone(&view.are_paused) }, view)
+        let (are_paused, secrets) = (Arc::clone(&view.are_paused), config.secrets.clone());
+        (Self { checks, unhealthy: sender, are_paused, secrets }, view)
     }
 
     /// Waits until so many checks in a row have failed; for ever if there are none. One that cannot
@@ -105,8 +109,12 @@ impl HealthWatch {
                     failures = 0;
                     self.tell(None);
                 }
-                Answer::NotAsked(why) => self.tell(Some(format!("it cannot be asked: {why}"))),
+                Answer::NotAsked(why) => {
+                    let why = self.secrets.redact(&why);
+                    self.tell(Some(format!("it cannot be asked: {why}")));
+                }
                 Answer::Ill(said) => {
+                    let said = self.secrets.redact(&said).into_owned();
                     failures += 1;
                     let most = checks.failures;
                     self.tell(Some(format!("{failures} of {most} checks failed: {said}")));

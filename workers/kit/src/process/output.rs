@@ -102,6 +102,11 @@ impl Output {
         self.is_seen.subscribe()
     }
 
+    /// Returns a text without the secrets of the process.
+    pub(super) fn redact(&self, text: &str) -> String {
+        self.secrets.redact(text).into_owned()
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.state.lock().counts.clone()
     }

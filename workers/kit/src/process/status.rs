@@ -83,7 +83,8 @@ impl ProcessHandle {
         ProcessStatus {
             pid: self.pid,
             is_ready: self.is_ready.load(Ordering::Acquire),
-            waits_for: self.missing.lock().clone(),
+            // It may be a path, a line or a URL with a secret.
+            waits_for: self.missing.lock().as_ref().map(|text| self.output.redact(text)),
             unhealthy: self.health.unhealthy.borrow().clone(),
             is_adopted: self.is_adopted,
             says: self.notified.borrow().status.clone(),

@@ -128,6 +128,26 @@ async fn a_process_that_does_not_answer_is_ended() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_secret_in_what_a_process_is_asked_is_hidden() -> TestResult {
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    let (address, path) = (silent.local_addr()?, "/?pin=hunter2hunter2".to_owned());
+    let check = HealthCheck::new(HealthProbe::Http { address, path }).failures(1);
+    let check = check.every(Duration::from_millis(1)).timeout(Duration::from_millis(20));
+    let config = shell("exec sleep 1000").health(check);
+    config.secrets.add("hunter2hunter2");
+    let process = Process::spawn(config, None).await?;
+    let handle = process.handle();
+
+    let error = error_of(process).await?;
+
+    let asked = format!("GET http://{address}/?pin=(sensitive): no answer within 20ms");
+    for text in [error, handle.status().unhealthy.unwrap_or_default()] {
+        assert!(text.ends_with(&asked), "{text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_process_that_a_signal_suspends_is_ended_though_its_port_accepts() -> TestResult {
     let accepting = TcpListener::bind("127.0.0.1:0")?;
     let check = HealthCheck::new(HealthProbe::Port(accepting.local_addr()?)).failures(2);

@@ -197,6 +197,19 @@ async fn a_file_makes_it_ready_once_it_is_written_anew() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_secret_in_what_makes_a_process_ready_is_hidden() -> TestResult {
+    let readiness = Readiness::Line("hunter2hunter2 is up".to_owned());
+    let config = shell("exec sleep 1000").readiness(readiness);
+    config.secrets.add("hunter2hunter2");
+
+    let text = refusal(config.ready_timeout(Duration::from_millis(1))).await?;
+
+    let because = r#"it has written no line with "(sensitive) is up""#;
+    assert_eq!(text, format!(r#"process "it" was not ready within 1ms: {because}"#));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_process_that_is_told_to_stop_before_it_is_ready_ends_in_good_order() -> TestResult {
     let mut events = Events::catch();
     let folder = TempDir::new()?;
