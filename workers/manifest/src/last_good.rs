@@ -28,6 +28,10 @@ const VERSION: u32 = 1;
 /// The largest file that is read, in bytes: texts of 16 MiB of which each byte is escaped, and their paths.
 const MOST: u64 = 128 * 1024 * 1024;
 
+/// How many manifests are remembered as rejected. More than one, because an agent that goes back may change a template
+/// which makes the rejected manifest another one: it would be tried, and gone back from, again and again.
+const MOST_REJECTED: usize = 16;
+
 const TOO_LARGE: &str = "the files of the manifest and its templates are larger than 16 MiB together: it is not \
                          kept as the last good one";
 
@@ -52,8 +56,8 @@ struct Shared {
 struct State {
     /// The digest of the manifest in the file, if there is one of this site.
     kept: Option<String>,
-    /// The manifest that was rejected last, although it could be loaded.
-    rejected: Option<Rejected>,
+    /// The manifests that were rejected although they could be loaded, the last one at the end.
+    rejected: Vec<Rejected>,
     /// What was loaded last, until it is kept.
     loaded: Option<Loaded>,
 }
@@ -88,7 +92,7 @@ struct Written {
     site: Vec<PathBuf>,
     digest: String,
     manifest: Arc<KeptManifest>,
-    rejected: Option<Rejected>,
+    rejected: Vec<Rejected>,
 }
 
 /// Shows no texts of a manifest, as some of them may be secrets.
@@ -118,11 +122,13 @@ impl LastGood {
         self.written().map(|written| written.manifest)
     }
 
-    /// Returns why a manifest was rejected that could be loaded: the last one that an agent has gone back from.
+    /// Returns why a manifest was rejected that could be loaded: one of the last 16 that an agent has gone back from since
+    /// it has kept one.
     pub fn rejection(&self, manifest: &KeptManifest) -> Option<String> {
-        let state = self.0.state.lock();
-        let rejected = state.rejected.as_ref()?;
-        (rejected.digest == manifest.digest()).then(|| rejected.why.clone())
+        let rejected = self.0.state.lock().rejected.clone();
+        // Texts of 16 MiB are not read for nothing.
+        let digest = (!rejected.is_empty()).then(|| manifest.digest())?;
+        rejected.into_iter().find(|rejected| rejected.digest == digest).map(|it| it.why)
     }
 
     /// Returns whether a site was loaded from another manifest than the one that is kept, if one is kept.
@@ -148,11 +154,11 @@ impl LastGood {
             let Some(Loaded { manifest, digest, .. }) = loaded else { return Ok(()) };
             (Arc::clone(manifest), digest.clone())
         };
-        self.write(manifest, &digest, None)?;
+        self.write(manifest, &digest, Vec::new())?;
         let mut state = self.0.state.lock();
         // Another one may have been loaded meanwhile.
         state.loaded.take_if(|loaded| loaded.digest == digest);
-        (state.kept, state.rejected) = (Some(digest), None);
+        (state.kept, state.rejected) = (Some(digest), Vec::new());
         Ok(())
     }
 
@@ -211,27 +217,28 @@ impl LastGood {
         let rejected = {
             let mut state = self.0.state.lock();
             let Some(Loaded { digest, .. }) = state.loaded.take() else { return };
-            let rejected = Rejected { digest, why: why.to_owned() };
-            state.rejected = Some(rejected.clone());
-            rejected
+            let too_many = (state.rejected.len() + 1).saturating_sub(MOST_REJECTED);
+            state.rejected.drain(..too_many);
+            state.rejected.push(Rejected { digest, why: why.to_owned() });
+            state.rejected.clone()
         };
         let Some(Written { digest, manifest, .. }) = self.written() else { return };
-        if let Err(error) = self.write(manifest, &digest, Some(rejected)) {
+        if let Err(error) = self.write(manifest, &digest, rejected) {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "cannot put on record that a manifest is rejected");
         }
     }
 
-    /// Forgets that a manifest was rejected, until the agent ends.
+    /// Forgets that manifests were rejected, until the agent ends.
     pub(crate) fn forgive(&self) {
-        self.0.state.lock().rejected = None;
+        self.0.state.lock().rejected.clear();
     }
 
     fn write(
         &self,
         manifest: Arc<KeptManifest>,
         digest: &str,
-        rejected: Option<Rejected>,
+        rejected: Vec<Rejected>,
     ) -> io::Result<()> {
         let (digest, site) = (digest.to_owned(), self.0.site.clone());
         let written = Written { crankcase_last_good: VERSION, site, digest, manifest, rejected };
@@ -418,6 +425,29 @@ mod tests {
         write(folder.path(), "two")?;
         let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
         assert!(tried.is_ok());
+        Ok(())
+    }
+
+    #[test]
+    fn two_manifests_that_were_rejected_in_turn_are_both_refused() -> TestResult {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        let first = load(folder.path(), &last_good)?;
+        last_good.keep(&first)?;
+
+        for word in ["two", "three"] {
+            write(folder.path(), word)?;
+            load(folder.path(), &last_good)?;
+            last_good.reject("page has failed");
+        }
+
+        let next = open(folder.path());
+        for word in ["two", "three"] {
+            write(folder.path(), word)?;
+            let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
+            assert!(matches!(tried, Err(LoadError::Rejected(_))), "{word}");
+        }
         Ok(())
     }
 
