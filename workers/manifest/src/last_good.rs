@@ -58,6 +58,8 @@ struct State {
     kept: Option<String>,
     /// The manifests that were rejected although they could be loaded, the last one at the end.
     rejected: Vec<Rejected>,
+    /// The manifest that was gone back from, until the next load. Its site may have changed a template since.
+    left: Option<Arc<KeptManifest>>,
     /// What was loaded last, until it is kept.
     loaded: Option<Loaded>,
 }
@@ -125,10 +127,19 @@ impl LastGood {
     /// Returns why a manifest was rejected that could be loaded: one of the last 16 that an agent has gone back from since
     /// it has kept one.
     pub fn rejection(&self, manifest: &KeptManifest) -> Option<String> {
-        let rejected = self.0.state.lock().rejected.clone();
+        let (rejected, left) = {
+            let mut state = self.0.state.lock();
+            (state.rejected.clone(), state.left.take())
+        };
         // Texts of 16 MiB are not read for nothing.
         let digest = (!rejected.is_empty()).then(|| manifest.digest())?;
-        rejected.into_iter().find(|rejected| rejected.digest == digest).map(|it| it.why)
+        if let Some(rejected) = rejected.iter().find(|rejected| rejected.digest == digest) {
+            return Some(rejected.why.clone());
+        }
+        left.filter(|left| left.differs_in_templates_only(manifest))?;
+        let why = rejected.last()?.why.clone();
+        self.0.state.lock().add_rejected(digest, &why);
+        Some(why)
     }
 
     /// Returns whether a site was loaded from another manifest than the one that is kept, if one is kept.
@@ -216,10 +227,9 @@ impl LastGood {
     pub(crate) fn reject(&self, why: &str) {
         let rejected = {
             let mut state = self.0.state.lock();
-            let Some(Loaded { digest, .. }) = state.loaded.take() else { return };
-            let too_many = (state.rejected.len() + 1).saturating_sub(MOST_REJECTED);
-            state.rejected.drain(..too_many);
-            state.rejected.push(Rejected { digest, why: why.to_owned() });
+            let Some(Loaded { digest, manifest, .. }) = state.loaded.take() else { return };
+            state.add_rejected(digest, why);
+            state.left = Some(manifest);
             state.rejected.clone()
         };
         let Some(Written { digest, manifest, .. }) = self.written() else { return };
@@ -276,6 +286,12 @@ impl State {
     fn is_new(&self, site: &Site) -> bool {
         let loaded = self.loaded.as_ref();
         loaded.is_some_and(|loaded| site.renewed_since(&loaded.site).is_some())
+    }
+
+    fn add_rejected(&mut self, digest: String, why: &str) {
+        let too_many = (self.rejected.len() + 1).saturating_sub(MOST_REJECTED);
+        self.rejected.drain(..too_many);
+        self.rejected.push(Rejected { digest, why: why.to_owned() });
     }
 }
 
@@ -448,6 +464,32 @@ mod tests {
             let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &next);
             assert!(matches!(tried, Err(LoadError::Rejected(_))), "{word}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn a_template_that_the_rejected_manifest_has_changed_does_not_make_it_another_one() -> TestResult
+    {
+        let folder = tempfile::tempdir()?;
+        let last_good = open(folder.path());
+        write(folder.path(), "one")?;
+        let first = load(folder.path(), &last_good)?;
+        last_good.keep(&first)?;
+        write(folder.path(), "two")?;
+        load(folder.path(), &last_good)?;
+        let edit = |text: &str| fs::write(folder.path().join("page.j2"), text);
+        let is_tried = || {
+            let tried =
+                SiteJudge::default().load_unless_rejected(&files(folder.path()), &last_good);
+            !matches!(tried, Err(LoadError::Rejected(_)))
+        };
+
+        edit("of two")?;
+        last_good.reject("page has failed");
+
+        assert!(!is_tried() && !is_tried());
+        edit("of a person")?;
+        assert!(is_tried());
         Ok(())
     }
 

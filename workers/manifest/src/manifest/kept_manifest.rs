@@ -73,6 +73,11 @@ impl KeptManifest {
         base16ct::lower::encode_string(&hasher.finalize())
     }
 
+    /// Returns whether other files have the same texts, but for templates.
+    pub(crate) fn differs_in_templates_only(&self, other: &Self) -> bool {
+        (&self.manifests, &self.vars) == (&other.manifests, &other.vars)
+    }
+
     /// Returns the absolute paths of the templates.
     pub(crate) fn templates(&self) -> Vec<PathBuf> {
         self.templates.keys().cloned().collect()
