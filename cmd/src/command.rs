@@ -54,7 +54,7 @@ pub(crate) enum Command {
     /// In the place of SITE it takes a plan that `plan -o` has saved: that is carried out only if a
     /// plan made now is the same. At a first SIGINT or SIGTERM nothing more begins, and a command
     /// that runs is not waited for: it gets TERM, and KILL after its grace. A second one kills it at
-    /// once.
+    /// once. What depends on a process, which only `run` starts, is left alone: it needs run.
     Apply(apply::Args),
     /// Show what the running agent and its workers are doing
     Report(report::Args),

@@ -215,6 +215,8 @@ struct End {
     failed: usize,
     left_alone: usize,
     run_only: usize,
+    /// Depends on a resource that only `run` supervises.
+    needs_run: usize,
     /// All was done, and a stop has prevented the look after it.
     unverified: usize,
     halted: usize,
@@ -231,6 +233,7 @@ impl End {
             failed: account.failures(),
             left_alone: account.left_alone(),
             run_only: account.run_only(),
+            needs_run: account.needs_run(),
             unverified: account.unverified(),
             halted: account.halted(),
             refused: account.refused(),

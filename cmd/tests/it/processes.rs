@@ -10,6 +10,7 @@ use tokio::net::unix::pipe;
 
 use crate::agent::Agent;
 use crate::machine::{Machine, gone, signal, within};
+use crate::once::lines;
 use crate::world::{Error, TestResult};
 
 /// A server that tells its process id, one in each line, and ends with its agent.
@@ -155,6 +156,35 @@ async fn what_a_killed_agent_left_is_ended_by_the_next_before_one_is_started_ane
     assert_ne!(pids[0], pids[1]);
     agent.clean_kill(&machine).await?;
     gone(&pids[1]).await
+}
+
+#[tokio::test]
+async fn what_depends_on_a_program_needs_run_and_is_no_failure_and_no_change() -> TestResult {
+    let machine = Machine::new(
+        r#"resources:
+  server: {type: process, config: {command: [/bin/sleep, "1000"]}}
+  seed: {type: exec, dependencies: [server], config: {command: [touch, "@/seed"]}}
+  page: {type: file, dependencies: [seed], config: {path: "@/page"}}
+"#,
+    )?;
+
+    let plan = machine.run(&["plan", "site.yaml", "--detailed-exitcode"]).await?;
+    let apply = machine.run(&["apply", "site.yaml", "--detailed-exitcode"]).await?;
+    let data = machine.run(&["apply", "site.yaml", "--output", "json"]).await?;
+
+    let told = "= server (process) is supervised by run only\n\
+                = seed (exec) needs run: server is supervised by run only\n\
+                = page (file) needs run: server is supervised by run only\n";
+    let counts = "1 supervised by run only, 2 needs run\n";
+    let expected = format!("{told}plan: 0 to change, 0 may change, 0 unchanged, {counts}");
+    assert_eq!((plan.code, &*plan.stdout), (Some(0), &*expected), "{plan:?}");
+    let expected = format!("{told}apply: 0 changed, 0 unchanged, {counts}");
+    assert_eq!((apply.code, &*apply.stdout), (Some(0), &*expected), "{apply:?}");
+    let lines = lines(&data.stdout)?;
+    let last = lines.last().ok_or("no lines")?;
+    assert_eq!((data.code, &last["needs_run"]), (Some(0), &Value::from(2)), "{data:?}");
+    assert!(!machine.path("seed").exists() && !machine.path("page").exists());
+    Ok(())
 }
 
 /// A command that never ends, tells its process id, and notices another one of its sort.

@@ -191,7 +191,18 @@ impl Visit {
     pub(crate) fn blocked_by(&self) -> Option<&str> {
         match &self.end {
             Outcome::Skipped { because } => Some(because),
+            Outcome::NeedsRun { .. } => None,
             end => (!end.is_good()).then_some(&*self.name),
+        }
+    }
+
+    /// Returns the program without which those that need this resource cannot be visited: this one,
+    /// or one before it. Only `run` starts it.
+    pub(crate) fn needs_run(&self) -> Option<&str> {
+        match &self.end {
+            Outcome::NeedsRun { because } => Some(because),
+            Outcome::RunOnly => Some(&self.name),
+            _ => None,
         }
     }
 
@@ -292,6 +303,7 @@ impl Visit {
             Outcome::Noop => Verdict::Noop(self.change),
             Outcome::MayChange { because, reason } => Verdict::MayChange { because, reason },
             Outcome::RunOnly => Verdict::RunOnly,
+            Outcome::NeedsRun { because } => Verdict::NeedsRun { because },
             Outcome::Failed { error, .. } => Verdict::Failed { error },
             Outcome::Refused { because } | Outcome::Skipped { because } => {
                 Verdict::Skipped { because }

@@ -47,6 +47,12 @@ impl Account {
         self.count(|accounted| accounted.outcome == Outcome::RunOnly)
     }
 
+    /// Returns how many resources were not looked at, because they depend on one that only `run`
+    /// supervises.
+    pub fn needs_run(&self) -> usize {
+        self.count(|accounted| matches!(accounted.outcome, Outcome::NeedsRun { .. }))
+    }
+
     /// Returns how many resources failed, or were skipped because of one.
     pub fn failures(&self) -> usize {
         self.count(|accounted| {
@@ -163,6 +169,12 @@ pub enum Outcome {
     Noop,
     /// It is supervised by `run` only.
     RunOnly,
+    /// It was not looked at: it depends on a resource that is supervised by `run` only, directly or
+    /// not.
+    NeedsRun {
+        /// That resource.
+        because: String,
+    },
     /// It failed.
     Failed {
         /// The action that failed; none if it was not an action.

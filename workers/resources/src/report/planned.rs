@@ -51,6 +51,12 @@ impl Plan {
         self.count(|planned| planned.verdict == Verdict::RunOnly)
     }
 
+    /// Returns how many resources are not looked at, because they depend on one that only `run`
+    /// supervises.
+    pub fn needs_run(&self) -> usize {
+        self.count(|planned| matches!(planned.verdict, Verdict::NeedsRun { .. }))
+    }
+
     /// Returns whether any resource would, or may, change.
     pub fn has_something_to_do(&self) -> bool {
         self.changes() + self.may_change() > 0
@@ -128,6 +134,12 @@ pub enum Verdict {
     },
     /// It is supervised by `run` only.
     RunOnly,
+    /// It is not looked at: it depends on a resource that is supervised by `run` only, directly or
+    /// not.
+    NeedsRun {
+        /// That resource.
+        because: String,
+    },
     /// It could not be looked at.
     Failed {
         /// Why.

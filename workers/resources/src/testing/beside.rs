@@ -101,7 +101,10 @@ impl<'a> Order<'a> {
         }
         let mut declaration = literal.declare(&node.folder, &node.name, &node.sample.kind);
         for before in &self.nodes {
-            if rng.random_bool(EDGE) {
+            // What depends on a program is not visited: it needs run.
+            let used = self.kinds.get(&before.sample.kind);
+            let is_program = used.is_ok_and(|used| used.is_supervised());
+            if rng.random_bool(EDGE) && !is_program {
                 node.is_lasting &= before.is_lasting;
                 let (alias, resource) = (before.name.clone(), before.name.clone());
                 let on_change = if rng.random() { OnChange::Notify } else { OnChange::Check };

@@ -18,6 +18,8 @@ use crate::visit::{Changes, Visit};
 pub(crate) struct Inputs {
     /// The failed resource that is the reason to skip this one.
     pub(crate) blocked_by: Option<String>,
+    /// The program that this one needs, directly or not, and that only `run` starts.
+    pub(crate) needs_run: Option<String>,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,
     /// The dependencies whose state will not be known in this run, by alias.
@@ -123,6 +125,9 @@ impl Inputs {
     fn need(&mut self, used: &Visit) {
         if self.blocked_by.is_none() {
             self.blocked_by = used.blocked_by().map(str::to_owned);
+        }
+        if self.needs_run.is_none() {
+            self.needs_run = used.needs_run().map(str::to_owned);
         }
         if used.changes != Changes::No && !self.unsure.contains(&used.name) {
             self.unsure.push(used.name.clone());

@@ -10,10 +10,12 @@ use crankcase_resources::{
     Account, ApplyOptions, Declaration, Facilities, Kinds, OnChange, Outcome, Plan, PlanOptions,
     Selection, Site,
 };
+use serde_json::json;
 
 use crate::notify::notifying;
 use crate::probe::{Event, Journal, probe, probes};
-use crate::support::{Full, StateFolder, TestResult, apply_with, failure, uses};
+use crate::program::Program;
+use crate::support::{Full, StateFolder, TestResult, apply_with, declare, failure, uses};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -143,6 +145,45 @@ async fn what_is_left_alone_still_owes_its_answer() -> TestResult {
 
     drop(apply_in(&state, &left_alone, &kinds).await?);
     assert_eq!(refreshed(&journal), 0);
+    drop(apply_in(&state, &site("", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_needs_run_still_owes_its_answer() -> TestResult {
+    let (state, (kinds, journal)) = (StateFolder::new()?, probes());
+    let kinds = kinds.with(Program);
+    let [page, _, server] = site("", "valid");
+    let program = declare("before", "program", json!({}));
+
+    for _ in 0..2 {
+        let site = [page.clone(), program.clone(), server.clone()];
+        let account = apply_in(&state, &site, &kinds).await?;
+        assert_eq!(account.get("server").unwrap().missed, ["page"]);
+        assert_eq!(pending(&state)?, ["server by page"]);
+    }
+    assert_eq!(refreshed(&journal), 0);
+    drop(apply_in(&state, &site("", "valid"), &kinds).await?);
+
+    assert_eq!(refreshed(&journal), 1);
+    assert!(pending(&state)?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_needs_run_notifies_nobody_of_an_earlier_change() -> TestResult {
+    let (state, (kinds, journal)) = (StateFolder::new()?, probes());
+    let kinds = kinds.with(Program);
+    drop(apply_in(&state, &site("", "fails"), &kinds).await?);
+    let [page, before, server] = site("", "valid");
+    let program = declare("program", "program", json!({}));
+    let needs_run = [uses(page, &["program"]), before, server, program];
+
+    drop(apply_in(&state, &needs_run, &kinds).await?);
+    assert_eq!(refreshed(&journal), 0);
+    assert_eq!(pending(&state)?, ["server by page"]);
     drop(apply_in(&state, &site("", "valid"), &kinds).await?);
 
     assert_eq!(refreshed(&journal), 1);

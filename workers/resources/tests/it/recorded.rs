@@ -10,9 +10,11 @@ use std::path::Path;
 use crankcase_resources::Declaration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::probe::probe;
-use crate::support::TestResult;
+use crate::recorded::lamps::lamp;
+use crate::support::{TestResult, declare, uses};
 
 mod accounts;
 mod lamps;
@@ -50,6 +52,12 @@ fn left_and_read() -> [Declaration; 2] {
     left.noop = true;
     (read.noop, read.readonly) = (true, true);
     [left, read]
+}
+
+/// Returns a program, and two lamps that depend on it.
+fn needs_run() -> [Declaration; 3] {
+    let program = declare("program", "program", json!({}));
+    [program, uses(lamp("seed"), &["program"]), uses(lamp("page"), &["seed"])]
 }
 
 /// Returns a probe with a secret attribute.

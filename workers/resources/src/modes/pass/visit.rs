@@ -71,10 +71,14 @@ impl PassVisit {
 
     /// Prepares the resource by its declaration, and opens it.
     async fn open(&mut self, visit: &mut Visit) -> Result<Opened, Outcome> {
-        match (self.gatekeeper.halt(), &self.inputs.blocked_by) {
-            (Some(by), _) => return Err(Outcome::NotAttempted { by }),
-            (None, Some(because)) => return Err(Outcome::Skipped { because: because.clone() }),
-            (None, None) => {}
+        if let Some(by) = self.gatekeeper.halt() {
+            return Err(Outcome::NotAttempted { by });
+        }
+        if let Some(because) = self.inputs.blocked_by.take() {
+            return Err(Outcome::Skipped { because });
+        }
+        if let Some(because) = self.inputs.needs_run.take() {
+            return Err(Outcome::NeedsRun { because });
         }
         let prepared = Prepared::of(&self.declaration, &self.setting, &self.inputs, None);
         let prepared = prepared.map_err(|error| match error {

@@ -20,6 +20,7 @@ impl fmt::Display for Account {
         write!(f, "apply: {} changed, {} unchanged", self.changes(), self.unchanged())?;
         let others = [
             (self.run_only(), "supervised by run only"),
+            (self.needs_run(), "needs run"),
             (self.left_alone(), "left alone"),
             (self.failures(), "failed or skipped"),
             (self.refused() - self.left_for_plan(), "not approved"),
@@ -51,6 +52,9 @@ impl fmt::Display for Accounted {
                 writeln!(f, "= {name} ({kind}) is not as declared, and is left alone (noop)")?;
             }
             Outcome::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
+            Outcome::NeedsRun { because } => {
+                writeln!(f, "= {name} ({kind}) needs run: {because} is supervised by run only")?;
+            }
             Outcome::Failed { at: Some(at), error } => {
                 writeln!(f, "! {name} ({kind}) failed at {}: {}", at.action, one_line(error))?;
             }

@@ -18,11 +18,13 @@ impl fmt::Display for Plan {
         }
         let (changes, may_change) = (self.changes(), self.may_change());
         let (left_alone, failures) = (self.left_alone(), self.failures());
-        let run_only = self.run_only();
-        let rest = self.resources.len() - changes - may_change - run_only - left_alone - failures;
+        let (run_only, needs_run) = (self.run_only(), self.needs_run());
+        let others = may_change + run_only + needs_run + left_alone + failures;
+        let rest = self.resources.len() - changes - others;
         write!(f, "plan: {changes} to change, {may_change} may change, {rest} unchanged")?;
         let others = [
             (run_only, "supervised by run only"),
+            (needs_run, "needs run"),
             (left_alone, "left alone"),
             (failures, "failed or skipped"),
             (self.released.len(), "released"),
@@ -56,6 +58,9 @@ impl fmt::Display for PlannedResource {
                 )?;
             }
             Verdict::RunOnly => writeln!(f, "= {name} ({kind}) is supervised by run only")?,
+            Verdict::NeedsRun { because } => {
+                writeln!(f, "= {name} ({kind}) needs run: {because} is supervised by run only")?;
+            }
             Verdict::Failed { error } => {
                 writeln!(f, "! {name} ({kind}) failed: {}", one_line(error))?;
             }

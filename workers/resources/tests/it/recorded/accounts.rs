@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
-use crate::recorded::{Recording, hidden, left_and_read};
+use crate::recorded::{Recording, hidden, left_and_read, needs_run};
 use crate::support::{StateFolder, TestResult, declare, declare_with, uses};
 
 /// An account, and the events that came before it.
@@ -164,7 +164,10 @@ async fn left_alone(recording: &mut Recording) -> TestResult {
     let program = declare("program", "program", json!({}));
     let site = [dimmed, uses(program, &["dimmed"])];
     let claim = "one was left alone and has a state, and a program was not started";
-    recording.apply(claim, (&lamps(), &site), |_| {}).await
+    recording.apply(claim, (&lamps(), &site), |_| {}).await?;
+
+    let claim = "what depends on a program needs run";
+    recording.apply(claim, (&lamps(), &needs_run()), |_| {}).await
 }
 
 async fn halts(recording: &mut Recording) -> TestResult {

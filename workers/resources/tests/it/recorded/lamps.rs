@@ -10,10 +10,10 @@ use crankcase_resources::dynamic::{Config, Found, GroupMember, Kind, Stale, Unit
 use crankcase_resources::{
     Action, AttributeError, BoxError, Context, Declaration, Difference, Kinds, Unfinished,
 };
-use crankcase_workers::ProcessConfig;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use crate::program::Program;
 use crate::support::declare;
 
 /// The names of the lamps that are on.
@@ -156,41 +156,5 @@ impl Unit for Lamp {
         members.iter().for_each(|member| member.context.log("together"));
         lamps.iter().for_each(|lamp| lamp.switch());
         Ok(())
-    }
-}
-
-/// The kind `program`, which only `run` would start.
-#[derive(Debug)]
-struct Program;
-
-impl Kind for Program {
-    fn name(&self) -> &'static str {
-        "program"
-    }
-
-    fn summary(&self) -> &'static str {
-        "keeps a program running"
-    }
-
-    fn make(&self, _: &Config) -> Result<Arc<dyn Unit>, Vec<AttributeError>> {
-        Ok(Arc::new(Runs(ProcessConfig::new("program", vec!["true".into()]))))
-    }
-
-    fn is_supervised(&self) -> bool {
-        true
-    }
-}
-
-#[derive(Debug)]
-struct Runs(ProcessConfig);
-
-#[async_trait]
-impl Unit for Runs {
-    async fn check(&self, _: &Context) -> Result<Found, BoxError> {
-        Ok(Found::Valid(json!({})))
-    }
-
-    fn program(&self) -> Option<&ProcessConfig> {
-        Some(&self.0)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::notify::notifying;
 use crate::probe::{probe, probes};
 use crate::recorded::lamps::{before_departures, lamp, lamps, one_of_many};
-use crate::recorded::{Recording, hidden, left_and_read};
+use crate::recorded::{Recording, hidden, left_and_read, needs_run};
 use crate::support::{StateFolder, TestResult, declare, declare_with, uses};
 
 impl Recording {
@@ -77,7 +77,10 @@ async fn verdicts(recording: &mut Recording) -> TestResult {
         one_of_many("b", ""),
     ];
     let claim = "lamps are switched, and a program is not looked at";
-    recording.plan(claim, (&lamps(), &site), &options).await
+    recording.plan(claim, (&lamps(), &site), &options).await?;
+
+    let claim = "what depends on a program needs run";
+    recording.plan(claim, (&lamps(), &needs_run()), &options).await
 }
 
 async fn notifications(recording: &mut Recording) -> TestResult {
