@@ -11,8 +11,8 @@ use tokio::process::Command;
 
 use crate::agent::Agent;
 use crate::facts::facts;
-use crate::machine::Machine;
-use crate::processes::expect_told;
+use crate::machine::{Machine, gone, signal};
+use crate::processes::{SITE, expect_told};
 use crate::world::{Error, TestResult, ran};
 
 #[tokio::test]
@@ -101,6 +101,28 @@ async fn an_agent_starts_with_its_facts_on_a_full_disk() -> TestResult {
     agent.signal(Signal::TERM)?;
     assert_eq!(agent.ended(&machine).await?.code, Some(0));
     Ok(())
+}
+
+#[tokio::test]
+async fn a_program_is_started_again_on_a_full_disk() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let disk = Disk::new(&machine).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    disk.fill()?;
+
+    signal(&first, Signal::KILL)?;
+    machine.lines("pids", 2).await?;
+    agent.until_logged(&["server: restarted; pid: "]).await?;
+    let asked = machine.run(&["bounce", "resources/server"]).await?;
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let last = machine.lines("pids", 3).await?.remove(2);
+    agent.until_logged(&["server: restarted; pid: "]).await?;
+
+    std::fs::remove_file(machine.path("state/fill"))?;
+    agent.clean_kill(&machine).await?;
+    gone(&last).await
 }
 
 #[tokio::test]

@@ -20,8 +20,9 @@ use thiserror::Error;
 
 use super::identity::{Stat, boot_id};
 use super::spool::Spool;
-use crate::files::{FileError, Folder, forget_file, is_temporary};
+use crate::files::{FileError, Folder, is_temporary};
 
+pub(super) mod room;
 pub(super) mod wire;
 
 /// The variable that marks a process, and all that inherit its environment, as recorded.
@@ -39,6 +40,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone)]
 pub struct Ledger {
     folder: Arc<Path>,
+    keeps_room: bool,
 }
 
 /// Why the ledger could not be read or written.
@@ -65,7 +67,19 @@ impl LedgerError {
 impl Ledger {
     /// Returns the ledger in `folder`, which is made when the first process is recorded.
     pub fn new(folder: &Path) -> Self {
-        Self { folder: folder.into() }
+        Self { folder: folder.into(), keeps_room: false }
+    }
+
+    /// Returns the same ledger, which keeps the room of its records on the disk, so that a full disk
+    /// stops no process from being started again. Default: it gives the room back when a process
+    /// ends.
+    ///
+    /// That takes 8 KiB for each process that runs; it stays for later ones, also those of the next
+    /// agent that keeps room in this folder. A file system that never writes in place, such as btrfs,
+    /// may want more all the same.
+    #[must_use]
+    pub fn keeping_room(self) -> Self {
+        Self { keeps_room: true, ..self }
     }
 
     /// Records that a process is about to be spawned, with what another agent needs to adopt it, if
@@ -90,9 +104,22 @@ impl Ledger {
             process: None,
             adoption,
         };
+        let path = entry.path.clone();
         let record = Record { entry: Some(entry) };
+        self.reserve(&path)?;
         record.write()?;
+        // For the pid: once the process is spawned it is too late to find that there is no room.
+        self.reserve(&path)?;
         Ok(record)
+    }
+
+    /// Gets room for the next content of a record, if the ledger keeps room.
+    fn reserve(&self, path: &Path) -> Result<(), LedgerError> {
+        if !self.keeps_room {
+            return Ok(());
+        }
+        let reserved = room::reserve(path);
+        reserved.map_err(|err| LedgerError::new("reserve room for the record", path, err.into()))
     }
 }
 
@@ -182,7 +209,7 @@ pub(super) fn forget(entry: &wire::Entry) -> Result<(), FileError> {
     if entry.adoption.is_some() {
         Spool::of(&entry.path).remove()?;
     }
-    forget_file(&entry.path)
+    room::forget(&entry.path)
 }
 
 /// Returns the paths of all records in `folder`, and removes what a death has left unfinished.
@@ -201,8 +228,19 @@ pub(super) fn record_paths(folder: &Path) -> Result<Vec<PathBuf>, LedgerError> {
             })?;
         } else if path.extension().is_some_and(|extension| extension == EXTENSION) {
             paths.push(path);
+        } else if room::is_room(&name) {
+            keep_room(&opened, &path.with_extension(EXTENSION)).map_err(failed)?;
         }
     }
     paths.sort();
     Ok(paths)
+}
+
+/// Keeps the room of a record that has not begun before the agent died, or that was removed.
+fn keep_room(folder: &Folder, record: &Path) -> Result<(), FileError> {
+    let name = record.file_name().unwrap_or_default();
+    match folder.look(name)? {
+        Some(_) => Ok(()),
+        None => room::forget(record),
+    }
 }

@@ -10,6 +10,7 @@ mod leftovers;
 mod output;
 mod ready;
 mod reload;
+mod room;
 
 use crankcase_workers::ProcessConfig;
 

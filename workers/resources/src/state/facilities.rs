@@ -59,7 +59,8 @@ impl Facilities {
         if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
             tracing::warn!(%error, "cannot look for files that a crash has left partly written");
         }
-        Self::with(state, records, Some(Ledger::new(&Self::processes(state))))
+        let ledger = Ledger::new(&Self::processes(state)).keeping_room();
+        Self::with(state, records, Some(ledger))
     }
 
     /// Returns the facilities of a plan, which may be made while an agent uses the state folder:

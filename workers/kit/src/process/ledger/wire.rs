@@ -1,12 +1,11 @@
 //! How a record is stored: one JSON file for each process.
 
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, Folder};
+use super::room::{located, replace};
 
 /// How large a record may be, in bytes; of the usual ones each has some hundred.
 const LIMIT: u64 = 64 * 1024;
@@ -59,17 +58,9 @@ impl Entry {
     }
 
     /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
-    /// it.
+    /// it but the room that it keeps.
     pub(in super::super) fn replace(&self) -> io::Result<()> {
         let (folder, name) = located(&self.path)?;
-        Ok(folder.replace(name, &serde_json::to_vec(self)?, 0o600)?)
+        Ok(replace(&folder, name, serde_json::to_vec(self)?)?)
     }
-}
-
-/// Opens the folder of a record, past no symlink; returns it with the record's name.
-fn located(path: &Path) -> Result<(Folder, &OsStr), FileError> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(FileError::MissingFolder { path: path.to_owned() });
-    };
-    Ok((Folder::open_own(folder)?, name))
 }
