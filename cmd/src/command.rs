@@ -98,7 +98,10 @@ pub(crate) enum Command {
     /// It is made for a terminal of 80 columns and 24 rows, and needs 60 and 16. The last line has the keys.
     Top(top::Args),
     /// Stop a worker and start it again
-    Bounce(control::Args),
+    ///
+    /// A worker that could not start again now is left as it is, and the reason is told: one that is
+    /// held back, parked, or waits for what it needs.
+    Bounce(control::BounceArgs),
     /// Stop a worker and keep it stopped until it is unparked
     ///
     /// What needs it running stops and waits. What depends on a resource runs on with the state that
@@ -157,7 +160,7 @@ impl Command {
             Self::Facts(command) => facts::run(global, command),
             Self::Events(args) => runtime::ask(events::run(global, args)),
             Self::Top(args) => runtime::ask(top::run(global, args)),
-            Self::Bounce(args) => runtime::ask(control::run(global, Act::Bounce, args)),
+            Self::Bounce(args) => runtime::ask(control::bounce(global, args)),
             Self::Park(args) => runtime::ask(control::run(global, Act::Park, args)),
             Self::Unpark(args) => runtime::ask(control::run(global, Act::Unpark, args)),
             Self::Pause(args) => runtime::ask(control::pause(global, args)),

@@ -20,6 +20,26 @@ pub(crate) struct Args {
     reason: String,
 }
 
+/// Which worker is bounced, and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BounceArgs {
+    #[command(flatten)]
+    about: Args,
+    /// Stop it also if it could not start again now; it is stopped until it can
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) async fn bounce(global: &Global, args: BounceArgs) -> anyhow::Result<u8> {
+    let BounceArgs { about, force } = args;
+    let (client, request) = asked(global, about).await?;
+    let bounced = match force {
+        true => client.force_bounce(&request).await?,
+        false => client.bounce(&request).await?,
+    };
+    show(global, &bounced)
+}
+
 pub(crate) async fn run(global: &Global, act: Act, args: Args) -> anyhow::Result<u8> {
     let (client, request) = asked(global, args).await?;
     show(global, &client.control(act, &request).await?)

@@ -1,12 +1,13 @@
 //! Resources that a person has parked or paused.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crankcase_resources::state::Topic;
 use rustix::process::Signal;
 
 use crate::agent::Agent;
-use crate::machine::{Machine, signal};
+use crate::machine::{Machine, gone, signal};
 use crate::world::TestResult;
 
 const SITE: &str = r#"resources:
@@ -136,8 +137,8 @@ async fn the_program_of_a_paused_resource_runs_on_and_is_started_again_as_it_ran
 #[tokio::test]
 async fn a_paused_program_that_is_not_ready_yet_ends_with_its_worker() -> TestResult {
     let machine = Machine::new(
-        "resources:\n  server:\n    type: process\n    config: {command: [/bin/sh, -c, 'echo $$ >> @/pids; \
-         test -e @/slow || echo up; exec sleep 1000'], ready: {line: up}}\n",
+        "resources:\n  server:\n    type: process\n    config: {keep: false, command: [/bin/sh, -c, 'echo $$ >> \
+         @/pids; test -e @/slow || echo up; exec sleep 1000'], ready: {line: up}}\n",
     )?;
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["the site is settled"]).await?;
@@ -152,6 +153,41 @@ async fn a_paused_program_that_is_not_ready_yet_ends_with_its_worker() -> TestRe
 
     assert_eq!((paused.code, ran.code), (Some(0), Some(0)), "{paused:?} {ran:?}");
     assert!(ran.stderr.contains("; why: its worker was told to stop\n"), "{ran:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_that_is_held_back_from_its_new_config_is_bounced_by_force_alone() -> TestResult {
+    let site = |name: &str| {
+        format!(
+            "resources:\n  conf: {{type: file, config: {{path: '@/conf', content: x}}}}\n  \
+             server:\n    type: process\n    dependencies: [conf]\n    \
+             config: {{keep: false, command: [/bin/sh, -c, 'echo {name} $$ >> @/pids; exec sleep 1000']}}\n"
+        )
+    };
+    let machine = Machine::new(&site("one"))?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+    let first = machine.lines("pids", 1).await?.remove(0);
+    symlink("nowhere", machine.path("link"))?;
+    fs::rename(machine.path("link"), machine.path("conf"))?;
+    agent.until_logged(&["/agent/resources/conf: a worker is degraded"]).await?;
+    machine.write("site.yaml", &site("two"))?;
+    agent.until_logged(&["/agent/resources/server: a worker is degraded", "held back by"]).await?;
+
+    let refused = machine.run(&["bounce", "resources/server"]).await?;
+    let forced = machine.run(&["bounce", "resources/server", "--force"]).await?;
+    gone(first.strip_prefix("one ").ok_or("no pid")?).await?;
+    let while_held = machine.lines("pids", 1).await?;
+    fs::remove_file(machine.path("conf"))?;
+    let lines = machine.lines("pids", 2).await?;
+    agent.clean_kill(&machine).await?;
+
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert!(refused.stderr.contains("it cannot start, so nothing was changed: "), "{refused:?}");
+    assert_eq!((forced.code, &*forced.stdout), (Some(0), "bounced /agent/resources/server\n"));
+    assert_eq!(while_held, [first]);
+    assert!(lines[1].starts_with("two "), "{lines:?}");
     Ok(())
 }
 

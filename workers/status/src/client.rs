@@ -209,13 +209,26 @@ impl Client {
     /// # Errors
     ///
     /// [`ClientError::UnknownPath`] when no worker has the path, [`ClientError::Refused`] when the
-    /// engine does not do it.
+    /// engine does not do it, and when the worker could not start again now.
     ///
     /// # Cancel safety
     ///
     /// Cancelling stops waiting, not the bounce.
     pub async fn bounce(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
         self.control(Act::Bounce, request).await
+    }
+
+    /// Bounces a worker also if it could not start again now; then it is stopped until it can.
+    ///
+    /// # Errors
+    ///
+    /// As [`bounce`](Self::bounce), apart from the last.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancelling stops waiting, not the bounce.
+    pub async fn force_bounce(&self, request: &ControlRequest) -> Result<Controlled, ClientError> {
+        self.extension("/v1/bounce?force=true", request).await
     }
 
     /// Stops a worker and keeps it stopped until it is unparked; returns when it is gone.

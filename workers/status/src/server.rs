@@ -129,7 +129,7 @@ impl ControlConfig {
 /// | `GET /v1/graph[?path=[&depth=][&most=]]` | the graphs of all engines, of one, or near a worker |
 /// | `GET /v1/events[?since=[&life=]]` | the life of the agent, then a line for each event, and for those that were missed |
 /// | `GET /metrics` | metrics, as text in the format of Prometheus |
-/// | `POST /v1/bounce` | a bounce, with who asks and why |
+/// | `POST /v1/bounce[?force=true]` | a bounce, with who asks and why; by force also of a worker that cannot start again |
 /// | `POST /v1/park` | a park, likewise |
 /// | `POST /v1/unpark` | an unpark, likewise |
 /// | `POST /v1/pause` | a pause, likewise, if there is a [`Holder`] |

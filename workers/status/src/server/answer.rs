@@ -67,8 +67,8 @@ impl Refusal {
         Self::new(code, error.to_string())
     }
 
-    /// Refuses to bounce a worker that cannot start before another one is well.
-    pub(super) fn held_back(why: &Why) -> Self {
+    /// Refuses to bounce a worker that cannot start again, and says why it cannot.
+    pub(super) fn cannot_start(why: &Why) -> Self {
         let message = format!("it cannot start, so nothing was changed: {why}");
         Self::new(FailureCode::Conflict, message)
     }

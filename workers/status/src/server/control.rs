@@ -7,6 +7,7 @@ use hyper::{Response, StatusCode};
 
 use super::Served;
 use super::answer::{Refusal, json};
+use super::query::Query;
 use crate::http::Body;
 use crate::wire::{Act, ControlRequest, Controlled, FailureCode, Preview};
 
@@ -15,6 +16,8 @@ use crate::wire::{Act, ControlRequest, Controlled, FailureCode, Preview};
 pub(super) enum Asked {
     /// What the engine does.
     Act(Act),
+    /// A bounce, also of a worker that cannot start again.
+    ForcedBounce,
     /// What the holder does.
     Pause,
     /// The end of a pause.
@@ -30,10 +33,19 @@ pub(super) fn asked_of(target: &str) -> Option<Asked> {
     }
 }
 
+impl Asked {
+    /// Returns what is asked for with the parameters of the request, of which only a bounce has one.
+    pub(super) fn forced(self, query: &mut Query) -> Result<Self, Refusal> {
+        let is_forced = self == Self::Act(Act::Bounce) && query.is_forced()?;
+        Ok(if is_forced { Self::ForcedBounce } else { self })
+    }
+}
+
 impl fmt::Display for Asked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Act(act) => act.fmt(f),
+            Self::ForcedBounce => f.pad("forced bounce"),
             Self::Pause => f.pad("pause"),
             Self::Resume => f.pad("resume"),
         }
@@ -48,12 +60,14 @@ fn change_of(act: Act, name: Name<()>) -> Change {
     }
 }
 
-/// Refuses to bounce a worker that is held back: a new one would be too.
-async fn refuse_held_back(engine: &Engine, name: &Name<()>) -> Result<(), Refusal> {
+/// Refuses to bounce a worker that cannot start again: one that is held back, as a new one would be
+/// too, and one that does not run because it is parked or waits for others.
+async fn refuse_lasting_stop(engine: &Engine, name: &Name<()>) -> Result<(), Refusal> {
+    let cannot_start =
+        |state| matches!(state, WorkerState::HeldBack | WorkerState::Parked | WorkerState::Waiting);
     let why = engine.why(name.as_str()).await;
-    let held_back =
-        why.filter(|why| why.steps.first().is_some_and(|step| step.state == WorkerState::HeldBack));
-    held_back.map_or(Ok(()), |why| Err(Refusal::held_back(&why)))
+    let why = why.filter(|why| why.steps.first().is_some_and(|step| cannot_start(step.state)));
+    why.map_or(Ok(()), |why| Err(Refusal::cannot_start(&why)))
 }
 
 fn done_of(act: Act, path: String) -> Controlled {
@@ -76,7 +90,7 @@ impl Served {
         self.refuse_engine(&path)?;
         let (engine, name) = self.find(&path).await?;
         if asked == Asked::Act(Act::Bounce) {
-            refuse_held_back(&engine, &name).await?;
+            refuse_lasting_stop(&engine, &name).await?;
         }
         let who = format!("{} (uid {user})", request.who);
         let why = &request.why;
@@ -84,11 +98,13 @@ impl Served {
         let by = Origin::new(who, request.why);
         match asked {
             Asked::Act(act) => self.change(act, (&engine, name), &path, by).await?,
+            Asked::ForcedBounce => self.change(Act::Bounce, (&engine, name), &path, by).await?,
             Asked::Pause => self.pause((&engine, &name), &path, Some(&by)).await?,
             Asked::Resume => self.pause((&engine, &name), &path, None).await?,
         }
         let done = match asked {
             Asked::Act(act) => done_of(act, path),
+            Asked::ForcedBounce => Controlled::Bounced(path),
             Asked::Pause => Controlled::Paused(path),
             Asked::Resume => Controlled::Resumed(path),
         };

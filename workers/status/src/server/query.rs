@@ -47,10 +47,20 @@ impl Query {
         Ok(Selection { depth, only, since, without_inputs, without_details })
     }
 
+    /// Takes whether something is to be done although it does harm.
+    pub(super) fn is_forced(&mut self) -> Result<bool, Refusal> {
+        Ok(self.truth("force")? == Some(true))
+    }
+
     fn is_left_out(&mut self, key: &str) -> Result<bool, Refusal> {
+        Ok(self.truth(key)? == Some(false))
+    }
+
+    fn truth(&mut self, key: &str) -> Result<Option<bool>, Refusal> {
         match self.text(key).as_deref() {
-            None | Some("true") => Ok(false),
-            Some("false") => Ok(true),
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
             Some(other) => {
                 Err(Refusal::malformed(format!("{key:?} is true or false, not {other:?}")))
             }

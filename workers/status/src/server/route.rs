@@ -85,13 +85,14 @@ impl Served {
         if expected == Method::POST {
             require_json(&request)?;
         }
-        let query = Query::read(request.uri().query())?;
+        let mut query = Query::read(request.uri().query())?;
         if let Some(extension) = extension {
             query.finish()?;
             let body = self.body(request, extension.max_body()).await?;
             return extended(Arc::clone(extension), body, &peer).await;
         }
         if let Some(asked) = asked_of(target) {
+            let asked = asked.forced(&mut query)?;
             query.finish()?;
             let request: ControlRequest = self.read(request).await?;
             whole(&peer)?;

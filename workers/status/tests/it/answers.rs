@@ -108,6 +108,27 @@ async fn a_bounce_of_what_is_held_back_says_why_and_changes_nothing() -> TestRes
     assert_eq!(code, FailureCode::Conflict);
     assert!(message.contains("cannot start") && message.contains("held back"), "{message}");
     assert_eq!(world.engine.report().await.workers["late"].starts, 1);
+    let forced = client.force_bounce(&asking("/agent/late")).await?;
+    assert_eq!(forced, Controlled::Bounced("/agent/late".to_owned()));
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_bounce_of_what_does_not_run_and_cannot_start_says_why() -> TestResult {
+    let world = World::start().await?;
+    let client = world.client().await?;
+    client.park(&asking("/agent/site/page")).await?;
+
+    for (path, expected) in [
+        ("/agent/site/page", "/agent/site/page is parked"),
+        ("/agent/waiter", "/agent/waiter waits for /agent/absent"),
+    ] {
+        let bounced = client.bounce(&asking(path)).await;
+
+        let Err(ClientError::Refused { code, message }) = bounced else { return Err(path.into()) };
+        assert_eq!(code, FailureCode::Conflict);
+        assert!(message.contains("cannot start") && message.contains(expected), "{message}");
+    }
     world.clean_kill().await
 }
 

@@ -40,6 +40,8 @@ async fn malformed_requests_get_an_answer_that_says_what_is_wrong() -> TestResul
         ("GET /v1/park", "", "405", "asked with POST"),
         ("POST /v1/unpark?path=site", "{}", "400", "unknown parameter"),
         ("POST /v1/bounce", "", "400", "not as expected"),
+        ("POST /v1/bounce?force=yes", "", "400", "true or false"),
+        ("POST /v1/park?force=true", "", "400", "unknown parameter"),
         ("POST /v1/bounce", "[[[[", "400", "not as expected"),
         ("POST /v1/bounce", r#"{"path": "site"}"#, "400", "missing field"),
         ("POST /v1/bounce", r#"{"path":"site","who":"a","why":"\u001b[2J"}"#, "400", "control"),
