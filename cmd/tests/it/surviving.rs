@@ -197,7 +197,7 @@ async fn the_output_of_a_program_goes_to_a_file_on_demand() -> TestResult {
 async fn the_program_of_a_paused_resource_is_adopted_as_it_ran() -> TestResult {
     let machine = Machine::new(SITE)?;
     let (mut agent, pid) = start(&machine).await?;
-    agent.until_logged(&["everything is settled"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
     let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
     agent.clean_kill(&machine).await?;
     machine.write("site.yaml", &SITE.replace("1000", "1001"))?;
