@@ -19,6 +19,7 @@ mod progress;
 pub(crate) mod report;
 pub(crate) mod run;
 mod runtime;
+mod take_over;
 pub(crate) mod top;
 pub(crate) mod types;
 pub(crate) mod why;
@@ -36,7 +37,7 @@ use crate::print;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Keep this machine as declared, until a signal comes
-    Run(run::Args),
+    Run(run::Command),
     /// Load facts, and then keep this machine as declared, as `run` does
     ///
     /// Facts that are loaded already change nothing. Facts that are not newer than the stored ones are left
@@ -142,7 +143,7 @@ impl Command {
             bail!(ExitError::new(USAGE, "only graph and boot have --output svg"));
         }
         match self {
-            Self::Run(args) => run::run(global, &args),
+            Self::Run(command) => run::run(global, &command),
             Self::Bootstrap(args) => bootstrap::run(global, &args),
             Self::Check(args) => runtime::work(check::run(global, args)),
             Self::Plan(args) => runtime::work(plan::run(global, args)),

@@ -46,6 +46,18 @@ pub(crate) fn hold(global: &Global) -> anyhow::Result<Held> {
     Held::of(global.state_dir()?.lock()?)
 }
 
+/// Holds the state folder as [`hold`] does, and waits for this long if another process holds it.
+pub(crate) async fn hold_within(global: &Global, patience: Duration) -> anyhow::Result<Held> {
+    let state_dir = global.state_dir()?;
+    let latest = Instant::now() + patience;
+    loop {
+        match state_dir.lock() {
+            Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
+            lock => return Held::of(lock?),
+        }
+    }
+}
+
 /// The state folder of a command that loads a site before it changes something.
 pub(crate) enum Begun {
     Held(Held),
@@ -166,7 +178,7 @@ pub(crate) fn current(global: &Global) -> anyhow::Result<Snapshot> {
 pub(crate) type Changed = Result<Committed, Refusal>;
 
 /// Returns the agent of the state folder, if one runs.
-async fn agent(global: &Global) -> anyhow::Result<Option<Client>> {
+pub(crate) async fn agent(global: &Global) -> anyhow::Result<Option<Client>> {
     match Client::connect(global.state_dir()?.path()).await {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::NoAgent { .. }) => Ok(None),

@@ -5,20 +5,17 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use crankcase_facts::wire::Refusal;
 use crankcase_facts::{Change, Document, Facts, FactsError, Load, Pointer, Submission, difference};
-use crankcase_manifest::SiteJudge;
 use crankcase_status::{Client, ClientError, StateError};
 
 use crate::command::control::user;
-use crate::command::progress::loaded;
 use crate::command::{run, runtime};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
 use crate::facts_store::{self, Begun};
 use crate::global::Global;
-use crate::interrupts::Interrupts;
 use crate::observing::now;
 use crate::print::first_of;
-use crate::site_args::{FirstFacts, load_to_keep};
+use crate::site_args::FirstFacts;
 
 /// The facts to load, and the site to keep.
 #[derive(Debug, clap::Args)]
@@ -59,7 +56,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
     let begun = match begun {
         Some(begun) => begun,
         None => {
-            let tried = try_site(global, &args.run, &trial, asked.clone())?;
+            let tried = run::try_site(global, &args.run, &trial, asked.clone())?;
             if tried != exit::DONE {
                 return Ok(tried);
             }
@@ -72,7 +69,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
         }
     };
     drop(found);
-    run::run_with(global, &args.run, begun, (Some(&trial), asked), |facts| {
+    run::run_with(global, &args.run, (begun, None), (Some(&trial), asked), |facts| {
         bootstrap.load(facts)?.tell();
         Ok(())
     })
@@ -89,22 +86,6 @@ fn begin(global: &Global) -> anyhow::Result<Option<Begun>> {
         }
         begun => begun.map(Some),
     }
-}
-
-/// Loads the site of the agent that runs with other facts. Returns the exit code, `DONE` if they
-/// are right for it.
-fn try_site(
-    global: &Global,
-    args: &run::Args,
-    facts: &Facts,
-    asked: FirstFacts,
-) -> anyhow::Result<u8> {
-    let files = args.site.files_of_agent(global, facts);
-    runtime::work(async {
-        let load = move || load_to_keep(&files, &SiteJudge::default(), &asked);
-        let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
-        Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
-    })
 }
 
 fn is_stdin(path: &Path) -> bool {

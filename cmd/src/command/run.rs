@@ -17,8 +17,9 @@ use crankcase_manifolds::{
 };
 use crankcase_resources::front::resource_name;
 use crankcase_resources::run::{RuleEvents, World};
-use crankcase_resources::state::Records;
+use crankcase_resources::state::{Records, Store};
 use crankcase_resources::{Observer, Site};
+use crankcase_state::reading;
 use crankcase_status::wire::EngineReport;
 use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
@@ -28,16 +29,21 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::calls::calls;
-use crate::command::progress::waited_for;
+use crate::command::progress::{loaded, waited_for};
 use crate::command::runtime;
+use crate::command::take_over::{HandOver, TakeOver};
 use crate::exit::ExitError;
 use crate::facts_store::{self, Begun, FACTS, Held, host_name, world_of};
 use crate::global::{Format, Global};
 use crate::interrupts::Interrupts;
 use crate::metrics::of_resources;
 use crate::observing::{Observing, RUN};
-use crate::site_args::{FirstFacts, IfInvalid, SiteArgs, load_or_go_back, load_to_keep};
+use crate::site_args::{FirstFacts, IfInvalid, load_or_go_back, load_to_keep};
 use crate::{exit, paths, print};
+
+pub(crate) use self::args::{Args, Command};
+
+mod args;
 
 const WATCHES: Name<Watches> = Name::new("watches");
 const SITE: Name<Arc<Site>> = Name::new("site");
@@ -48,117 +54,74 @@ const HOST_MATCHES: Name<()> = Name::new("host_matches");
 const RULES: Name<()> = Name::new("rules");
 const PAGE: Name<()> = Name::new("page");
 const METRICS: Name<()> = Name::new("metrics");
+const HAND_OVER: Name<()> = Name::new("hand_over");
+const TAKE_OVER: Name<()> = Name::new("take_over");
 const LAST_GOOD: Name<()> = Name::new("last_good");
 
 /// Where facts say what `host` is to be.
 const DECLARED_HOST: &str = "/agent/host";
 
-/// The longest quiet time that resources take.
-const LONGEST_QUIET_TIME: Duration = Duration::from_secs(10);
-
-/// The longest time for which a new manifest may be on trial.
-const LONGEST_CANARY: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// The longest time for which all resources may have to be settled.
-const LONGEST_SETTLED_TIME: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What is kept.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(flatten)]
-    pub(crate) site: SiteArgs,
-    /// Stop when every resource is as declared, or says why it is not, and show the report; to a program
-    /// nothing may have happened for a second, and it runs on unless it has `keep: false`. With a DURATION, such as 5s
-    /// and at most 24h, nothing may have happened to any resource for that long
-    #[arg(
-        long,
-        value_name = "DURATION",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "0s",
-        value_parser = settled_time
-    )]
-    until_settled: Option<Duration>,
-    /// Look at every resource and leave it alone, as with `meta: {noop: true}`: what differs is said, and makes the
-    /// resource degraded. Nothing is put back, and no rule holds
-    #[arg(long)]
-    noop: bool,
-    /// How long a manifest, a template or a source must have been left alone after a change before it is read again, at
-    /// most 10s
-    #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = quiet_time)]
-    quiet_time: Duration,
-    /// Keep the manifest in the state folder once every resource is as declared, and start with the one that was kept
-    /// last if the manifest is invalid; secrets that are written in it are kept too, for the owner alone
-    #[arg(long, conflicts_with_all = ["until_settled", "noop"])]
-    last_good: bool,
-    /// Go back to the last good manifest if a resource that was as declared fails within this time after a new one, such
-    /// as 30s, at most 24h; keeps the manifest as --last-good does, after that time
-    #[arg(
-        long,
-        value_name = "DURATION",
-        conflicts_with_all = ["until_settled", "noop"],
-        value_parser = canary
-    )]
-    canary: Option<Duration>,
-    /// Serve the status page in the agent, such as on 127.0.0.1:8080; its address with the token is in page.url in
-    /// the state folder
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    page: Option<SocketAddr>,
-    /// Let the page bounce, park and unpark workers
-    #[arg(long, requires = "page")]
-    allow_changes: bool,
-    /// Let --page be beyond this machine, without encryption: whoever can read the traffic sees the token, all that
-    /// the page shows, and may do what it allows
-    #[arg(long, requires = "page")]
-    page_insecure_address: bool,
-    /// Serve metrics in the text format of Prometheus at /metrics, such as on 127.0.0.1:9464; on loopback only, as any
-    /// program there may read them
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<SocketAddr>,
+pub(crate) fn run(global: &Global, command: &Command) -> anyhow::Result<u8> {
+    let args = &command.args;
+    check_addresses(args)?;
+    let taken = command.take_over.map(|within| take_over(global, args, within)).transpose()?;
+    let begun = match taken {
+        Some(Taken::Over(held, take_over)) => (Begun::Held(held), Some(take_over)),
+        Some(Taken::Interrupted) => return Ok(exit::INTERRUPTED),
+        Some(Taken::NoAgent) | None => (facts_store::begin(global)?, None),
+    };
+    run_with(global, args, begun, (None, FirstFacts::Any), |_| Ok(()))
 }
 
-impl Args {
-    /// Returns what the site of the agent is loaded from.
-    fn files(&self, global: &Global, facts: &Facts) -> SiteFiles {
-        let mut files = self.site.files_of_agent(global, facts);
-        files.quiet = self.quiet_time;
-        files.overrides.noop = self.noop;
-        files
+/// The result of an attempt to take over.
+enum Taken {
+    Over(Held, TakeOver),
+    NoAgent,
+    Interrupted,
+}
+
+/// Takes over from the agent that runs, if there is one. That agent goes on if the manifest is invalid, or the records
+/// in the state folder cannot be read.
+fn take_over(global: &Global, args: &Args, within: Duration) -> anyhow::Result<Taken> {
+    if args.site.paths.iter().any(|path| path == "-" || path == "/dev/stdin") {
+        let text = "--take-over reads the manifest twice, and standard input can be read only once; name a file";
+        return Err(ExitError::new(exit::USAGE, text).into());
     }
-}
-
-fn quiet_time(text: &str) -> Result<Duration, String> {
-    let quiet_time = humantime::parse_duration(text).ok();
-    let quiet_time = quiet_time.filter(|quiet_time| *quiet_time <= LONGEST_QUIET_TIME);
-    quiet_time.ok_or_else(|| "expected a duration of at most 10s, such as 2s".to_owned())
-}
-
-fn canary(text: &str) -> Result<Duration, String> {
-    let canary = humantime::parse_duration(text).ok();
-    let canary = canary.filter(|it| !it.is_zero() && *it <= LONGEST_CANARY);
-    canary.ok_or_else(|| "expected a duration of at most 24h, such as 30s".to_owned())
-}
-
-impl Args {
-    /// Opens the last good manifest of the site, if one is to be kept.
-    fn last_good(&self, state: &Path) -> Option<LastGood> {
-        let is_wanted = self.last_good || self.canary.is_some();
-        is_wanted.then(|| LastGood::open(state, &self.site.paths))
+    let facts = facts_store::find_or_none(global)?;
+    if try_site(global, args, &facts, FirstFacts::Any)? != exit::DONE {
+        return Ok(Taken::Interrupted);
     }
-
-    fn if_invalid(&self) -> IfInvalid {
-        if self.last_good { IfInvalid::GoBack } else { IfInvalid::Refuse }
+    drop(facts);
+    let state_dir = global.state_dir()?;
+    if state_dir.path().exists() {
+        reading(state_dir.path())?.load()?;
     }
+    runtime::ask(async {
+        let mut interrupts = Interrupts::listen()?;
+        tokio::select! {
+            biased;
+            () = interrupts.next() => Ok(Taken::Interrupted),
+            taken = TakeOver::of_agent(global, within) => Ok(match taken? {
+                Some((held, take_over)) => Taken::Over(held, take_over),
+                None => Taken::NoAgent,
+            }),
+        }
+    })
 }
 
-fn settled_time(text: &str) -> Result<Duration, String> {
-    let lasting = humantime::parse_duration(text).ok();
-    let lasting = lasting.filter(|lasting| *lasting <= LONGEST_SETTLED_TIME);
-    lasting.ok_or_else(|| "expected a duration of at most 24h, such as 5s".to_owned())
-}
-
-pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
-    run_with(global, args, facts_store::begin(global)?, (None, FirstFacts::Any), |_| Ok(()))
+/// Loads a site that another process keeps, or will keep. Returns the exit code, `DONE` if it is valid with these facts.
+pub(crate) fn try_site(
+    global: &Global,
+    args: &Args,
+    facts: &Facts,
+    asked: FirstFacts,
+) -> anyhow::Result<u8> {
+    let files = args.site.files_of_agent(global, facts);
+    runtime::work(async {
+        let load = move || load_to_keep(&files, &SiteJudge::default(), &asked);
+        let tried = loaded(global, &mut Interrupts::listen()?, load).await.transpose()?;
+        Ok(if tried.is_some() { exit::DONE } else { exit::INTERRUPTED })
+    })
 }
 
 /// Refuses addresses beyond this machine.
@@ -185,7 +148,7 @@ fn check_addresses(args: &Args) -> Result<(), ExitError> {
 pub(crate) fn run_with(
     global: &Global,
     args: &Args,
-    begun: Begun,
+    (begun, take_over): (Begun, Option<TakeOver>),
     (first, asked): (Option<&Facts>, FirstFacts),
     change: impl FnOnce(&Facts) -> anyhow::Result<()>,
 ) -> anyhow::Result<u8> {
@@ -204,7 +167,7 @@ pub(crate) fn run_with(
         let held = begun.hold(global)?;
         let records = held.records()?;
         change(&held.facts)?;
-        keep(global, args, (site, judge, last_good), (held, records), signals)
+        keep(global, args, (site, judge, last_good), (held, records, take_over), signals)
     });
     // A load that was broken off may still wait for a pipe.
     runtime.shutdown_background();
@@ -253,7 +216,7 @@ fn keep(
     global: &Global,
     args: &Args,
     (site, judge, last_good): (Arc<Site>, SiteJudge, Option<LastGood>),
-    (Held { facts, lock }, records): (Held, Records),
+    (Held { facts, lock }, records, take_over): (Held, Records, Option<TakeOver>),
     signals: SignalHandle,
 ) -> anyhow::Result<u8> {
     let lock = Arc::new(lock);
@@ -268,9 +231,16 @@ fn keep(
         .holds(holds.clone())
         .world(world);
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
-    let control = ControlConfig::default().extensions(vec![answering]).metrics(of_resources);
+    let hand_over = HandOver::new(&state, args.until_settled);
+    let extensions = vec![answering, hand_over.extension()];
+    let control = ControlConfig::default().extensions(extensions).metrics(of_resources);
     let control = control.holder(Arc::new(holds));
-    let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals).control(control);
+    let agent = Agent::builder().state_lock(Arc::clone(&lock)).signals(signals.clone());
+    let agent = agent.control(control).install(HAND_OVER, hand_over.manifold());
+    let agent = match take_over {
+        Some(take_over) => agent.install(TAKE_OVER, take_over.manifold(RESOURCES)),
+        None => agent,
+    };
     let agent = agent.log_names(paths::resource_path);
     let matching = facts::host_matches(&FACTS, DECLARED_HOST.parse()?, Host::of_machine());
     let agent =
@@ -295,6 +265,11 @@ fn keep(
     drop(facts);
     drop(lock);
     observing.end_lines();
+    if let Some(next) = hand_over.next()
+        && !matches!(ended, Ok(Ended::Interrupted))
+    {
+        next.until_ready(global, &signals)?;
+    }
     match ended? {
         Ended::Interrupted => Ok(exit::INTERRUPTED),
         Ended::Stopped => show_unless_interrupted(global, settled.send_replace(None)),

@@ -13,13 +13,13 @@ const LAST: Duration = Duration::from_secs(1);
 const THREADS: usize = 4;
 
 /// Runs a command that asks the agent.
-pub(super) fn ask(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+pub(super) fn ask<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.context("cannot begin to wait for an answer")?.block_on(command)
 }
 
 /// Runs a command that works on resources.
-pub(super) fn work(command: impl Future<Output = anyhow::Result<u8>>) -> anyhow::Result<u8> {
+pub(super) fn work<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     require_threads()?;
     let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(THREADS).build();
     let runtime = runtime.context("cannot begin to work")?;

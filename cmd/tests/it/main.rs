@@ -47,6 +47,7 @@ mod state_folder;
 mod stops_first;
 mod surviving;
 mod tainted;
+mod taking_over;
 mod top;
 mod types;
 mod world;

@@ -8,7 +8,7 @@ use crate::machine::{Machine, gone, signal};
 use crate::world::{Error, TestResult};
 
 /// A server that tells its process id, one in each line, and runs on without an agent.
-const SITE: &str = r#"resources:
+pub(crate) const SITE: &str = r#"resources:
   server:
     type: process
     config: {command: [/bin/sh, -c, "echo $$ >> @/pids; exec sleep 1000"]}
@@ -32,7 +32,7 @@ const TALKING: &str = r#"resources:
 "#;
 
 /// Starts an agent, and returns it with the pid of the server once that is on record.
-async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
+pub(crate) async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
     let mut agent = Agent::start(machine).await?;
     let pid = machine.lines("pids", 1).await?.remove(0);
     agent.until_logged(&[&format!("server: started; pid: {pid}")]).await?;
@@ -40,7 +40,7 @@ async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
 }
 
 /// Kills what would run on after the test.
-async fn kill(pid: &str) -> TestResult {
+pub(crate) async fn kill(pid: &str) -> TestResult {
     signal(pid, Signal::KILL)?;
     gone(pid).await
 }

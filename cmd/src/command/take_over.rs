@@ -1,0 +1,363 @@
+//! The take-over of a state folder from an agent that runs.
+//!
+//! Invariants:
+//! 1. The next agent locks the file of the take-over before it asks, and until it is ready. The kernel gives the lock
+//!    back when the next agent ends, however it ends.
+//! 2. The file has the pid of the next agent until that is ready, and is empty then: a full disk has no room for a word.
+//! 3. An agent that has handed over ends only if it finds the file empty. Otherwise it starts again: as the same
+//!    process, and from the program that it runs, also if another one has its path by now.
+//! 4. The agent that hands over opens the file when it is asked: what has the name later may be of another take-over.
+
+use std::env;
+use std::fmt;
+use std::fs::{File, TryLockError, read_to_string, remove_file};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use async_trait::async_trait;
+use crankcase_engine::{Engine, EngineInput, Manifold, Name};
+use crankcase_status::Extension;
+use crankcase_workers::SignalHandle;
+use parking_lot::Mutex;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use crate::command::control::user;
+use crate::command::runtime;
+use crate::exit::{self, ExitError};
+use crate::facts_store::{self, Held};
+use crate::global::Global;
+
+/// The target of the request on the control socket.
+const TARGET: &str = "/v1/take-over";
+
+/// The largest request, in bytes.
+const MAX_REQUEST: usize = 4096;
+
+/// The name of the file in the state folder.
+const FILE: &str = "take-over";
+
+/// How long the agent that hands over may take to end: longer than its stop deadline.
+const END_WITHIN: Duration = Duration::from_secs(90);
+
+/// The request to hand over.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    /// The pid of the next agent.
+    pid: i32,
+    /// The person who has started it.
+    who: String,
+    /// How long it may take to be ready, in milliseconds, from when it has the state folder.
+    within_ms: u64,
+}
+
+/// The answer to a [`Request`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// The agent ends.
+    Ends,
+    /// The agent goes on, for this reason.
+    Refused(String),
+}
+
+/// The duty of an agent that takes over to say when it is ready.
+#[derive(Debug)]
+pub(super) struct TakeOver {
+    /// The locked file of the take-over, with its path, until the agent is ready.
+    file: Mutex<Option<(File, PathBuf)>>,
+}
+
+impl TakeOver {
+    /// Asks the agent of the state folder to hand over, and holds the folder when that agent has ended. `None` if no
+    /// agent runs.
+    ///
+    /// # Errors
+    ///
+    /// If the agent refuses, does not end in time, or is asked by another process too.
+    pub(super) async fn of_agent(
+        global: &Global,
+        within: Duration,
+    ) -> anyhow::Result<Option<(Held, Self)>> {
+        let Some(client) = facts_store::agent(global).await? else { return Ok(None) };
+        let path = global.state_dir()?.path().join(FILE);
+        let file = lock(&path)?;
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        let pid = rustix::process::getpid().as_raw_pid();
+        let request = Request { pid, who: user(), within_ms };
+        match client.extension(TARGET, &request).await? {
+            Answer::Ends => {}
+            Answer::Refused(reason) => {
+                let text = format!("the agent does not hand over: {reason}");
+                return Err(ExitError::new(exit::CONFLICT, text).into());
+            }
+        }
+        tracing::info!("the agent that runs hands over, and ends");
+        let held = facts_store::hold_within(global, END_WITHIN).await?;
+        Ok(Some((held, Self { file: Mutex::new(Some((file, path))) })))
+    }
+
+    /// Returns a manifold that tells the agent before that this one is ready, as soon as there is an engine of the
+    /// resources: the site was read, and programs that run are adopted.
+    pub(super) fn manifold(self, resources: Name<Engine>) -> Manifold {
+        Manifold::builder().inputs(resources).run_with(Arc::new(self), |this, _resources, up| async move {
+            let _stop = up.ready(());
+            // It is there at the first run only.
+            let file = this.file.lock().take();
+            if let Some((file, path)) = file {
+                // The name is for the next take-over.
+                remove_file(path)?;
+                file.set_len(0)?;
+                tracing::info!("this agent has taken over");
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Locks the file of the take-over for this process, and writes down that it is not ready. Blocks.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let mut open = File::options();
+    open.create(true).truncate(false).read(true).write(true).mode(0o600);
+    let opened = open.open(path);
+    let mut file = opened.with_context(|| format!("cannot open {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let text = "another process takes over from the agent, or the agent waits for it to be ready";
+            return Err(ExitError::new(exit::CONFLICT, text).into());
+        }
+        Err(TryLockError::Error(error)) => {
+            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+        }
+    }
+    let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    noted.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(file)
+}
+
+/// The side of the agent that may be asked to hand over.
+#[derive(Clone)]
+pub(super) struct HandOver {
+    // Nothing that could panic is done while it is locked.
+    asked: AssertUnwindSafe<Arc<watch::Sender<Option<Next>>>>,
+    /// The file of a take-over.
+    path: PathBuf,
+    /// The reason why this agent hands over to nobody, if there is one.
+    refusal: Option<&'static str>,
+}
+
+/// An agent that is about to take over.
+#[derive(Debug, Clone)]
+pub(super) struct Next {
+    who: String,
+    pid: i32,
+    /// The descriptor of its process: the pid may be another's one day.
+    process: Arc<OwnedFd>,
+    /// The file that it holds until it is ready.
+    file: Arc<File>,
+    within: Duration,
+}
+
+impl fmt::Debug for HandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandOver").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl HandOver {
+    /// Returns the side of the agent of this state folder. An agent that ends when all is settled hands over to nobody.
+    pub(super) fn new(state: &Path, until_settled: Option<Duration>) -> Self {
+        let refusal = match until_settled {
+            Some(_) => Some("it ends by itself, when every resource is settled"),
+            None if env::args_os().any(|it| it.to_str().is_some_and(is_stdin)) => {
+                Some("it has read standard input, and so could not start again")
+            }
+            None => None,
+        };
+        let asked = AssertUnwindSafe(Arc::new(watch::Sender::new(None)));
+        Self { asked, path: state.join(FILE), refusal }
+    }
+
+    /// Returns the answers to the requests of the next agent.
+    pub(super) fn extension(&self) -> Arc<dyn Extension> {
+        Arc::new(self.clone())
+    }
+
+    /// Returns a manifold that ends the agent when it is asked to hand over.
+    pub(super) fn manifold(&self) -> Manifold {
+        let asked = self.asked.subscribe();
+        Manifold::builder().inputs(EngineInput).run_with(asked, |mut asked, agent, up| async move {
+            let stop = up.ready(());
+            let next = async {
+                let next = asked.wait_for(Option::is_some).await;
+                next.ok().and_then(|next| next.clone())
+            };
+            let next = tokio::select! {
+                biased;
+                () = stop.wait() => None,
+                next = next => next,
+            };
+            if let Some(Next { who, pid, .. }) = next {
+                let why = format!("the agent with pid {pid} takes over, and programs run on");
+                agent.asked_by(who, why).kill();
+                stop.wait().await;
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the agent that takes over, if there is one.
+    pub(super) fn next(&self) -> Option<Next> {
+        self.asked.borrow().clone()
+    }
+
+    fn ask(&self, request: Request, user: u32) -> Result<Answer, String> {
+        if let Some(refusal) = self.refusal {
+            return Ok(Answer::Refused(refusal.to_owned()));
+        }
+        let Request { pid, who, within_ms } = request;
+        let of_pid = |error: io::Error| format!("pid {pid}: {error}");
+        let id = Pid::from_raw(pid).ok_or("pid: expected one above 0")?;
+        let process = pidfd_open(id, PidfdFlags::empty()).map_err(|error| of_pid(error.into()))?;
+        let held_by = read_to_string(&self.path).map_err(of_pid)?;
+        if held_by.trim() != pid.to_string() {
+            return Err(format!("pid {pid} does not hold {}", self.path.display()));
+        }
+        let file = File::open(&self.path).map_err(of_pid)?;
+        let next = Next {
+            who: format!("{who} (uid {user})"),
+            pid,
+            process: Arc::new(process),
+            file: Arc::new(file),
+            within: Duration::from_millis(within_ms),
+        };
+        let is_first = self.asked.send_if_modified(|asked| {
+            let is_first = asked.is_none();
+            if is_first {
+                *asked = Some(next);
+            }
+            is_first
+        });
+        Ok(match is_first {
+            true => Answer::Ends,
+            false => Answer::Refused("it hands over to another one".to_owned()),
+        })
+    }
+}
+
+#[async_trait]
+impl Extension for HandOver {
+    fn target(&self) -> &'static str {
+        TARGET
+    }
+
+    fn max_body(&self) -> usize {
+        MAX_REQUEST
+    }
+
+    async fn answer(&self, request: Value, user: u32) -> Result<Value, String> {
+        let request = serde_json::from_value(request).map_err(|error| error.to_string())?;
+        let answer = self.ask(request, user)?;
+        serde_json::to_value(answer).map_err(|error| error.to_string())
+    }
+}
+
+/// The end of a wait for the next agent.
+enum Outcome {
+    /// The next agent is ready.
+    Ready,
+    /// The next agent has ended before it was ready, and the state folder is free.
+    NotReady,
+    /// A signal asks this process to end.
+    Interrupted,
+}
+
+impl Next {
+    /// Waits until the next agent is ready, or a signal asks this process to end. Starts this process again if the next
+    /// agent ends before it is ready, or is not ready in time. Blocks.
+    pub(super) fn until_ready(&self, global: &Global, signals: &SignalHandle) -> anyhow::Result<()> {
+        let pid = self.pid;
+        match runtime::work(self.outcome(global, signals))? {
+            Outcome::Interrupted => Ok(()),
+            Outcome::Ready => {
+                tracing::info!(pid, "the next agent has taken over");
+                Ok(())
+            }
+            Outcome::NotReady => {
+                tracing::error!(pid, "the next agent has ended before it was ready: this one starts again");
+                let mut arguments = env::args_os();
+                let mut again = Command::new("/proc/self/exe");
+                if let Some(name) = arguments.next() {
+                    again.arg0(name);
+                }
+                Err(again.args(arguments).exec()).context("cannot start again")
+            }
+        }
+    }
+
+    async fn outcome(&self, global: &Global, signals: &SignalHandle) -> anyhow::Result<Outcome> {
+        let ends = signals.counts().ends();
+        let file = Arc::clone(&self.file);
+        let mut ready = spawn_blocking(move || is_ready(&file));
+        let is_ready = tokio::select! {
+            biased;
+            _ = signals.next_end(ends) => return Ok(Outcome::Interrupted),
+            is_ready = &mut ready => is_ready,
+            () = sleep(self.within) => {
+                let within = humantime::format_duration(self.within);
+                tracing::error!(pid = self.pid, %within, "the next agent is not ready in time, and is killed");
+                // It may have ended by now.
+                let _ended = pidfd_send_signal(&self.process, Signal::KILL);
+                ready.await
+            }
+        };
+        if is_ready?.context("cannot look at the file of the take-over")? {
+            return Ok(Outcome::Ready);
+        }
+        // The next agent may hold the folder for a moment yet.
+        drop(facts_store::hold_within(global, END_WITHIN).await?);
+        Ok(Outcome::NotReady)
+    }
+}
+
+/// Waits until the next agent holds the file of the take-over no longer, and returns whether that agent is ready.
+/// Blocks.
+fn is_ready(file: &File) -> io::Result<bool> {
+    file.lock()?;
+    Ok(file.metadata()?.len() == 0)
+}
+
+/// Returns whether an argument names standard input, also as the value of an option.
+fn is_stdin(argument: &str) -> bool {
+    let value = argument.strip_prefix("-f").or(argument.split_once('=').map(|(_, value)| value));
+    [Some(argument), value].into_iter().flatten().any(|it| matches!(it, "-" | "/dev/stdin"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_stdin;
+
+    #[test]
+    fn standard_input_is_known_in_each_form() {
+        for argument in ["-", "/dev/stdin", "-f-", "--facts=-", "-f/dev/stdin"] {
+            assert!(is_stdin(argument), "{argument}");
+        }
+        for argument in ["run", "--var", "mark=a-", "-f", "site-.yaml", "--", "-v"] {
+            assert!(!is_stdin(argument), "{argument}");
+        }
+    }
+}
