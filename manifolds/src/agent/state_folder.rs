@@ -41,11 +41,12 @@ async fn follow(engine: &Engine, lock: &Weak<StateLock>) {
         if is_in_place != is_told {
             continue;
         }
-        is_told = !is_in_place;
-        let changed = match is_told {
-            true => engine.install(STATE_FOLDER, gone(format!("{path:?}"))).await,
-            false => engine.uninstall(STATE_FOLDER).await,
+        let changed = match is_in_place {
+            false => engine.install(STATE_FOLDER, gone(format!("{path:?}"))).await,
+            true => engine.uninstall(STATE_FOLDER).await,
         };
+        // Another worker of this name is left installed; each look tries again until it is gone.
+        is_told = !is_in_place && changed.is_ok();
         if let Err(error) = changed {
             tracing::debug!(%error, "cannot report of the state folder");
         }
@@ -64,4 +65,44 @@ fn gone(path: String) -> Manifold {
         stop.wait().await;
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fs;
+    use std::pin::pin;
+    use std::sync::Arc;
+
+    use crankcase_engine::{Engine, Manifold};
+    use crankcase_status::StateDir;
+    use tokio::time::timeout;
+
+    use super::{EVERY, STATE_FOLDER, follow};
+
+    #[tokio::test(start_paused = true)]
+    async fn another_worker_of_that_name_stays_when_the_folder_is_back()
+    -> Result<(), Box<dyn Error>> {
+        let outer = tempfile::tempdir()?;
+        let (path, moved) = (outer.path().join("state"), outer.path().join("moved"));
+        let lock = Arc::new(StateDir::new(path.clone()).lock()?);
+        let engine = Engine::builder().build()?;
+        let other = Manifold::builder().run(|(), up| async move {
+            up.ready(()).wait().await;
+            Ok(())
+        });
+        engine.install(STATE_FOLDER, other).await?;
+        let lock_of_agent = Arc::downgrade(&lock);
+        let mut following = pin!(follow(&engine, &lock_of_agent));
+
+        fs::rename(&path, &moved)?;
+        assert!(timeout(EVERY * 2, &mut following).await.is_err(), "it follows no more");
+        fs::rename(&moved, &path)?;
+        assert!(timeout(EVERY * 2, &mut following).await.is_err(), "it follows no more");
+
+        let report = engine.report().await;
+        assert!(report.workers.contains_key("state_folder"), "{report:?}");
+        engine.stop().await?;
+        Ok(())
+    }
 }
