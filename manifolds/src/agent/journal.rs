@@ -95,8 +95,8 @@ pub(super) fn keep(
 /// How many notes are kept: the end of a worker follows its note at once.
 const MAX_NOTES: usize = 64;
 
-/// The last notes of workers with their reasons. A worker that notes why it ends has logged it, with
-/// all there is to say.
+/// The last notes of workers with their reasons, until the end of each. A worker that notes why it
+/// ends has logged it, with all there is to say.
 #[derive(Debug, Default)]
 struct Notes(VecDeque<(String, Arc<Origin>)>);
 
@@ -109,10 +109,16 @@ impl Notes {
                 self.0.push_front((event.path(), Arc::clone(origin)));
                 false
             }
-            (EventKind::Ended { error: Some(error), end: EndKind::Failed, .. }, _) => {
+            (EventKind::Ended { error, end, .. }, _) => {
                 let path = event.path();
                 let last = self.0.iter().find(|(worker, _)| *worker == path);
-                last.is_some_and(|(_, origin)| origin.why == *error)
+                let is_said = match (end, error, last) {
+                    (EndKind::Failed, Some(error), Some((_, origin))) => origin.why == *error,
+                    _ => false,
+                };
+                // They are no notes of the worker that is started next.
+                self.0.retain(|(worker, _)| *worker != path);
+                is_said
             }
             _ => false,
         }
@@ -151,5 +157,43 @@ fn log(event: &Event, fatal: &Unsaid, worker: &str) {
             Some(origin) => tracing::info!(worker, event = %kind, %origin, "asked for"),
             None => tracing::debug!(worker, event = %kind, "transition"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use crankcase_engine::{Engine, EventKind, Exit, Manifold, Name, Notice, Origin};
+
+    use super::Notes;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_end_without_a_note_is_logged_though_one_before_had_the_same_error()
+    -> Result<(), Box<dyn Error>> {
+        let engine = Engine::builder().build()?;
+        let (mut events, starts) = (engine.events(), Arc::new(AtomicU32::new(0)));
+        let failing = Manifold::builder().run_with(starts, |starts, (), up| async move {
+            if starts.fetch_add(1, Ordering::Relaxed) == 0 {
+                up.context().journal().note("stopped", Origin::new("itself", "it broke"));
+            }
+            Err(Exit::failed("it broke"))
+        });
+        engine.install(Name::<()>::new("failing"), failing).await?;
+
+        let (mut notes, mut said) = (Notes::default(), Vec::new());
+        while said.len() < 2 {
+            let Some(Notice::Event(event)) = events.next().await else { break };
+            let is_said = notes.have_said(&event);
+            if matches!(event.kind, EventKind::Ended { .. }) {
+                said.push(is_said);
+            }
+        }
+
+        assert_eq!(said, [true, false]);
+        engine.stop().await?;
+        Ok(())
     }
 }
