@@ -123,7 +123,7 @@ impl SqliteFile {
             return Err(self.wrong(rusqlite::Error::SqliteFailure(error, None)).into());
         }
         place.make_private()?;
-        self.set_log(&connection)?;
+        self.set_log(&connection, PATIENCE)?;
         if version < self.format.newest() {
             self.update(&connection, update)?;
         }
@@ -249,16 +249,18 @@ impl SqliteFile {
         Ok(place.size("").map_err(|error| self.unmade(error))? <= Some(0))
     }
 
-    /// Lets the connection write to a log. SQLite does not wait for another connection that sets
-    /// the same for a new file: it returns at once that the file is locked.
+    /// Lets the connection write to a log. SQLite would wait at each try while another connection
+    /// reads, and not at all while one sets the same for a new file. So only this waits.
     #[expect(clippy::disallowed_methods, reason = "all that opens the file blocks")]
-    fn set_log(&self, connection: &Connection) -> Result<(), SqliteError> {
+    fn set_log(&self, connection: &Connection, patience: Duration) -> Result<(), SqliteError> {
+        let wrong = |source| self.wrong(source);
+        connection.busy_timeout(Duration::ZERO).map_err(wrong)?;
         let mut waited = Duration::ZERO;
         loop {
             let set = connection.execute_batch("PRAGMA journal_mode = WAL");
             let code = set.as_ref().err().and_then(rusqlite::Error::sqlite_error_code);
-            if code != Some(ErrorCode::DatabaseBusy) || waited >= PATIENCE {
-                return set.map_err(|source| self.wrong(source));
+            if code != Some(ErrorCode::DatabaseBusy) || waited >= patience {
+                return set.and(connection.busy_timeout(PATIENCE)).map_err(wrong);
             }
             thread::sleep(PAUSE);
             waited += PAUSE;
@@ -442,4 +444,41 @@ fn uri(path: &Path, options: &str) -> String {
         }
     }
     format!("{uri}?{options}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use rusqlite::Connection;
+
+    use super::SqliteFile;
+    use crate::format::Format;
+
+    #[test]
+    fn the_wait_for_a_log_ends_while_another_connection_reads() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("file.db");
+        let reader = Connection::open(&path)?;
+        reader.execute_batch("CREATE TABLE a (b); BEGIN")?;
+        reader.query_row("SELECT count(*) FROM a", [], |row| row.get::<_, i64>(0))?;
+        let writer = Connection::open(&path)?;
+        writer.busy_timeout(Duration::from_secs(3_600))?;
+        let file = SqliteFile::new(&path, Format { content: "a file", application: 1, steps: &[] });
+
+        let (sender, receiver) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            let set = file.set_log(&writer, Duration::ZERO);
+            let patience = writer.query_row("PRAGMA busy_timeout", [], |row| row.get::<_, i64>(0));
+            sender.send((set.is_err(), patience.ok()))
+        });
+
+        // It would be an hour.
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((true, Some(5_000))));
+        waiting.join().map_err(|_| "it panicked")??;
+        Ok(())
+    }
 }
