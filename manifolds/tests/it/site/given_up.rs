@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use crankcase_resources::dynamic::{Found, Stale, Unit};
 use crankcase_resources::report::EventKind;
+use crankcase_resources::run::RuleEvents;
 use crankcase_resources::{Action, BoxError, Context, Unfinished, Watch};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -95,4 +96,26 @@ async fn nobody_is_held_back_by_a_resource_that_is_bounced_during_its_action() -
     let failed = seen.events().into_iter().find(|event| event.event == EventKind::Failed);
     assert_eq!(failed, None);
     Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_action_that_a_bounce_interrupts_leaves_no_event_to_the_next_agent() -> TestResult {
+    let valve = Arc::new(Valve::default());
+    let kinds = with_kinds([("valve", Arc::clone(&valve) as Arc<dyn Unit>)]);
+    let folder = tempfile::tempdir()?;
+    let (observer, _events) = RuleEvents::new(None, folder.path().join("rules"));
+    let (site, observer) = ("resources: {valve: {type: valve}}\n", Arc::new(observer));
+    let machine = Machine::observed(folder, site, (quick(), kinds), observer).await?;
+    machine.running("valve").await?;
+
+    valve.shut()?;
+    within(valve.begun.subscribe().wait_for(|begun| *begun == 1)).await?;
+    let during = machine.read("rules/events.jsonl").unwrap_or_default();
+    // Somebody else opens it, so the next worker has nothing to do.
+    *valve.is_shut.lock() = false;
+    machine.bounce("valve").await?;
+
+    assert!(during.contains("\"begun\""), "{during}");
+    assert_eq!(machine.read("rules/events.jsonl").as_deref(), Some(""));
+    machine.stop().await
 }

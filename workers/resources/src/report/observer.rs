@@ -45,8 +45,8 @@ pub trait Observer: fmt::Debug + Send + Sync {
     }
 
     /// Sees, under run, that an action of a resource has failed again, for the same reason as the
-    /// last time, or was not begun after all. There is no event for it. The call may block for the
-    /// disk.
+    /// last time, was interrupted because its worker is to stop while the agent goes on, or was not
+    /// begun after all. There is no event for it. The call may block for the disk.
     fn failed_again(&self, resource: &str) {
         let _ = resource;
     }

@@ -229,6 +229,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if !is_good && self.stop.is_stopped() {
             // Most likely that is why. The next worker sees how the resource is.
             self.handle.give_up(&closing);
+            // When the agent ends, the next one tells the event of the action, as after a kill.
+            if visit.end.unfinished().is_some() && !self.setting.facilities.leaves_programs() {
+                self.tell_no_event().await;
+            }
             return Ok(Duration::ZERO);
         }
         let Consequence { stands, records } = self.handle.report(closing);
@@ -363,12 +367,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.tell_error(&reason, Some(visit));
             self.last_failure = Some(reason.clone());
         } else if visit.end.unfinished().is_some() {
-            let name = self.name.clone();
-            self.setting.facilities.observe(move |it| it.failed_again(&name)).await;
+            self.tell_no_event().await;
         }
         // Whoever follows the health logs it when it changes.
         tracing::debug!(resource = self.name, reason, "resource is not as declared");
         reason
+    }
+
+    /// Tells the observer that no event follows the action that was begun.
+    async fn tell_no_event(&mut self) {
+        let name = self.name.clone();
+        self.setting.facilities.observe(move |it| it.failed_again(&name)).await;
     }
 
     fn redact(&self, text: &str) -> String {
