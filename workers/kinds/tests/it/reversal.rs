@@ -349,7 +349,7 @@ async fn a_file_is_not_changed_before_it_is_on_record_how_to_put_it_back() -> Te
     let full = Facilities::open(machine.state.path(), Records::open(Arc::new(Full))?);
     let text = "cannot put on record how to put it back: ";
 
-    // The second time it is on record, and still not on disk.
+    // A try that could not begin makes no difference to the next one.
     for _ in 0..2 {
         let account = machine.apply_with(vec![machine.page()], full.clone()).await?;
 

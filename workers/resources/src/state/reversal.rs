@@ -66,6 +66,11 @@ impl Reversal {
         Ok(records.push([Record::Stored { key: key(thing), document }]))
     }
 
+    /// Forgets how a thing is put back that was not changed after all. Does not wait for the disk.
+    pub(crate) fn withdraw(records: &Records, thing: &KeptThing) {
+        records.push([Record::Removed { key: key(thing) }]);
+    }
+
     /// Forgets how things are put back, as they are back or are to stay.
     pub(crate) async fn forget(records: &Records, things: &[KeptThing]) {
         if things.is_empty() {

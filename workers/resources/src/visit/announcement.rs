@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::Mutex;
 
 use crate::base::text::chain;
+use crate::declare::kept_thing::KeptThing;
 use crate::report::observer::{Event, EventKind};
 use crate::state::{Notification, Position, Record, Records};
 
@@ -22,6 +23,8 @@ pub(crate) struct Announcement {
     /// The event that the action leads to, under run. There the schedule puts on record whom the
     /// resource notifies.
     event: Option<Mutex<Event>>,
+    /// What the resource keeps, if it has put on record how to put that back.
+    reversed: OnceLock<KeptThing>,
     /// Up to where the records are, once it is announced.
     made: OnceLock<Position>,
 }
@@ -30,7 +33,8 @@ impl Announcement {
     /// Returns the announcement of a resource that notifies these others. Under run its action
     /// leads to an event.
     pub(crate) fn new(targets: Vec<Arc<str>>, event: Option<Event>) -> Self {
-        Self { targets, event: event.map(Mutex::new), made: OnceLock::new() }
+        let (reversed, made) = Default::default();
+        Self { targets, event: event.map(Mutex::new), reversed, made }
     }
 
     /// Says that the next action answers a notification. If it is the first one, that is the event.
@@ -55,6 +59,16 @@ impl Announcement {
         let targets = self.targets.iter().filter(|_| self.event.is_none());
         let pending = targets.map(|target| Notification::new(Arc::clone(target), source));
         pending.map(Record::Pending).collect()
+    }
+
+    /// Notes that it has put on record how to put this back, which was not on record before.
+    pub(crate) fn note_reversal(&self, thing: KeptThing) {
+        drop(self.reversed.set(thing));
+    }
+
+    /// Returns what the resource keeps, if it has put on record how to put that back.
+    pub(crate) fn reversed(&self) -> Option<&KeptThing> {
+        self.reversed.get()
     }
 
     /// Returns up to where records have to be on disk before the resource acts, if it is made.

@@ -220,6 +220,24 @@ async fn nothing_is_done_that_cannot_be_put_on_record() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_could_not_begin_is_not_put_back_later() -> TestResult {
+    let (state, (kinds, journal)) = (StateFolder::new()?, probes());
+    let records = Records::open(Arc::new(Full))?;
+    let facilities = Facilities::open(state.path(), records.clone());
+    let options = ApplyOptions { facilities, ..ApplyOptions::default() };
+    let mut page = probe("page", "");
+    page.reverse = true;
+
+    let account = apply_with(&[page], &kinds, &options).await?;
+
+    assert!(failure(&account, "page").contains("cannot put on record how to put it back: "));
+    assert!(!journal.events().contains(&Event::Began("page".to_owned())));
+    // They may be written when there is room.
+    assert!(records.look(|loaded| loaded.documents.is_empty()));
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_answer_notifies_others_and_leaves_nothing_on_record() -> TestResult {
     let (state, (kinds, journal)) = (StateFolder::new()?, probes());
     drop(apply_in(&state, &site("", "fails"), &kinds).await?);

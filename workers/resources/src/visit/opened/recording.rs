@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Nothing is put on record before the schedule has allowed the action, so a visit that may not
-//!    act leaves no trace.
+//!    act leaves no trace. If an allowed action does not begin, the record of how to put the
+//!    resource back is removed: somebody else may change the resource before it acts.
 //! 2. Everything is on record, and all records are on disk, before the action begins. Of resources
 //!    that are acted on together, each puts its own on record before it joins, and the first waits
 //!    until all of it is on disk.
@@ -62,10 +63,15 @@ impl Opened {
         flushed.map_err(|err| chain(&err))
     }
 
-    /// If the observer has seen an action begin, tells it that no event follows.
+    /// Forgets how the resource is put back, if an announcement whose action was not begun has put
+    /// that on record. If the observer has seen the action begin, tells it that no event follows.
     pub(crate) async fn note_not_begun(&self, announcement: &Announcement) {
+        let facilities = self.prepared.context.facilities();
+        if let Some(thing) = announcement.reversed() {
+            Reversal::withdraw(facilities.records(), thing);
+        }
         if announcement.made().is_some() && announcement.event().is_some() {
-            let (facilities, name) = (self.prepared.context.facilities(), self.name().to_owned());
+            let name = self.name().to_owned();
             facilities.observe(move |observer| observer.failed_again(&name)).await;
         }
     }
@@ -94,6 +100,8 @@ impl Opened {
         let hidden = config.iter().filter(|_| !context.hidden().is_empty());
         let hidden = hidden.flat_map(Map::keys).cloned().collect();
         let reversal = Reversal { resource, kind, folder, notified, hidden, config };
-        reversal.push(records, &thing).map_err(|err| chain(&err))
+        let position = reversal.push(records, &thing).map_err(|err| chain(&err))?;
+        announcement.note_reversal(thing);
+        Ok(position)
     }
 }
