@@ -8,9 +8,9 @@
 //! 3. The file of the socket goes with its owner; that of a killed agent goes when the next one
 //!    makes a socket in the folder.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram as Unregistered;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -20,6 +20,7 @@ use rustix::process::geteuid;
 use tokio::net::UnixDatagram;
 use tokio::sync::watch;
 
+use crate::files::Folder;
 use crate::printable::spaced;
 use crate::seed::any_seed;
 
@@ -69,15 +70,16 @@ pub(super) struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// Makes a socket in `folder`. Blocks for the disk.
+    /// Makes a socket in `folder`, or in the one that is held under this path. Blocks for the disk.
     ///
     /// # Panics
     ///
     /// Panics outside of a tokio runtime with its I/O driver enabled.
     pub(super) fn bind(folder: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        require_private(folder)?;
-        stale(folder)?.iter().try_for_each(|path| remove(path))?;
+        // The process gets a path, and does not know which folders this one holds.
+        let folder = Folder::make(folder)?.current_path()?;
+        require_private(&folder)?;
+        stale(&folder)?.iter().try_for_each(|path| remove(path))?;
         let count = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{count:x}.{EXTENSION}", own_prefix());
         let path = folder.join(name);
@@ -163,11 +165,44 @@ fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::error::Error;
+    use std::fs;
     use std::os::unix::net::UnixDatagram;
 
     use tempfile::TempDir;
 
-    use super::{Notified, remove, stale};
+    use super::{Notified, NotifySocket, remove, stale};
+    use crate::files::Folder;
+
+    #[tokio::test]
+    async fn a_socket_is_made_in_the_held_folder_when_another_one_has_got_its_path()
+    -> Result<(), Box<dyn Error>> {
+        let outer = TempDir::new()?;
+        let (state, moved) = (outer.path().join("state"), outer.path().join("moved"));
+        let _held = Folder::make(&state)?.hold_path()?;
+        fs::rename(&state, &moved)?;
+        fs::create_dir(&state)?;
+
+        let socket = NotifySocket::bind(&state.join("notify"))?;
+
+        assert_eq!(socket.path().parent(), Some(&*moved.canonicalize()?.join("notify")));
+        assert_eq!(fs::read_dir(&state)?.count(), 0);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_held_folder_that_was_deleted_is_not_made_anew() -> Result<(), Box<dyn Error>> {
+        let outer = TempDir::new()?;
+        let state = outer.path().join("state");
+        let _held = Folder::make(&state)?.hold_path()?;
+        fs::remove_dir(&state)?;
+
+        let refused = NotifySocket::bind(&state.join("notify"));
+
+        assert!(refused.is_err(), "{refused:?}");
+        assert!(!state.exists());
+        Ok(())
+    }
 
     #[test]
     fn two_that_start_at_once_can_both_remove_what_is_stale() -> std::io::Result<()> {
