@@ -46,11 +46,16 @@ impl Unit for Reader {
 
 /// Returns a machine with a resource that has read its file once, and what it reads.
 async fn reading() -> TestResult<(Machine, watch::Receiver<Looks>)> {
+    reading_after(QUIET).await
+}
+
+/// Returns the same, with another quiet time.
+async fn reading_after(quiet: Duration) -> TestResult<(Machine, watch::Receiver<Looks>)> {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("source"), FIRST)?;
     let reader = Reader::default();
     let mut looks = reader.looks.subscribe();
-    let setting = (QUIET, with_double(reader));
+    let setting = (quiet, with_double(reader));
     let machine = Machine::quiet(folder, "resources: {it: {type: double}}", setting).await?;
     machine.running("it").await?;
     within(looks.wait_for(|looks| !looks.is_empty())).await?;
@@ -119,6 +124,19 @@ async fn a_file_that_stays_open_for_writing_is_read_after_5_s() -> TestResult {
 
     assert_eq!(edited(&mut looks, written).await?, "half");
     assert!(written.elapsed() >= Duration::from_secs(5));
+    machine.stop().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_time_ends_before_an_unwatched_file_is_looked_at_again() -> TestResult {
+    let (machine, mut looks) = reading_after(Duration::from_secs(60)).await?;
+
+    machine.write("source", "new")?;
+    let written = noticed().await;
+
+    assert_eq!(edited(&mut looks, written).await?, "new");
+    // Each look at an unwatched file counts as an edit, and is 30 s after the one before.
+    assert!(written.elapsed() < Duration::from_secs(30), "{:?}", written.elapsed());
     machine.stop().await
 }
 
