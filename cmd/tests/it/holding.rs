@@ -157,6 +157,29 @@ async fn a_paused_program_that_is_not_ready_yet_ends_with_its_worker() -> TestRe
 }
 
 #[tokio::test]
+async fn a_program_that_is_waited_for_is_paused_and_resumed_while_it_runs_on() -> TestResult {
+    let machine = Machine::new(
+        "resources:\n  server:\n    type: process\n    config: {keep: false, command: [/bin/sh, -c, 'echo $$ >> \
+         @/pids; exec sleep 1000'], ready: {file: '@/up'}, ready_timeout: 24h}\n  after: {type: file, \
+         dependencies: [server], config: {path: '@/after', content: right}}\n",
+    )?;
+    let mut agent = Agent::start(&machine).await?;
+    machine.lines("pids", 1).await?;
+
+    let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
+    agent.until_logged(&["/agent/resources/server", "a worker is degraded", "a look"]).await?;
+    let resumed = machine.run(&["resume", "resources/server"]).await?;
+    machine.write("up", "")?;
+    machine.until("after", |text| text == "right").await?;
+
+    let pids = machine.lines("pids", 1).await?;
+    agent.clean_kill(&machine).await?;
+    assert_eq!((paused.code, resumed.code), (Some(0), Some(0)), "{paused:?} {resumed:?}");
+    assert_eq!(pids.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_program_that_is_held_back_from_its_new_config_is_bounced_by_force_alone() -> TestResult {
     let site = |name: &str| {
         format!(

@@ -22,7 +22,7 @@
 //!   when a visit ends in which an action has begun, also if the action has failed or the worker
 //!   has disappeared. That of a rule is pending and sent at once. It is *delivered* to the next
 //!   visit of its target when its source is good. It is *acknowledged* by a good visit to which it
-//!   was delivered.
+//!   was delivered, or by one that has started its program anew and waits until that is ready.
 //!
 //! # Invariants
 //!
@@ -41,7 +41,8 @@
 //!   act, or among those of the step in which a rule sends it. It is struck off only when the
 //!   notification is acknowledged, or when nothing was begun.
 //! - **I7**: a notification is delivered as soon as its source is good, and not before. It is
-//!   acknowledged only by a good visit that began after it was sent.
+//!   acknowledged only by a visit that began after it was sent, and that is good or has done what
+//!   it means.
 //! - **I8**: in one pass a resource has at most one visit, and none if something that it needs is
 //!   failing.
 //! - **I9**: one action may be for a group: visits of one kind, depth and key that have asked, and

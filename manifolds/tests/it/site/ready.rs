@@ -25,6 +25,16 @@ fn site(ready: &str, then: &str) -> String {
     )
 }
 
+/// A program that is not ready for longer than a test may take, and a file that notifies it.
+fn slow(ready: &str, on_change: &str) -> String {
+    format!(
+        "resources:\n  conf: {{type: file, config: {{path: '@/conf', content: right}}}}\n  \
+         server:\n    type: process\n    dependencies: {{conf: {{resource: conf, on_change: \
+         {on_change}}}}}\n    config: {{command: [sh, -c, 'echo started >> @/log; echo up; exec \
+         sleep 1000'], ready: {ready}, ready_timeout: 24h, reload: {{signal: HUP}}}}\n"
+    )
+}
+
 /// Begins to keep a site whose events are seen, in a folder with a pipe.
 async fn observed(site: &str) -> TestResult<(Machine, Arc<Seen>)> {
     let (seen, observer) = Seen::pair();
@@ -115,6 +125,45 @@ async fn a_program_that_is_not_ready_in_time_has_failed_and_is_started_again() -
     assert_eq!(failed.error.as_deref(), Some(late));
     assert_eq!(machine.read("copy"), None);
     machine.stop().await
+}
+
+#[tokio::test]
+async fn a_mended_config_is_taken_over_while_the_program_is_waited_for() -> TestResult {
+    let (machine, seen) = observed(&slow("{line: never}", "check")).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+
+    machine.swap(&slow("{line: up}", "check")).await?;
+    let restarted = seen.first("server", EventKind::Restarted).await?;
+    machine.running("server").await?;
+
+    assert_ne!(restarted.pid, started.pid);
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_program_that_is_waited_for_starts_anew_once_for_a_notification_also_to_reload()
+-> TestResult {
+    for on_change in ["notify", "reload"] {
+        let (machine, seen) = observed(&slow("{file: '@/up'}", on_change)).await?;
+        let started = seen.first("server", EventKind::Started).await?;
+
+        machine.write("conf", "wrong")?;
+        let restarted = seen.first("server", EventKind::Restarted).await?;
+        machine.until("log", |text| text == "started\nstarted\n").await?;
+        // It has the wait ended once more, and does not notify the program.
+        machine.board().await?.renew(["server"], || {});
+        machine.write("up", "")?;
+        machine.running("server").await?;
+
+        assert_eq!(restarted.notified_by, ["conf"], "{on_change}");
+        assert_ne!(restarted.pid, started.pid, "{on_change}");
+        let log = machine.read("log");
+        assert_eq!(log.as_deref(), Some("started\nstarted\n"), "{on_change}");
+        let is_failure = |event: &Event| event.event == EventKind::Failed;
+        assert!(!seen.events().iter().any(is_failure), "{on_change}: {:?}", seen.events());
+        machine.stop().await?;
+    }
+    Ok(())
 }
 
 #[tokio::test]

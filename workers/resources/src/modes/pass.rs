@@ -86,7 +86,8 @@ impl Pass<'_> {
                         let records = Position::default();
                         shared.state.lock().questions.answer(&tickets, answer, records);
                     }
-                    Command::Write(_) => {}
+                    // Nothing is sent to a resource that is visited.
+                    Command::Write(_) | Command::Wake { .. } => {}
                 }
             }
             tokio::select! {

@@ -19,6 +19,8 @@
 //!    check of its health ends the program, as none does of a resource that is `noop`.
 //! 7. What a visit has come to is reported once. One that did not end well after the worker was
 //!    told to stop is given up instead: it is no failure, and the next worker visits again.
+//! 8. A visit that waits until a program is ready ends when something new was sent to the resource.
+//!    The program runs on, and the next visit replaces it, waits again, or leaves it alone.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

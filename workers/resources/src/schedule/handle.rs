@@ -56,6 +56,20 @@ impl ScheduleHandle {
         }
     }
 
+    /// Waits until something new was sent to the resource since its visit began. Cancel safe.
+    pub(crate) async fn outdated(&self) {
+        let Some(place) = &self.place else { return pending().await };
+        while self.look(|kept, id| kept.is_outdated(id)) != Some(true) {
+            place.wake.notified().await;
+        }
+    }
+
+    /// Says that the visit has done what the resource was notified of, before it ends. Returns up
+    /// to where records are to be written.
+    pub(crate) fn answer(&self) -> Position {
+        self.step(SiteState::answer_notices).unwrap_or_default()
+    }
+
     /// Returns what a visit has to ask the schedule with.
     pub(crate) fn turn(&self, ticket: Ticket) -> Turn {
         Turn::new(self.schedule.scheduling(), ticket)

@@ -93,6 +93,12 @@ pub(crate) enum Command {
     },
     /// Add this to the store.
     Write(Record),
+    /// Wake the visit of a resource, if it waits for something of its own: something new was sent
+    /// to the resource.
+    Wake {
+        /// The resource.
+        id: Id,
+    },
 }
 
 /// Whether a visit may act.

@@ -19,7 +19,7 @@ pub(crate) struct Supervised {
     survives: bool,
     handle: Arc<ProcessHandle>,
     /// Tells when the program is ready.
-    is_ready: oneshot::Receiver<()>,
+    told_ready: oneshot::Receiver<()>,
     /// Why its last check has failed, if it has.
     unhealthy: watch::Receiver<Option<String>>,
     run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
@@ -47,14 +47,14 @@ impl Supervised {
     fn of(process: Process) -> Self {
         let (handle, survives) = (Arc::new(process.handle()), process.survives());
         let ((stopper, stop), (leaver, left)) = (Stop::pair(), Stop::pair());
-        let (ready, is_ready) = oneshot::channel();
+        let (ready, told_ready) = oneshot::channel();
         let run = Box::pin(async move {
             let process = process.ready_unless(&stop).await?;
             let _nobody_waits = ready.send(());
             process.run_or_leave(stop, async move { left.wait().await }).await
         });
         let unhealthy = handle.unhealthy();
-        Self { stopper, leaver, survives, handle, is_ready, unhealthy, run }
+        Self { stopper, leaver, survives, handle, told_ready, unhealthy, run }
     }
 
     /// Returns a view of the program that shows nothing any more once this is gone.
@@ -67,15 +67,23 @@ impl Supervised {
         self.handle.pid()
     }
 
-    /// Waits until the program is ready. To be called once, before any other wait. Cancel safe.
+    /// Returns whether the program was ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.handle.status().is_ready
+    }
+
+    /// Waits until the program is ready. Cancel safe; not to be called after the end.
     ///
     /// # Errors
     ///
     /// When it has ended before, or is not ready in time; it is gone then.
     pub(crate) async fn ready(&mut self) -> Result<(), Exit> {
+        if self.is_ready() {
+            return Ok(());
+        }
         tokio::select! {
             biased;
-            _ready = &mut self.is_ready => Ok(()),
+            _ready = &mut self.told_ready => Ok(()),
             outcome = self.run.as_mut() => Err(own_end(outcome)),
         }
     }

@@ -177,7 +177,10 @@ impl OpenResource {
             (None, _) if ran_with == Some(&self.opened.config()) => Some(Start::Again),
             _ if !is_started => Some(Start::Asked),
             (_, None) => None,
-            (_, Some(ProgramRefresh::Reload)) if can_reload => Some(Start::Reload),
+            // A program that is not ready yet may not know the signal, which would end it.
+            (Some(program), Some(ProgramRefresh::Reload)) if can_reload && program.is_ready() => {
+                Some(Start::Reload)
+            }
             (_, Some(_)) => Some(Start::Asked),
         }
     }

@@ -154,6 +154,29 @@ async fn notifications_before_the_first_was_answered_are_one_of_all_that_was_don
 }
 
 #[tokio::test]
+async fn a_visit_learns_that_it_is_outdated_and_the_next_one_gets_nothing_that_it_has_answered()
+-> TestResult {
+    let schedule = schedule(&[telling("source", &["target"]), resource("target")])?;
+    let [source, target] = handles(&schedule, ["source", "target"]).await;
+    source.act(notice("source", &["mode"], &[])).await.expect("it may act");
+    let first = target.visit().await;
+    let mut outdated = Box::pin(target.outdated());
+    let is_early = timeout(Duration::ZERO, outdated.as_mut()).await.is_ok();
+
+    target.answer();
+    schedule.renew(["target"], || {});
+    timeout(Duration::from_secs(60), outdated).await?;
+    let answer = target.turn(first.ticket).ask_alone().await;
+    target.report(closing(first.ticket, Outcome::NotAllowed));
+    let second = target.visit().await;
+
+    assert_eq!((is_early, answer), (false, Err(Answer::Again)));
+    assert_eq!(first.notices, [notice("source", &["mode"], &[])]);
+    assert!(second.notices.is_empty(), "{:?}", second.notices);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_was_answered_is_not_told_again_with_what_came_meanwhile() -> TestResult {
     let sources = [telling("one", &["target"]), telling("other", &["target"])];
     let schedule = schedule(&[&sources[..], &[resource("target")]].concat())?;

@@ -56,6 +56,12 @@ impl Machine {
         (is_ready && !self.has_slot()).then_some(self.policy.slots)
     }
 
+    /// Returns whether something new was sent to a resource since its visit began.
+    pub(crate) fn is_outdated(&self, id: Id) -> bool {
+        let visit = self.nodes.get(id).and_then(|node| node.visit.as_ref());
+        visit.is_some_and(|visit| visit.is_outdated)
+    }
+
     /// Returns the pending notifications, as target and source.
     pub(crate) fn pending(&self) -> impl Iterator<Item = (Id, Id)> {
         self.notifications.pending()

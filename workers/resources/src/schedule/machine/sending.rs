@@ -1,7 +1,7 @@
 //! How notifications become pending, are sent, delivered and acknowledged, and other requests
 //! that follow from a report.
 
-use super::super::interface::{Because, Reason, Record};
+use super::super::interface::{Because, Command, Reason, Record};
 use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
@@ -41,6 +41,13 @@ impl Machine {
         }
     }
 
+    /// Acknowledges what was delivered to the visit of a resource: it has done what that means,
+    /// though it has not ended (I7).
+    pub(crate) fn acknowledge_delivered(&mut self, target: Id) {
+        let visit = self.nodes.get(target).and_then(|node| node.visit.clone());
+        visit.iter().for_each(|visit| self.acknowledge(target, visit));
+    }
+
     /// Requests a visit of the target if the notification was sent and can be delivered.
     pub(super) fn deliver(&mut self, target: Id, source: Id) {
         if self.notifications.is_sent(target, source) && !self.waits(target, source) {
@@ -65,7 +72,11 @@ impl Machine {
     /// Requests a visit because of something new. A visit under way may not act without it.
     pub(super) fn request_newer(&mut self, id: Id) {
         if self.graph.contains(id) {
-            self.nodes[id].visit.iter_mut().for_each(|visit| visit.is_outdated = true);
+            if let Some(visit) = &mut self.nodes[id].visit
+                && !std::mem::replace(&mut visit.is_outdated, true)
+            {
+                self.commands.push_back(Command::Wake { id });
+            }
             self.request(id, Reason::Change);
         }
     }

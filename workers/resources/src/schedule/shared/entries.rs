@@ -33,7 +33,7 @@ pub(super) struct Entry {
     pub(super) awaited_by: BTreeSet<Id>,
     /// How many of those that it needs have no state yet.
     pub(super) missing: usize,
-    /// Wakes the worker when its visit is there. Each worker has its own.
+    /// Wakes the worker when its visit is there or outdated. Each worker has its own.
     pub(super) wake: Arc<Notify>,
     /// The sources of the notifications that were delivered to its last visit.
     pub(super) delivered: Vec<Id>,

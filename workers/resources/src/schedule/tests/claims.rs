@@ -71,7 +71,7 @@ fn settle(machine: &mut Machine, mut visit: impl FnMut(usize) -> Does) -> Vec<us
                     machine.report(*ticket, act(ticket).unwrap_or(ending(Outcome::NotAllowed)));
                 }
             }
-            Command::Write(_) | Command::Skip { .. } => {}
+            Command::Write(_) | Command::Skip { .. } | Command::Wake { .. } => {}
         }
     }
     visited
@@ -86,9 +86,10 @@ fn kept(graph: Graph) -> Machine {
     machine
 }
 
-/// Takes all commands.
+/// Takes all commands but those for visits that wait for something of their own.
 fn commands(machine: &mut Machine) -> Vec<Command> {
-    std::iter::from_fn(|| machine.next()).collect()
+    let taken = std::iter::from_fn(|| machine.next());
+    taken.filter(|command| !matches!(command, Command::Wake { .. })).collect()
 }
 
 /// Requests visits because of a change, and returns those that begin.

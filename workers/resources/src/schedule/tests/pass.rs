@@ -237,6 +237,7 @@ impl<'a> Pass<'a> {
                 Command::Visit { ticket, delivered, .. } => self.begin(ticket, &delivered),
                 Command::Answer { tickets, answer } => self.answered(&tickets, answer),
                 Command::Skip { id } => self.skip(id),
+                Command::Wake { id } => panic!("I2: {id:?} was visited too early"),
                 Command::Write(Record::Pending { target, source }) => {
                     self.disk.insert((target, source));
                 }

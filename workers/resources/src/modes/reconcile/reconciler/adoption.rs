@@ -43,8 +43,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.links.program.begin(running, config);
                 self.tell_start(EventKind::Adopted, ADOPTED, &[], began.elapsed());
                 // A program that could not be ended before the next one was started.
-                self.end_survivors(visit).await?;
-                self.until_ready(visit).await
+                self.end_survivors(visit).await
             }
             Ok(None) => {
                 self.pid = Some(survivor.pid());

@@ -48,9 +48,10 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             match self.keep_running(declaration, ticket, visit).await {
                 Ok(said) => remark += said,
                 Err(end) => {
-                    // The next visit tries again. What the agent's own end leaves running is left then.
+                    // The next visit tries again. What the agent's own end leaves running is left
+                    // then, and a program that is not ready when it is resumed runs on.
                     if !self.stop.is_stopped()
-                        && let Some(held) = self.held.take()
+                        && let Some(held) = self.held.take_if(|held| held.running.program.is_none())
                     {
                         held.close().await;
                     }

@@ -17,6 +17,8 @@ use crate::report::observer::{Event, EventKind};
 use crate::report::said;
 use crate::schedule::cause::{by_agent, by_notices, started};
 use crate::schedule::state::State;
+use crate::visit::announcement::flush_answers;
+use crate::visit::opened::Opened;
 use crate::visit::{Step, Visit};
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
@@ -31,7 +33,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let before = self.links.program.ran_with();
         let ran_with = before.as_ref().map(|before| &before.config);
         match held.start(refresh(declaration, &visit.notices), ran_with) {
-            None => return Ok(()),
+            None => return self.until_ready(visit).await,
             Some(Start::Again) => {}
             Some(Start::Asked) => {
                 held.opened.ask().await.map_err(|_| Outcome::NotAllowed)?;
@@ -53,6 +55,11 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 self.links.program.begin(running, config);
                 let what = if before.is_some() { EventKind::Restarted } else { EventKind::Started };
                 self.tell_start(what, &why, notices, began.elapsed());
+                if !notices.is_empty() {
+                    // A visit that comes before it is ready would start it anew for the same.
+                    let records = self.handle.answer();
+                    flush_answers(self.setting.facilities.records(), records).await;
+                }
                 self.until_ready(visit).await
             }
             Ok(None) => {
@@ -90,18 +97,20 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Waits until the program that was just started or adopted is ready, or the worker is told to
-    /// stop.
+    /// Waits until the program is ready, if there is one. The visit ends before that if the worker
+    /// is told to stop, or if something new was sent to the resource: the next one waits again.
     pub(super) async fn until_ready(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
-        let program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
-        let Some(program) = program else { return Ok(()) };
+        let Some(held) = &mut self.held else { return Ok(()) };
+        let Some(program) = &mut held.running.program else { return Ok(()) };
         let stopped = Err(Outcome::Halted { at: None, by: Halt::Stop });
         let ready = {
             let mut ready = pin!(program.ready());
+            let mut outdated = pin!(self.handle.outdated());
             let soon = tokio::select! {
                 biased;
                 () = self.stop.wait() => return stopped,
                 ready = ready.as_mut() => Some(ready),
+                () = outdated.as_mut() => return give_way(&held.opened).await,
                 () = tokio::time::sleep(PATIENCE) => None,
             };
             if let Some(ready) = soon {
@@ -115,6 +124,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                     biased;
                     () = self.stop.wait() => return stopped,
                     ready = ready => ready,
+                    () = outdated => return give_way(&held.opened).await,
                 }
             }
         };
@@ -209,6 +219,12 @@ impl<F> Reconciler<F> {
         let kind = &self.links.declaration.get().kind;
         Event::new(what, (&self.name, kind), (why, took))
     }
+}
+
+/// Ends a visit that is outdated: the schedule, which is asked, has another one follow.
+async fn give_way(opened: &Opened) -> Result<(), Outcome> {
+    let _again = opened.ask().await;
+    Err(Outcome::NotAllowed)
 }
 
 /// Returns what the notifications ask of a program: to reload, if all of them come from resources

@@ -135,6 +135,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if declaration.noop {
             // Nothing is started by that.
             self.adopt(visit).await?;
+            self.until_ready(visit).await?;
             let Some(held) = &self.held else { return Ok(()) };
             let facilities = &self.setting.facilities;
             let program = held.program_config(&self.name, facilities);

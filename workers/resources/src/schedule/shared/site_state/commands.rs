@@ -29,6 +29,7 @@ impl SiteState {
                     self.questions.answer(&tickets, answer, self.last_record);
                 }
                 Command::Write(record) => self.write(record),
+                Command::Wake { id } => self.entries.get(id).wake.notify_one(),
                 // Only one pass skips.
                 Command::Skip { .. } => {}
             }

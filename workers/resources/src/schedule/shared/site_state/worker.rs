@@ -89,6 +89,26 @@ impl SiteState {
         self.machine.judge(ticket)
     }
 
+    /// Returns whether something new was sent to a resource since its visit began.
+    pub(crate) fn is_outdated(&self, id: Id) -> bool {
+        self.machine.is_outdated(id)
+    }
+
+    /// Takes over that a visit has done what the resource was notified of, before it ends. Returns
+    /// up to where records are to be written because of it.
+    pub(crate) fn answer_notices(&mut self, id: Id) -> Position {
+        let before = self.last_record;
+        self.machine.acknowledge_delivered(id);
+        self.answer_delivered(id);
+        self.take_commands();
+        self.written_since(before)
+    }
+
+    /// Returns up to where records are to be written, if there are any after a position.
+    fn written_since(&self, before: Position) -> Position {
+        if self.last_record > before { self.last_record } else { Position::default() }
+    }
+
     /// Returns the names of those that a resource notifies.
     pub(crate) fn notified(&self, id: Id) -> Vec<Arc<str>> {
         self.machine.graph().notifies(id).iter().map(|target| self.entries.name(*target)).collect()
@@ -172,9 +192,7 @@ impl SiteState {
             };
         }
         self.take_commands();
-        let is_new = self.last_record > before;
-        let records = if is_new { self.last_record } else { Position::default() };
-        Consequence { stands, records }
+        Consequence { stands, records: self.written_since(before) }
     }
 
     /// Forgets what the last visit of a resource was told. If a source acts meanwhile, its

@@ -179,6 +179,23 @@ fn a_visit_does_not_acknowledge_what_was_sent_after_it_began() {
 }
 
 #[test]
+fn a_visit_acknowledges_what_it_has_done_before_it_ends_and_nothing_that_was_sent_later() {
+    let (mut machine, target) = notified();
+    machine.acknowledge_delivered(Id(1));
+    let before = machine.pending().count();
+    let [source] = begin(&mut machine, &[0]);
+    machine.ask(source, None);
+    commands(&mut machine);
+    machine.report(source, Ending { has_acted: true, ..GOOD });
+
+    machine.acknowledge_delivered(Id(1));
+    machine.report(target, GOOD);
+
+    assert_eq!(before, 0, "I7: it is acknowledged");
+    assert_eq!(machine.pending().count(), 1, "I7: it was sent later");
+}
+
+#[test]
 fn a_notification_stays_on_record_while_its_source_may_act_again() {
     let (mut machine, target) = notified();
     let [source] = begin(&mut machine, &[0]);
