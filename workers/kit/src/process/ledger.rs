@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A record stands, with its token and no pid, before its process is spawned with that token in
-//!    its environment; so a process is found also if the agent dies before the pid is recorded.
+//!    its environment; so a process is found also if the agent dies before the pid is recorded. A
+//!    record of many short runs never has a pid.
 //! 2. A record file is replaced by rename and synced, so it is the old or the new one, never a mix.
 //! 3. The record of a process that may outlive its agent says from the beginning what another agent
 //!    needs to adopt it. The files that it writes to stand as long as the record.

@@ -1,14 +1,20 @@
 //! A command that is run beside a process, as the process is: to reload it, or to ask how it is.
+//!
+//! It may run every second. So one record without a pid stands for all its runs, and a run writes
+//! nothing to the disk: one that a killed agent has left is found by the mark in its environment.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
+use tokio::sync::OnceCell;
 
 use super::config::ProcessConfig;
+use super::error::ProcessError;
 use super::job::{Finished, Job, JobError};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, MARK, Record};
 use super::readiness::Readiness;
+use super::spawn::begin;
 use crate::condition::chain;
 use crate::printable::spaced;
 use crate::secrets::Secrets;
@@ -26,10 +32,12 @@ const MAX_NAME: usize = 60;
 const MAX_WORDS: usize = 200;
 
 /// A command with the user, the folder, the environment and the bounds of a process.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct SideCommand {
     job: Job,
     ledger: Option<Ledger>,
+    /// Begun by the first run, if there is a ledger. It stands as long as this does.
+    record: OnceCell<Record>,
 }
 
 /// Why a command beside a process has not done its work.
@@ -70,7 +78,7 @@ impl SideCommand {
             ..process.clone()
         };
         let job = Job::new(process, timeout).kept(KEPT, KEPT).with_children();
-        Self { job, ledger: ledger.cloned() }
+        Self { job, ledger: ledger.cloned(), record: OnceCell::new() }
     }
 
     /// Runs the command to its end. The error says why it has not done its work.
@@ -79,8 +87,9 @@ impl SideCommand {
     ///
     /// When it is dropped, the command is killed.
     pub(super) async fn run(&self, stop: &Stop) -> Result<(), NotDone> {
+        let job = self.marked().await.map_err(|error| NotDone::NotMade(chain(&error)))?;
         // Boxed, so that who has such a command does not hold its memory all the time.
-        let ran = Box::pin(self.job.run(self.ledger.as_ref(), stop, (None, None))).await;
+        let ran = Box::pin(job.run(None, stop, (None, None))).await;
         let finished = ran.map_err(|error| match error {
             JobError::Start(_) | JobError::Follow(_) => NotDone::NotMade(chain(&error)),
             error => NotDone::Failed(chain(&error)),
@@ -91,6 +100,22 @@ impl SideCommand {
         let words = last_words(&finished, &self.job.process.secrets);
         Err(NotDone::Failed(format!("it {}{words}", finished.end())))
     }
+
+    /// Returns the job with the mark of the record, if there is a ledger.
+    async fn marked(&self) -> Result<Job, ProcessError> {
+        let mut job = self.job.clone();
+        if let Some(ledger) = &self.ledger {
+            let record = self.record.get_or_try_init(|| begun(&self.job.process, ledger.clone()));
+            let mark = record.await?.token().into();
+            job.process.environment.insert(MARK.into(), mark);
+        }
+        Ok(job)
+    }
+}
+
+/// Begins the record of a command. It writes to no files beside the record.
+async fn begun(process: &ProcessConfig, ledger: Ledger) -> Result<Record, ProcessError> {
+    begin(process, ledger).await.map(|(record, _)| record)
 }
 
 /// Returns the last line that a command has written, for the end of an error.

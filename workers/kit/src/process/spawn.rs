@@ -190,7 +190,7 @@ fn input(bytes: &[u8]) -> io::Result<Stdio> {
 
 /// Begins the record of a process; returns it, and the files for stdout and stderr if there are
 /// any.
-async fn begin(
+pub(super) async fn begin(
     config: &ProcessConfig,
     ledger: Ledger,
 ) -> Result<(Record, Option<(File, File)>), ProcessError> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use crankcase_workers::{HealthCheck, HealthProbe, Process};
+use crankcase_workers::{HealthCheck, HealthProbe, Ledger, Process};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -67,6 +67,27 @@ async fn a_process_whose_check_cannot_be_made_runs_on() -> TestResult {
 
     assert!(reason.starts_with("it cannot be asked: "), "{reason}");
     guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_checks_of_a_process_share_one_record_which_goes_with_the_process() -> TestResult {
+    let (folder, seen) = (TempDir::new()?, TempDir::new()?);
+    let (ledger, log) = (Ledger::new(folder.path()), seen.path().join("log"));
+    // A record that was written once more would be another file.
+    let record = format!("$(stat -c %i {}/$CRANKCASE_PROCESS.process)", folder.path().display());
+    let script = format!("echo $CRANKCASE_PROCESS {record} >> {}; exit 1", log.display());
+    let config = shell("exec sleep 1000").health(by(&script, 3));
+    let process = guarded(Process::spawn(config, Some(&ledger))).await?;
+
+    error_of(process).await?;
+
+    let log = fs::read_to_string(log)?;
+    let checks: Vec<_> = log.lines().collect();
+    assert_eq!(checks.len(), 3, "{log}");
+    assert!(checks.iter().all(|check| *check == checks[0]), "{log}");
+    assert_eq!(checks[0].split(' ').count(), 2, "{log}");
+    assert_eq!(fs::read_dir(folder.path())?.count(), 0);
     Ok(())
 }
 
