@@ -1,6 +1,10 @@
 //! What a command inherits, and as whom and within which bounds it runs.
 
-use crankcase_workers::{Ledger, Limit, Process, ProcessConfig, ProcessGroup};
+use std::time::Duration;
+
+use crankcase_workers::{
+    HealthCheck, HealthProbe, Ledger, Limit, Process, ProcessConfig, ProcessGroup,
+};
 use rustix::process::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -122,5 +126,22 @@ pub(crate) async fn refused() -> TestResult {
     let text = unknown.err().ok_or("it was spawned")?.to_string();
     assert_eq!(text, "cannot run process \"it\": there is no user \"no-such\"");
 
+    Ok(())
+}
+
+/// Expects that a process that is launched runs on if its health command is not there.
+pub(crate) async fn unasked() -> TestResult {
+    let probe = HealthProbe::Command(vec!["/nowhere/check".into()]);
+    let check = HealthCheck::new(probe).failures(1).every(Duration::from_millis(1));
+    let config = shell("exec sleep 1000").umask(0o022).health(check);
+    let process = Process::spawn(config, None).await?;
+    let mut unhealthy = process.handle().unhealthy();
+    let worker = Running::start(process);
+
+    let reason = unhealthy.wait_for(Option::is_some).await?.clone().unwrap_or_default();
+
+    let text = "it cannot be asked: cannot execute \"/nowhere/check\" as process \"health it\"";
+    assert!(reason.starts_with(text), "{reason}");
+    worker.clean_kill().await.map_err(|exit| exit.to_string())?;
     Ok(())
 }

@@ -49,6 +49,7 @@ async fn main() -> TestResult {
         ["another_user"] => launching::another_user().await,
         ["recorded"] => launching::recorded().await,
         ["refused"] => launching::refused().await,
+        ["unasked"] => launching::unasked().await,
         ["stuck"] => stuck::stuck(),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),

@@ -14,7 +14,7 @@ use super::error::ProcessError;
 use super::job::{Finished, Job, JobError};
 use super::ledger::{Ledger, MARK, Record};
 use super::readiness::Readiness;
-use super::spawn::begin;
+use super::spawn::{begin, blocking};
 use crate::condition::chain;
 use crate::printable::spaced;
 use crate::secrets::Secrets;
@@ -87,6 +87,7 @@ impl SideCommand {
     ///
     /// When it is dropped, the command is killed.
     pub(super) async fn run(&self, stop: &Stop) -> Result<(), NotDone> {
+        look(&self.job.process).await.map_err(|error| NotDone::NotMade(chain(&error)))?;
         let job = self.marked().await.map_err(|error| NotDone::NotMade(chain(&error)))?;
         // Boxed, so that who has such a command does not hold its memory all the time.
         let ran = Box::pin(job.run(None, stop, (None, None))).await;
@@ -111,6 +112,16 @@ impl SideCommand {
         }
         Ok(job)
     }
+}
+
+/// Looks whether a command is there that is launched by way of this program. The launcher would
+/// start, and its end could not be told from that of the command.
+async fn look(process: &ProcessConfig) -> Result<(), ProcessError> {
+    if process.needs_launcher() {
+        let owned = process.clone();
+        blocking(&process.name, move || owned.look()).await??;
+    }
+    Ok(())
 }
 
 /// Begins the record of a command. It writes to no files beside the record.

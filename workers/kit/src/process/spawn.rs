@@ -225,7 +225,7 @@ async fn take_up(name: &str, group: &mut ProcessGroup) -> Result<(), ProcessErro
 }
 
 /// Runs `work`, which waits for the disk, where it holds up no other task.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProcessError> {

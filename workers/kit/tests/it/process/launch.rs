@@ -28,6 +28,11 @@ async fn a_program_and_a_user_that_are_not_there_are_named() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_process_that_is_launched_runs_on_if_its_health_command_is_not_there() -> TestResult {
+    expect_alone(&[], "unasked").await
+}
+
+#[tokio::test]
 async fn a_program_that_is_no_launcher_is_told_what_it_lacks() -> TestResult {
     let refused = Process::spawn(shell("exit 0").umask(0o022), None).await;
 
