@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use crankcase_resources::state::Topic;
+use crankcase_resources::state::{Key, Topic};
 use rustix::process::Signal;
 
 use crate::agent::Agent;
@@ -66,6 +66,41 @@ async fn what_is_parked_is_forgotten_when_its_manifest_has_it_no_more() -> TestR
     agent.clean_kill(&machine).await?;
     assert_eq!(parked.code, Some(0), "{parked:?}");
     nothing_is_on_record_of(&machine, Topic::Park).await
+}
+
+#[tokio::test]
+async fn what_is_held_is_held_again_when_a_canary_goes_back_to_it() -> TestResult {
+    let works = |program: &str| {
+        format!("resources:\n  works: {{type: exec, config: {{command: [\"{program}\"]}}}}\n")
+    };
+    let page = "  page: {type: file, config: {path: '@/page', content: right, mode: '0644'}}\n";
+    let server = "  server:\n    type: process\n    config: {keep: false, command: [/bin/sh, -c, \
+                  'echo $$ >> @/pids; exec sleep 1000']}\n";
+    let machine = Machine::new(&(works("true") + page + server))?;
+    let mut agent = Agent::start_with(&machine, &["run", "site.yaml", "--canary", "1h"]).await?;
+    agent.until_logged(&["the manifest is kept as the last good one"]).await?;
+    let parked = machine.run(&["park", "resources/page", "--reason", "a quiet hour"]).await?;
+    let paused = machine.run(&["pause", "resources/server", "--reason", "a look"]).await?;
+    fs::remove_file(machine.path("page"))?;
+
+    machine.write("site.yaml", &works("false"))?;
+    agent.until_logged(&["released: it"]).await?;
+    agent.until_logged(&["/agent/resources/works", "a worker is well again"]).await?;
+    let why = machine.run(&["why", "resources/page"]).await?;
+    let page = machine.read("page");
+    let key = Key::new(Topic::Pause, "server");
+    machine.until_on_record("state", |store| Ok(store.load()?.documents.contains(&key))).await?;
+    // The program of what is paused runs with its last config.
+    machine.lines("pids", 2).await?;
+    let unparked = machine.run(&["unpark", "resources/page"]).await?;
+    machine.until("page", |text| text == "right").await?;
+    agent.clean_kill(&machine).await?;
+
+    let codes = [&parked, &paused, &unparked].map(|ran| ran.code);
+    assert_eq!(codes, [Some(0); 3], "{parked:?} {paused:?} {unparked:?}");
+    assert!(why.stdout.contains("is parked (ada (uid "), "{why:?}");
+    assert_eq!(page, None);
+    Ok(())
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crankcase_engine::owner::NestedEngine;
 use crankcase_engine::{ChangeError, Engine, EngineGone, Exit, Latest, Outcome, Stop, Worker};
 use crankcase_resources::run::{Activity, Leaving, Schedule, Tallies};
+use crankcase_resources::state::{Key, Record};
 use crankcase_resources::{Facilities, Site};
 
 use super::wiring::Wiring;
@@ -93,6 +94,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             Ok(change) => change,
             Err(error) => return Exit::failed(error),
         };
+        let mut lost = Vec::new();
         match engine.asked_by(ORIGIN, why).apply(change).await {
             // The change stands. What is stuck is named in the report, and holds up no other.
             Ok(()) | Err(ChangeError::Stuck { .. }) => {
@@ -102,7 +104,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
                 wiring.hand_over();
                 wiring.trial().iter().for_each(|trial| trial.put_in_force(&next));
                 if let Some(leaving) = leaving {
-                    wiring.release(leaving).await;
+                    lost = wiring.release(leaving).await;
                 }
             }
             // The engine's own end says how that went.
@@ -112,7 +114,7 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
         why = "the site has changed";
         let mut last = next;
         loop {
-            next = match site.changed().await {
+            next = match next_site(&mut site, &wiring, &mut lost).await {
                 Ok(next) => next,
                 Err(EngineGone) => return pending().await,
             };
@@ -123,4 +125,23 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
             last = Arc::clone(&next);
         }
     }
+}
+
+/// Waits for the next site. Forgets what was `lost` with this one as soon as its trial is over.
+async fn next_site(
+    sites: &mut Latest<Arc<Site>>,
+    wiring: &Wiring,
+    lost: &mut Vec<Key>,
+) -> Result<Arc<Site>, EngineGone> {
+    if let Some(trial) = wiring.trial().filter(|_| !lost.is_empty()) {
+        tokio::select! {
+            biased;
+            next = sites.changed() => return next,
+            () = trial.over() => {
+                let forgotten = lost.drain(..).map(|key| Record::Removed { key });
+                wiring.facilities().records().push(forgotten);
+            }
+        }
+    }
+    sites.changed().await
 }

@@ -23,6 +23,8 @@ pub struct SiteTrial(Arc<Shared>);
 
 struct Shared {
     state: Mutex<State>,
+    /// Whether a trial is on. It changes under the lock of the state.
+    is_on: watch::Sender<bool>,
     /// How many sites have come into force.
     changes: watch::Sender<u64>,
     failure: watch::Sender<Option<Failure>>,
@@ -30,7 +32,6 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    is_on: bool,
     /// The site that is in force, or is being applied.
     site: Option<Arc<Site>>,
     /// Since when it is in force.
@@ -50,16 +51,15 @@ pub struct Failure {
 
 impl Default for SiteTrial {
     fn default() -> Self {
-        let (changes, failure) = (watch::Sender::new(0), watch::Sender::new(None));
-        Self(Arc::new(Shared { state: Mutex::default(), changes, failure }))
+        let (is_on, changes) = (watch::Sender::new(false), watch::Sender::new(0));
+        let (state, failure) = (Mutex::default(), watch::Sender::new(None));
+        Self(Arc::new(Shared { state, is_on, changes, failure }))
     }
 }
 
 impl fmt::Debug for SiteTrial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SiteTrial")
-            .field("is_on", &self.0.state.lock().is_on)
-            .finish_non_exhaustive()
+        f.debug_struct("SiteTrial").field("is_on", &*self.0.is_on.borrow()).finish_non_exhaustive()
     }
 }
 
@@ -101,7 +101,8 @@ impl SiteTrial {
         let mut state = self.0.state.lock();
         let is_same = state.site.as_ref().is_some_and(|it| Arc::ptr_eq(it, site));
         if is_same && state.since.is_some() {
-            (state.is_on, state.well) = (false, well);
+            state.well = well;
+            self.0.is_on.send_replace(false);
         }
     }
 
@@ -114,7 +115,8 @@ impl SiteTrial {
     /// Begins a trial: another site is about to be applied.
     pub(super) fn begin(&self, site: &Arc<Site>) {
         let mut state = self.0.state.lock();
-        (state.is_on, state.site, state.since) = (true, Some(Arc::clone(site)), None);
+        (state.site, state.since) = (Some(Arc::clone(site)), None);
+        self.0.is_on.send_replace(true);
         drop(state);
         self.0.failure.send_replace(None);
     }
@@ -128,15 +130,23 @@ impl SiteTrial {
         self.0.changes.send_modify(|changes| *changes += 1);
     }
 
+    /// Waits until no trial is on. Cancel safe.
+    pub(super) async fn over(&self) {
+        let mut is_on = self.0.is_on.subscribe();
+        // It cannot fail, because the sender is in this trial.
+        drop(is_on.wait_for(|is_on| !*is_on).await);
+    }
+
     fn note(&self, event: &Event) {
         if event.event != EventKind::Failed {
             return;
         }
         let mut state = self.0.state.lock();
         let worker = worker_name(&event.resource);
+        let is_on = *self.0.is_on.borrow();
         let was_well =
-            if state.is_on { state.well.contains(&worker) } else { state.well.remove(&worker) };
-        if !state.is_on || !was_well {
+            if is_on { state.well.contains(&worker) } else { state.well.remove(&worker) };
+        if !is_on || !was_well {
             return;
         }
         drop(state);

@@ -105,9 +105,12 @@ impl Wiring {
         self.schedule.tallies()
     }
 
-    /// Releases what the site does not keep any more, and tells so.
-    pub(super) async fn release(&self, leaving: Leaving) {
+    /// Releases what the site does not keep any more, and tells so. Returns the keys of what is to
+    /// be forgotten when the trial of the site is over: after going back, people still hold that.
+    pub(super) async fn release(&self, mut leaving: Leaving) -> Vec<Key> {
+        let lost = if self.trial().is_some() { leaving.take_lost() } else { Vec::new() };
         self.schedule.note_released(leaving.release(&self.facilities).await);
+        lost
     }
 
     /// Logs how many resources were changed beyond those that are logged one by one. Never ends.

@@ -119,6 +119,12 @@ impl Hold {
     }
 }
 
+/// Returns whether a person holds a resource.
+pub(crate) fn is_held(loaded: &Loaded, resource: &Arc<str>) -> bool {
+    let key = |topic| Key::new(topic, Arc::clone(resource));
+    [Topic::Park, Topic::Pause].into_iter().any(|topic| loaded.documents.contains(&key(topic)))
+}
+
 /// Returns the keys of the holds of resources that are not there any more.
 pub(crate) fn lost(loaded: &Loaded, is_there: impl Fn(&str) -> bool) -> Vec<Key> {
     let keys = loaded.documents.iter();

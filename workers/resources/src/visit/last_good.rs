@@ -122,7 +122,10 @@ pub(crate) fn forget(loaded: &Loaded, resource: &str) -> Vec<Record> {
 }
 
 /// Returns the keys of a resource. There is at most one, unless a write has failed.
-fn keys<'a>(loaded: &'a Loaded, resource: &str) -> impl Iterator<Item = &'a Key> + use<'a> {
+pub(crate) fn keys<'a>(
+    loaded: &'a Loaded,
+    resource: &str,
+) -> impl Iterator<Item = &'a Key> + use<'a> {
     let first = Key::new(Topic::LastGood, format!("{resource}\n"));
     let (topic, name) = (first.topic, first.name.clone());
     let from = loaded.documents.range(first..);

@@ -24,7 +24,8 @@ type Keeps = BTreeMap<Arc<str>, Keep>;
 pub struct Leaving {
     released: Vec<Released>,
     keeps: Keeps,
-    /// The keys of what people hold and is not declared any more.
+    /// The keys of what is on record of resources that people hold and that are not declared any
+    /// more.
     lost: Vec<Key>,
 }
 
@@ -32,6 +33,13 @@ impl Leaving {
     /// Returns what would be released, in the order of the names.
     pub fn released(&self) -> &[Released] {
         &self.released
+    }
+
+    /// Takes out the keys of what would be forgotten of resources that people hold. It stays on
+    /// record then until it is removed, for a site that declares these resources again.
+    #[must_use]
+    pub fn take_lost(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.lost)
     }
 
     /// Tells the observer what is released, notes what is kept from now on, and returns what is released.
@@ -98,16 +106,29 @@ impl Site {
         let is_there = |name: &str| {
             self.is_cut() || unsure.has(name) || names.contains(name) || keeps.contains_key(name)
         };
-        let lost = records.look(|loaded| hold::lost(loaded, is_there));
+        let lost = records.look(|loaded| lost(loaded, is_there));
         Leaving { released, keeps, lost }
     }
+}
+
+/// Returns the keys of what is on record of resources that people hold and that are not there any
+/// more: the holds, and the configs with which their programs ran.
+fn lost(loaded: &Loaded, is_there: impl Fn(&str) -> bool) -> Vec<Key> {
+    let holds = hold::lost(loaded, is_there);
+    let configs = holds.iter().flat_map(|key| last_good::keys(loaded, &key.name).cloned());
+    let mut lost: Vec<Key> = configs.collect();
+    lost.extend(holds);
+    lost
 }
 
 /// Returns what is put on record when other resources are kept than before.
 fn changes(loaded: &Loaded, keeps: Keeps) -> Vec<Record> {
     let mut changes = Vec::new();
     for name in loaded.kept.keys().filter(|name| !keeps.contains_key(*name)) {
-        changes.extend(last_good::forget(loaded, name));
+        // The config of one that a person holds is forgotten together with the hold.
+        if !hold::is_held(loaded, name) {
+            changes.extend(last_good::forget(loaded, name));
+        }
         changes.push(Record::Released { resource: Arc::clone(name) });
     }
     let kept = keeps.into_iter().filter(|(name, keep)| loaded.kept.get(name) != Some(keep));
