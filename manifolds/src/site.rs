@@ -116,6 +116,6 @@ async fn start(
     let nested = Engine::builder().policy(policy).seed(seed).build_nested(&ctx)?;
     let (holds, shared) = (config.holds.clone(), facilities.clone());
     let keeper = Keeper::new(nested, site, wiring::Wiring::new(config, facilities, watches));
-    holds.connect(keeper.engine().path(), keeper.schedule(), shared);
+    holds.connect(keeper.engine(), keeper.schedule(), shared);
     Ok(keeper)
 }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use crankcase_engine::{Exit, Origin, Timestamp};
+use crankcase_engine::{Engine, Exit, Origin, Timestamp, WorkerState};
 use crankcase_resources::front::resource_name;
 use crankcase_resources::run::Schedule;
 use crankcase_resources::state::{Hold, Key, Topic};
 use crankcase_resources::{BoxError, Facilities};
 use crankcase_status::Holder;
 use parking_lot::Mutex;
+
+use crate::site_origin::ORIGIN;
 
 /// What people hold of a site: it pauses resources, and keeps on record which ones are paused and which ones are
 /// parked. Cheap to clone; clones are the same.
@@ -28,8 +30,8 @@ impl RefUnwindSafe for ResourceHolds {}
 /// The site that is kept.
 #[derive(Clone)]
 struct Kept {
-    /// The path of the engine of the resources.
-    engine: String,
+    /// The engine of the resources.
+    engine: Engine,
     schedule: Schedule,
     facilities: Facilities,
 }
@@ -42,14 +44,14 @@ impl fmt::Debug for ResourceHolds {
 
 impl ResourceHolds {
     /// Connects it with the site that is kept from now on.
-    pub(super) fn connect(&self, engine: &str, schedule: Schedule, facilities: Facilities) {
-        *self.0.lock() = Some(Kept { engine: engine.to_owned(), schedule, facilities });
+    pub(super) fn connect(&self, engine: Engine, schedule: Schedule, facilities: Facilities) {
+        *self.0.lock() = Some(Kept { engine, schedule, facilities });
     }
 
     /// Returns the site that is kept, and the name of its resource at a path; none if there is none.
     fn find(&self, path: &str) -> Option<(Kept, String)> {
         let kept = self.0.lock().clone()?;
-        let worker = path.strip_prefix(&*kept.engine)?.strip_prefix('/')?;
+        let worker = path.strip_prefix(kept.engine.path())?.strip_prefix('/')?;
         let resource = resource_name(worker);
         kept.schedule.has(&resource).then_some((kept, resource))
     }
@@ -58,13 +60,16 @@ impl ResourceHolds {
 #[async_trait]
 impl Holder for ResourceHolds {
     async fn note_park(&self, path: &str, by: Option<&Origin>) -> Result<(), String> {
-        let Some((Kept { facilities, .. }, resource)) = self.find(path) else { return Ok(()) };
+        let Some((kept, resource)) = self.find(path) else { return Ok(()) };
+        let Kept { engine, facilities, .. } = kept;
         let key = Key::new(Topic::Park, &*resource);
         let noted = match by {
             Some(by) => hold(by).note(facilities.records(), key).await,
             None => Hold::forget(facilities.records(), key).await,
         };
-        if by.is_some() && noted.is_ok() {
+        if by.is_none() {
+            unpark_again(&engine, path).await;
+        } else if noted.is_ok() {
             // Its worker may never have started, so that nobody has adopted its program.
             facilities.end_survivors_of(&resource).await;
         }
@@ -80,6 +85,19 @@ impl Holder for ResourceHolds {
             None => schedule.resume(&resource, facilities.records()).await,
         };
         paused.map_err(unwritten)
+    }
+}
+
+/// Unparks a worker that was parked after a person has unparked it: the site parks again what was
+/// on record as parked until now.
+async fn unpark_again(engine: &Engine, path: &str) {
+    let why = engine.why(path).await;
+    let state = why.as_ref().and_then(|why| why.steps.first()).map(|step| step.state);
+    if state == Some(WorkerState::Parked)
+        && let Some((engine, name)) = engine.find(path)
+    {
+        // If the engine has ended, there is nothing to do.
+        drop(engine.asked_by(ORIGIN, "it is on record as parked no more").unpark(name).await);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crankcase_engine::{Change, Engine, Live, Name, NameError};
+use crankcase_engine::{Change, ChangeError, Engine, Live, Name, NameError};
 use crankcase_resources::front::worker_name;
 use crankcase_resources::run::{
     Activity, Claims, CurrentDeclaration, Leaving, Program, Schedule, State, Tallies,
@@ -15,6 +15,7 @@ use crankcase_workers::{Watches, name_first};
 use super::config::Config;
 use super::resource::{self, Resource};
 use super::trial::SiteTrial;
+use crate::site_origin::ORIGIN;
 
 /// The connections of the resources of a site. They stay when another site replaces it.
 #[derive(Debug)]
@@ -200,19 +201,35 @@ impl Wiring {
         fresh
     }
 
-    /// Parks again what is on record as parked, on behalf of the person who has parked it.
+    /// Parks again what is on record as parked, on behalf of the person who has parked it. What a
+    /// person has unparked meanwhile is kept, and so is what cannot be parked.
     pub(super) async fn park(&self, engine: &Engine, moved: Moved) {
+        let records = self.facilities.records();
         for resource in moved.parked {
+            let Some(name) = self.installed.get(&resource).map(|it| it.name.clone()) else {
+                continue;
+            };
             let key = Key::new(Topic::Park, &*resource);
-            let hold = Hold::read(self.facilities.records(), &key).await;
+            let hold = Hold::read(records, &key).await;
             let unknown = || Hold::new("someone", "it was parked before", String::new());
             let Hold { who, why, .. } = hold.unwrap_or_else(unknown);
-            if let Some(installed) = self.installed.get(&resource)
-                && let Err(error) = engine.asked_by(who, why).park(installed.name.clone()).await
-            {
-                tracing::warn!(resource, %error, "cannot park what was parked before");
-            }
+            let parked = engine.asked_by(who, why).park(name.clone()).await;
+            // From here on a worker that starts keeps the resource.
             self.schedule.end_expected_park(&resource);
+            let (change, why) = match parked {
+                Ok(()) | Err(ChangeError::Stuck { .. }) => {
+                    if records.look(|loaded| loaded.documents.contains(&key)) {
+                        continue;
+                    }
+                    (Change::new().unpark(name), "it was unparked before it was parked again")
+                }
+                Err(error) => {
+                    tracing::warn!(resource, %error, "cannot park what was parked before");
+                    (Change::new().bounce(name), "it cannot be parked")
+                }
+            };
+            // If the engine has ended, there is nothing to do.
+            drop(engine.asked_by(ORIGIN, why).apply(change).await);
         }
     }
 

@@ -10,6 +10,7 @@ mod host;
 mod kept_facts;
 mod keys;
 mod machine;
+mod parked;
 mod parts;
 mod process;
 mod programs;

@@ -134,6 +134,13 @@ impl Machine {
         Ok(machine)
     }
 
+    /// Begins with what people hold in the hands of the test.
+    pub(crate) async fn held(manifest: &str, holds: site::ResourceHolds) -> TestResult<Self> {
+        let machine = Self::watched(tempfile::tempdir()?, builtin()).await?;
+        machine.keep(manifest, machine.config().holds(holds)).await?;
+        Ok(machine)
+    }
+
     /// Begins in a folder that may hold something already, in the world of these facts.
     pub(crate) async fn in_world(
         folder: tempfile::TempDir,
