@@ -62,17 +62,14 @@ impl Hold {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait. The hold is on record soon all the same.
+    /// Dropping the future takes the hold back, as an error does.
     pub async fn note(&self, records: &Records, key: Key) -> Result<(), BoxError> {
         let document = Document::of(self)?;
         let was_held = records.look(|loaded| loaded.documents.contains(&key));
-        let stored = Record::Stored { key: key.clone(), document };
-        let noted = records.flush(records.push([stored])).await;
-        if noted.is_err() && !was_held {
-            // A record waits after an error. It would be written when nobody knows of it any more.
-            records.push([Record::Removed { key }]);
-        }
-        Ok(noted?)
+        let mut unwritten = Unwritten { records, key: (!was_held).then(|| key.clone()) };
+        records.flush(records.push([Record::Stored { key, document }])).await?;
+        unwritten.key = None;
+        Ok(())
     }
 
     /// Forgets a hold, if it is on record. That is on disk when this returns.
@@ -119,6 +116,22 @@ impl Hold {
     }
 }
 
+/// Takes a hold back that is not known to be on disk, when it is dropped.
+struct Unwritten<'a> {
+    records: &'a Records,
+    /// None once the hold is on disk, or if an earlier one is on record.
+    key: Option<Key>,
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        // A record waits until it is written, also when nobody knows of it any more.
+        if let Some(key) = self.key.take() {
+            self.records.push([Record::Removed { key }]);
+        }
+    }
+}
+
 /// Returns whether a person holds a resource.
 pub(crate) fn is_held(loaded: &Loaded, resource: &Arc<str>) -> bool {
     let key = |topic| Key::new(topic, Arc::clone(resource));
@@ -134,9 +147,13 @@ pub(crate) fn lost(loaded: &Loaded, is_there: impl Fn(&str) -> bool) -> Vec<Key>
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::future::poll_fn;
+    use std::pin::pin;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::task::Poll;
 
+    use parking_lot::Mutex;
     use serde_json::json;
 
     use super::{Hold, lost};
@@ -171,6 +188,48 @@ mod tests {
         fn is_blocking(&self) -> bool {
             false
         }
+    }
+
+    /// A store whose writes wait until the sender of the permission is dropped.
+    #[derive(Debug)]
+    struct Slow {
+        inner: MemoryStore,
+        permission: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl Store for Slow {
+        fn load(&self) -> Result<Loaded, StoreError> {
+            self.inner.load()
+        }
+
+        fn document(&self, key: &Key) -> Result<Option<Document>, StoreError> {
+            self.inner.document(key)
+        }
+
+        fn write(&self, records: &[Record]) -> Result<(), StoreError> {
+            let _is_open = self.permission.lock().recv().is_ok();
+            self.inner.write(records)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_hold_that_takes_too_long_is_not_on_record_later() -> Result<(), BoxError> {
+        let (permit, permission) = mpsc::channel();
+        let (inner, permission) = (MemoryStore::default(), permission.into());
+        let store = Arc::new(Slow { inner, permission });
+        let records = Records::open(Arc::<Slow>::clone(&store))?;
+        let (hold, key) = (Hold::new("ada", "x", String::new()), Key::new(Topic::Pause, "page"));
+
+        {
+            let mut noting = pin!(hold.note(&records, key.clone()));
+            let waits = poll_fn(|context| Poll::Ready(noting.as_mut().poll(context).is_pending()));
+            assert!(waits.await);
+        }
+        drop(permit);
+        records.flush(records.push([])).await?;
+
+        assert!(store.load()?.documents.is_empty());
+        Ok(())
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ impl Schedule {
     ///
     /// # Cancel safety
     ///
-    /// Not cancel safe: what is on record may not be in force before the next agent.
+    /// Dropping the future is as an error.
     pub async fn pause(
         &self,
         resource: &str,
