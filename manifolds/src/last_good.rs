@@ -42,7 +42,7 @@ pub struct Config {
 /// declared.
 ///
 /// With a canary time it keeps it after that time, and goes back to the last good manifest if a resource fails meanwhile
-/// that was as declared before.
+/// that was as declared before, and that the new manifest declares otherwise, or one before it.
 pub fn manifold(site: Name<Arc<Site>>, resources: Name<Engine>, config: Config) -> Manifold {
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity);

@@ -1,12 +1,12 @@
-//! The trial of a new site: which resources were as declared before it, and which of them has failed since.
+//! The trial of a new site: which resources were as declared before it, and which of them has failed because of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crankcase_resources::front::worker_name;
 use crankcase_resources::report::{Accounted, EventKind};
-use crankcase_resources::{Event, Observer, Site};
+use crankcase_resources::{Declaration, Event, Observer, Site};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -38,9 +38,11 @@ struct State {
     since: Option<Instant>,
     /// The workers of the resources that were as declared when they were looked at last before the trial.
     well: HashSet<String>,
+    /// The workers of the resources that are otherwise than before the trial, as the sites say that were on it.
+    moved: HashSet<String>,
 }
 
-/// A failure of a resource that was as declared before the trial.
+/// A failure of a resource that was as declared before the trial. The site declares it otherwise, or one before it.
 #[derive(Debug, Clone)]
 pub struct Failure {
     /// The name of the resource.
@@ -85,7 +87,8 @@ impl SiteTrial {
         self.0.changes.subscribe()
     }
 
-    /// Waits until a resource has failed that was as declared before the trial. Cancel safe.
+    /// Waits until a resource has failed that was as declared before the trial, and that the site declares otherwise,
+    /// or one before it. Cancel safe.
     pub async fn failure(&self) -> Failure {
         let mut failures = self.0.failure.subscribe();
         let failure = failures.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
@@ -114,7 +117,13 @@ impl SiteTrial {
 
     /// Begins a trial: another site is about to be applied.
     pub(super) fn begin(&self, site: &Arc<Site>) {
+        let moved = self.latest().map(|before| moved(&before, site)).unwrap_or_default();
         let mut state = self.0.state.lock();
+        // What another site has moved may fail only now, if the trial of that one is not over.
+        if !*self.0.is_on.borrow() {
+            state.moved.clear();
+        }
+        state.moved.extend(moved);
         (state.site, state.since) = (Some(Arc::clone(site)), None);
         self.0.is_on.send_replace(true);
         drop(state);
@@ -143,10 +152,10 @@ impl SiteTrial {
         }
         let mut state = self.0.state.lock();
         let worker = worker_name(&event.resource);
-        let is_on = *self.0.is_on.borrow();
+        let counts = *self.0.is_on.borrow() && state.moved.contains(&worker);
         let was_well =
-            if is_on { state.well.contains(&worker) } else { state.well.remove(&worker) };
-        if !is_on || !was_well {
+            if counts { state.well.contains(&worker) } else { state.well.remove(&worker) };
+        if !counts || !was_well {
             return;
         }
         drop(state);
@@ -159,6 +168,26 @@ impl SiteTrial {
             is_first
         });
     }
+}
+
+/// Returns the workers of the resources that a site declares otherwise than the one before it, also by a template, and
+/// of those that depend on such a resource or are notified by it, at any distance.
+fn moved(before: &Site, site: &Site) -> HashSet<String> {
+    let before: HashMap<&str, &Declaration> =
+        before.declarations().iter().map(|declared| (declared.name.as_str(), declared)).collect();
+    let (declarations, order) = (site.declarations(), site.order());
+    let is_same = |declared: &Declaration| {
+        before.get(declared.name.as_str()).is_some_and(|before| {
+            before.is_equal(declared) && before.templates == declared.templates
+        })
+    };
+    let mut is_moved = vec![false; declarations.len()];
+    for node in order.nodes() {
+        let is_input_moved = order.inputs(*node).iter().any(|input| is_moved[*input]);
+        is_moved[*node] = is_input_moved || !is_same(&declarations[*node]);
+    }
+    let moved = declarations.iter().zip(is_moved).filter(|(_, is_moved)| *is_moved);
+    moved.map(|(declared, _)| worker_name(&declared.name)).collect()
 }
 
 /// Tells a trial which resources fail.
@@ -194,13 +223,23 @@ impl Observer for Observing {
 #[cfg(test)]
 mod tests {
     use std::error::Error;
+    use std::fs;
+    use std::path::Path;
     use std::sync::Arc;
 
     use crankcase_kinds::builtin;
+    use crankcase_manifest::{ManifestError, SiteFiles};
     use crankcase_resources::{Event, Observer, Site};
     use serde_json::json;
 
-    use super::SiteTrial;
+    use super::{SiteTrial, moved};
+
+    const SITE: &str = r#"resources:
+  page: {type: exec, config: {command: ["true"]}}
+  user: {type: exec, dependencies: [page], config: {command: ["true"]}}
+  other: {type: exec, config: {command: ["true"]}}
+  late: {type: exec, config: {command: ["true"]}}
+"#;
 
     #[derive(Debug)]
     struct Nobody;
@@ -217,37 +256,68 @@ mod tests {
         Ok(())
     }
 
+    /// Loads a site from a manifest in a folder.
+    fn load(folder: &Path, manifest: &str) -> Result<Arc<Site>, Box<dyn Error>> {
+        let path = folder.join("site.yaml");
+        fs::write(&path, manifest)?;
+        let loaded: Result<_, ManifestError> = SiteFiles::new(vec![path], builtin()).load();
+        Ok(Arc::new(loaded?))
+    }
+
     #[tokio::test]
-    async fn only_the_failure_of_what_was_as_declared_before_counts() -> Result<(), Box<dyn Error>>
-    {
-        let site = Arc::new(Site::new(Vec::new(), builtin(), String::new())?);
+    async fn only_the_failure_of_what_was_as_declared_and_has_moved_counts()
+    -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let first = load(folder.path(), SITE)?;
+        let change = |resource: &str| {
+            let line = format!("  {resource}: {{type: exec, config: {{command: [\"true\"");
+            SITE.replace(&line, &line.replace("true", "false"))
+        };
+        let second = load(folder.path(), &change("page"))?;
+        let third = load(folder.path(), &(change("page") + "  new: {type: noop}\n"))?;
         let trial = SiteTrial::default();
         let observer = trial.observing(Arc::new(Nobody));
-        trial.begin(&site);
-        trial.put_in_force(&site);
-        trial.end(&site, ["page", "home..ada", "late"].map(str::to_owned).into());
+        trial.begin(&first);
+        trial.put_in_force(&first);
+        trial.end(&first, ["page", "user", "other", "late"].map(str::to_owned).into());
         // Before the trial it is not as declared any more.
         tell(&*observer, "failed", "late")?;
 
-        trial.begin(&site);
-        tell(&*observer, "failed", "late")?;
-        tell(&*observer, "failed", "new")?;
+        trial.begin(&second);
+        for resource in ["late", "new", "other"] {
+            tell(&*observer, "failed", resource)?;
+        }
         tell(&*observer, "repaired", "page")?;
         assert!(trial.0.failure.borrow().is_none());
-        tell(&*observer, "failed", "home[\"ada\"]")?;
+        tell(&*observer, "failed", "user")?;
         tell(&*observer, "failed", "page")?;
 
         let failure = trial.failure().await;
-        assert_eq!(
-            (&*failure.resource, &*failure.error),
-            ("home[\"ada\"]", "no luck with home[\"ada\"]")
-        );
+        assert_eq!((&*failure.resource, &*failure.error), ("user", "no luck with user"));
         trial.forget(&failure);
+        tell(&*observer, "failed", "user")?;
         assert!(trial.0.failure.borrow().is_none());
-        tell(&*observer, "failed", "home[\"ada\"]")?;
-        assert!(trial.0.failure.borrow().is_none());
+        // The trial of the second one is not over.
+        trial.begin(&third);
         tell(&*observer, "failed", "page")?;
         assert_eq!(trial.failure().await.resource, "page");
+        Ok(())
+    }
+
+    #[test]
+    fn a_resource_whose_template_has_another_text_has_moved() -> Result<(), Box<dyn Error>> {
+        let folder = tempfile::tempdir()?;
+        let template = folder.path().join("page.j2");
+        let site = "resources:\n  other: {type: noop}\n  page: {type: file, config: {path: /tmp/page, \
+                    template: page.j2}}\n";
+        fs::write(&template, "one")?;
+        let first = load(folder.path(), site)?;
+        let same = load(folder.path(), site)?;
+        fs::write(&template, "two")?;
+        let other = load(folder.path(), site)?;
+
+        assert!(moved(&first, &same).is_empty());
+        assert_eq!(moved(&first, &other).into_iter().collect::<Vec<_>>(), ["page"]);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 //! can tell.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use crankcase_resources::dynamic::{FileRead, path_name};
@@ -48,16 +49,17 @@ pub(crate) fn need_secrets(
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
-/// work. One that another resource may make first is not missed. Hides the attributes that come of
-/// templates with secrets. What is wrong because of facts may be deferred, and is noted at the resource. Beside a kept
-/// manifest no file is missed: that concerns only the resources that read the file, and these find it out.
+/// work. One that another resource may make first is not missed. Notes what the templates are. Hides
+/// the attributes that come of templates with secrets. What is wrong because of facts may be
+/// deferred, and is noted at the resource. Beside a kept manifest no file is missed: that concerns
+/// only the resources that read the file, and these find it out.
 pub(crate) fn check_read(
     (declarations, placed): (&mut [Declaration], &mut [Placed]),
     (order, reading): (&Order, &Reading<'_>),
     (vars, fact_problems, mut left): (&KnownVars<'_>, FactProblems, usize),
     problems: &mut Problems,
 ) {
-    let (mut hidden, mut all_deferred) = (Vec::new(), Vec::new());
+    let (mut hidden, mut all_deferred, mut templates) = (Vec::new(), Vec::new(), Vec::new());
     let may_defer = fact_problems == FactProblems::Deferred;
     let (makers, mut edges) = (Makers::new((declarations, placed), order), MOST_EDGES);
     for (node, resource) in placed.iter().enumerate() {
@@ -73,6 +75,7 @@ pub(crate) fn check_read(
             match look(read, &path, reading) {
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
+                    templates.push((node, digest(&bytes)));
                     let cost = bytes.len() / BYTES_PER_STEP;
                     if let Some(rest) = left.checked_sub(cost) {
                         let mut budget = Budget::new();
@@ -103,12 +106,21 @@ pub(crate) fn check_read(
             all_deferred.push((node, deferred.into_vec()));
         }
     }
+    for (node, digest) in templates {
+        declarations[node].templates = declarations[node].templates.rotate_left(1) ^ digest;
+    }
     for (node, deferred) in all_deferred {
         placed[node].wrong.extend(deferred);
     }
     for (node, attribute) in hidden {
         declarations[node].hidden.insert(attribute);
     }
+}
+
+fn digest(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Looks whether a file can be read, and returns its bytes if it is a template.

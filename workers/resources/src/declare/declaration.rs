@@ -82,6 +82,9 @@ pub struct DeclarationFields {
     /// whether there is one at all. Its config cannot be rendered then. Until all that is known,
     /// nothing that was kept under its name is released or put back.
     pub is_unsure: bool,
+    /// A digest of the texts of its templates, as they were when it was declared; 0 if it has none,
+    /// or they are not known.
+    pub templates: u64,
     /// Whether it keeps a fact that says which resources there are: other ones may be declared after it has changed.
     pub declares_others: bool,
     /// The words by which it can be chosen.
@@ -161,6 +164,7 @@ impl Declaration {
             reverse: false,
             record: None,
             is_unsure: false,
+            templates: 0,
             declares_others: false,
             tags: Vec::new(),
             poll: None,
@@ -210,8 +214,8 @@ impl Declaration {
     }
 
     /// Returns whether another declaration says the same of the resource itself. Whom it notifies,
-    /// where it is written, its tags, its automatic edges and the facts that have changed do not
-    /// count.
+    /// where it is written, its tags, its automatic edges, the texts of its templates and the facts
+    /// that have changed do not count.
     pub fn is_equal(&self, other: &Self) -> bool {
         if self.is_clone_of(other) {
             return true;
