@@ -129,10 +129,12 @@ impl Judging {
         let (Some(graph), Some((before, _)), Some((site, since))) = (graph, before, after) else {
             return Ok(None);
         };
-        if !Arc::ptr_eq(&before, &site) || self.activity.has_changed() {
+        let last_good = &self.config.last_good;
+        // What is to be gone back from is on trial until it is gone.
+        let is_other = !Arc::ptr_eq(&before, &site) || self.activity.has_changed();
+        if is_other || last_good.is_asked() {
             return Ok(None);
         }
-        let last_good = &self.config.last_good;
         let end = self.config.canary.filter(|_| last_good.is_on_trial(&site)).map(|it| since + it);
         if let Some(end) = end.filter(|end| Instant::now() < *end) {
             return Ok(Some(end));

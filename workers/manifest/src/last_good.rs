@@ -4,6 +4,8 @@
 //! 1. The file is replaced as a whole: it has one manifest or the other.
 //! 2. A manifest is written only after the site that was loaded from it was found good, by whoever calls
 //!    [`LastGood::keep`].
+//! 3. A manifest is kept or gone back from, never both: what is being kept is nothing that was loaded, so nobody goes
+//!    back from it, and a wish to go back is there until it was answered.
 
 use std::fmt;
 use std::future::pending;
@@ -159,18 +161,23 @@ impl LastGood {
     ///
     /// When the file cannot be written. The manifest is still [to be kept](Self::is_to_be_kept) then.
     pub fn keep(&self, site: &Site) -> io::Result<()> {
-        let (manifest, digest) = {
-            let state = self.0.state.lock();
-            let loaded = state.loaded.as_ref().filter(|_| state.is_new(site));
-            let Some(Loaded { manifest, digest, .. }) = loaded else { return Ok(()) };
-            (Arc::clone(manifest), digest.clone())
-        };
-        self.write(manifest, &digest, Vec::new())?;
+        let Some(loaded) = self.take(site) else { return Ok(()) };
+        let written = self.write(Arc::clone(&loaded.manifest), &loaded.digest, Vec::new());
         let mut state = self.0.state.lock();
-        // Another one may have been loaded meanwhile.
-        state.loaded.take_if(|loaded| loaded.digest == digest);
-        (state.kept, state.rejected) = (Some(digest), Vec::new());
-        Ok(())
+        // Another one may have been loaded meanwhile, or the same again.
+        if written.is_err() {
+            state.loaded.get_or_insert(loaded);
+        } else {
+            state.loaded.take_if(|later| later.digest == loaded.digest);
+            (state.kept, state.rejected) = (Some(loaded.digest), Vec::new());
+        }
+        written
+    }
+
+    /// Takes out what a site was loaded from, if it is to be kept: see invariant 3.
+    fn take(&self, site: &Site) -> Option<Loaded> {
+        let mut state = self.0.state.lock();
+        if state.is_new(site) { state.loaded.take() } else { None }
     }
 
     /// Asks to go back from the manifest that a site was loaded from, and says why. Does nothing if that is not
@@ -184,12 +191,17 @@ impl LastGood {
         }
     }
 
+    /// Returns whether somebody has asked to go back, and that was not answered.
+    pub fn is_asked(&self) -> bool {
+        self.0.asked.borrow().is_some()
+    }
+
     /// Returns a count of the loads that may have brought another manifest.
     pub fn loads(&self) -> watch::Receiver<u64> {
         self.0.loads.subscribe()
     }
 
-    /// Waits until somebody asks to go back. Cancel safe: it counts as asked until it is [answered](Self::answer).
+    /// Waits until somebody asks to go back. Cancel safe: it counts as asked until it is [answered](Self::answered).
     pub(crate) async fn asked(&self) -> GoingBack {
         let mut asked = self.0.asked.subscribe();
         let asked = asked.wait_for(Option::is_some).await.ok().and_then(|asked| asked.clone());
@@ -199,11 +211,15 @@ impl LastGood {
         }
     }
 
-    /// Takes a wish to go back. Returns whether the manifest is still the one that was loaded last.
-    pub(crate) fn answer(&self, asked: &GoingBack) -> bool {
-        self.0.asked.send_replace(None);
+    /// Returns whether the manifest of a wish to go back is still the one that was loaded last.
+    pub(crate) fn is_loaded(&self, asked: &GoingBack) -> bool {
         let state = self.0.state.lock();
         state.loaded.as_ref().is_some_and(|loaded| loaded.digest == asked.digest)
+    }
+
+    /// Ends the wish to go back, which was granted or not.
+    pub(crate) fn answered(&self) {
+        self.0.asked.send_replace(None);
     }
 
     /// Notes the files that a site was loaded from, if they can be kept.

@@ -136,8 +136,10 @@ impl SiteSource {
                     self.last_good.iter().for_each(LastGood::forgive);
                 }
                 asked = asked_back(self.last_good.as_ref()) => {
+                    let has_gone_back = self.go_back(&asked, &stop).await;
+                    self.last_good.iter().for_each(LastGood::answered);
                     // The load finds the files that have changed since, and those to watch.
-                    if self.go_back(&asked, &stop).await && self.load(&stop).await == Loaded::Other {
+                    if has_gone_back && self.load(&stop).await == Loaded::Other {
                         tracing::info!("{LOADED}");
                     }
                     continue;
@@ -330,7 +332,7 @@ impl SiteSource {
 
     /// Goes back to the last good manifest, unless another one was loaded meanwhile. Returns whether it has.
     async fn go_back(&mut self, asked: &GoingBack, stop: &Stop) -> bool {
-        let last_good = self.last_good.clone().filter(|last_good| last_good.answer(asked));
+        let last_good = self.last_good.clone().filter(|last_good| last_good.is_loaded(asked));
         let (Some(last_good), why) = (last_good, &asked.why) else { return false };
         self.look_at_facts(stop).await;
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));

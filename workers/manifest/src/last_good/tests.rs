@@ -198,7 +198,45 @@ async fn a_wish_to_go_back_is_about_the_manifest_that_was_loaded_last() -> TestR
     write(folder.path(), "three")?;
     load(folder.path(), &last_good)?;
 
-    assert!(!last_good.answer(&asked));
+    assert!(!last_good.is_loaded(&asked) && last_good.is_asked());
+    last_good.answered();
+    assert!(!last_good.is_asked());
+    Ok(())
+}
+
+#[test]
+fn nobody_goes_back_from_a_manifest_while_it_is_written() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let last_good = open(folder.path());
+    write(folder.path(), "one")?;
+    let first = load(folder.path(), &last_good)?;
+    last_good.keep(&first)?;
+    write(folder.path(), "two")?;
+    let second = load(folder.path(), &last_good)?;
+
+    let loaded = last_good.take(&second);
+    last_good.go_back(&second, "page has failed");
+    last_good.reject("page has failed");
+
+    assert!(loaded.is_some() && !last_good.is_asked());
+    let tried = SiteJudge::default().load_unless_rejected(&files(folder.path()), &last_good);
+    assert!(tried.is_ok());
+    Ok(())
+}
+
+#[test]
+fn a_manifest_that_cannot_be_written_is_still_to_be_kept() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let last_good = open(&folder.path().join("state"));
+    write(folder.path(), "one")?;
+    let site = load(folder.path(), &last_good)?;
+
+    assert!(last_good.keep(&site).is_err());
+    assert!(last_good.is_to_be_kept(&site));
+    fs::create_dir(folder.path().join("state"))?;
+    last_good.keep(&site)?;
+
+    assert!(!last_good.is_to_be_kept(&site));
     Ok(())
 }
 
