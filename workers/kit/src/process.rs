@@ -102,14 +102,14 @@ mod survivor;
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
-///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the group are not touched;
-///   when they hold the output open, it is read for 1 s more. Only what is
-///   [left](Self::run_or_leave) to the next agent runs on.
+///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the
+///   group are not touched; when they hold the output open, it is read for 1 s more. Only a process
+///   that is [left](Self::run_or_leave) to the next agent runs on.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
-/// - When as many checks of its [`health`](ProcessConfig::health) in a row have failed as that says,
-///   it is ended in the same way, and that is a failure.
+/// - When so many checks in a row have failed as its [`health`](ProcessConfig::health) says, it is
+///   ended in the same way, and counts as failed.
 /// - Every other end of the leader is a failure with its status, also status 0, with the last line
 ///   of its stderr and with how many processes it left behind in its group.
 ///
@@ -232,17 +232,19 @@ impl Process {
     /// Adopts a process that an earlier agent has left running, for the worker that has this
     /// `stop`. Its output is logged from where it was read last.
     ///
-    /// Of the config, only what is done from now on counts: how it is logged, checked, reloaded and
-    /// ended. That it was started with the same is for the caller to know, by the
-    /// [`digest`](Survivor::digest). How it ends stays unknown, which only the parent of a process
-    /// is told.
+    /// The config says only how the process is logged, checked, reloaded and ended from now on. The
+    /// caller makes sure, by the [`digest`](Survivor::digest), that the process was started with
+    /// the same config. Its exit status stays unknown, because only the parent of a process gets
+    /// it.
     ///
-    /// It is ready if it was. Otherwise [`ready_unless`](Self::ready_unless) waits as for one that
-    /// was spawned; but a file that is there makes it ready, also one from before, and a line or a
-    /// message to its notify socket may have come already, so that it counts as ready.
+    /// It is ready if it was ready under the earlier agent. Otherwise
+    /// [`ready_unless`](Self::ready_unless) waits as for a process that was spawned, but a file
+    /// that is there makes it ready even if the file is older than the process. A process that
+    /// becomes ready by a line or by a message to its notify socket counts as ready at once,
+    /// because either may have come already.
     ///
-    /// Returns nothing if it has ended meanwhile. Then the rest of its output is logged, what it
-    /// has left in its group is killed, and it is on record no more.
+    /// Returns nothing if it has ended meanwhile. Then the rest of its output is logged, the rest
+    /// of its group is killed, and its record is removed.
     ///
     /// # Errors
     ///
@@ -303,15 +305,15 @@ impl Process {
     ///
     /// When it is dropped, no process is left.
     pub async fn ready(self) -> Result<Self, ProcessError> {
-        // Nobody tells this one.
+        // Nobody sends this stop.
         let (_stopper, stop) = Stop::pair();
         self.ready_unless(&stop).await
     }
 
     /// Waits until the process is ready, as [`ready`](Self::ready) does, or until `stop` is told.
     ///
-    /// It is returned then though it is not ready, so that [`run`](Worker::run) with the same stop
-    /// ends it in good order.
+    /// In the second case the process is returned although it is not ready. The caller can then end
+    /// it in good order by [`run`](Worker::run) with the same stop.
     ///
     /// # Errors
     ///
@@ -325,7 +327,7 @@ impl Process {
             return Ok(self);
         }
         let waited = if self.config.readiness == Readiness::Spawned {
-            // It was ready when it was spawned, however it has ended since.
+            // It was ready once it was spawned, even if it has ended since.
             Ok(Ok(()))
         } else {
             let reached = self.config.readiness.reached(&self.handle, self.file_before);
@@ -374,7 +376,7 @@ impl Process {
     }
 
     /// Runs the worker as [`run`](Worker::run) does until `leave` completes. Then it leaves a
-    /// process that [survives](Self::survives) running, on record for the next agent, and is done.
+    /// process that [survives](Self::survives) running, on record for the next agent, and returns.
     /// For any other process `leave` has no meaning.
     ///
     /// # Errors
@@ -430,8 +432,9 @@ impl Process {
         self.handle.clone()
     }
 
-    /// Waits until the process is to be left, or the leader ends by itself, or was told to and did,
-    /// or did not in time.
+    /// Waits until the process is to be left, its leader ends by itself, or it has to end because
+    /// of a stop or of failed checks. Then asks the group to end, and waits for the leader for the
+    /// grace period.
     async fn supervise(
         &self,
         stop: &Stop,
@@ -477,7 +480,7 @@ impl Worker for Process {
     }
 }
 
-/// Why a process is not supervised any more.
+/// The reason why the supervision of a process has ended.
 #[derive(Debug)]
 enum Cause {
     /// It runs on, for another agent.
@@ -490,7 +493,7 @@ enum Cause {
     Unhealthy(Unhealthy),
 }
 
-/// Returns the error of a process that has ended by itself; without a status it was adopted.
+/// Returns the error of a process that has ended by itself. Only an adopted process has no status.
 fn ended_by_itself(name: String, status: Option<ExitStatus>, end: ProcessEnd) -> ProcessError {
     match status {
         Some(status) => ProcessError::Exited { name, status, end },

@@ -1,8 +1,8 @@
 //! A process group that an earlier agent has started.
 //!
 //! Invariants:
-//! 1. Somebody else reaps the leader, and then its pid may become another's. So the processes are
-//!    signalled by descriptors that were opened before they were identified.
+//! 1. Another process reaps the leader, and then the kernel may give its pid to a new process. So
+//!    processes are signalled by descriptors that were opened before they were identified.
 //! 2. The record is removed only after the group was killed and is gone. It stays when the group is
 //!    left.
 
@@ -36,14 +36,14 @@ pub(super) struct AdoptedGroup {
     id: i32,
     leader: ReadyFd,
     record: Option<Record>,
-    /// Keep the worker from counting as ended.
+    /// They keep the worker from counting as ended.
     holds: Vec<Linger>,
 }
 
-/// What has become of a survivor.
+/// A survivor that was looked for once more.
 pub(super) enum TakenUp {
     Runs(AdoptedGroup),
-    /// It has ended, or is not to be found: its record is left.
+    /// It has ended or cannot be found. Only its record is left.
     IsGone(Record),
 }
 
@@ -65,7 +65,7 @@ impl AdoptedGroup {
         self.id
     }
 
-    /// Returns what the leader is signalled by.
+    /// Returns the descriptor by which the leader is signalled.
     pub(super) fn leader(&self) -> Arc<OwnedFd> {
         Arc::clone(self.leader.get_ref())
     }
@@ -101,8 +101,8 @@ impl AdoptedGroup {
         }
     }
 
-    /// Kills the group, and waits until it is gone; returns how many others than the leader there
-    /// were. Cancel safe: dropping it does the same.
+    /// Kills the group, and waits until it is gone; returns how many processes other than the
+    /// leader it had. Cancel safe: dropping it does the same.
     pub(super) async fn reap(&mut self) -> io::Result<usize> {
         let Some(entry) = self.entry().cloned() else { return Ok(0) };
         let (count, dying) = blocking(move || kill_all(&entry)).await?;
@@ -129,14 +129,15 @@ impl Drop for AdoptedGroup {
     fn drop(&mut self) {
         let Some(record) = self.record.take() else { return };
         let dying = Dying { record: Some(record), _holds: std::mem::take(&mut self.holds) };
-        // Not awaited by anyone, but by the worker's own end. Without a runtime it stays on record.
+        // Only the end of the worker waits for this task. Without a runtime the group stays on
+        // record.
         if let Ok(runtime) = Handle::try_current() {
             drop(runtime.spawn(dying.gone()));
         }
     }
 }
 
-/// What is left of a group that is killed because it was dropped.
+/// A group that is being killed because it was dropped.
 struct Dying {
     record: Option<Record>,
     _holds: Vec<Linger>,
@@ -160,7 +161,7 @@ impl Dying {
     }
 }
 
-/// What was not waited for to the end stays on record: it may live.
+/// A group stays on record if nobody waited until it was gone: it may still live.
 impl Drop for Dying {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
@@ -170,8 +171,8 @@ impl Drop for Dying {
 }
 
 impl Survivor {
-    /// Ends the process: asks it as its config said, and kills what is left of its group when the
-    /// leader has ended, or after its grace period. It is on record no more then.
+    /// Ends the process: asks it to end as its config said, kills the rest of its group when the
+    /// leader has ended or after its grace period, and removes its record.
     ///
     /// # Errors
     ///
@@ -196,7 +197,7 @@ impl Survivor {
     }
 }
 
-/// Kills what a leader that is gone has left behind in its group, and forgets the record.
+/// Kills the rest of the group of a leader that is gone, and forgets the record.
 pub(super) async fn clear(record: Record) -> io::Result<()> {
     let mut cleared = Dying { record: Some(record), _holds: Vec::new() };
     let Some(entry) = cleared.record.as_ref().and_then(Record::entry).cloned() else {
@@ -233,7 +234,8 @@ async fn are_gone(dying: Vec<OwnedFd>) -> bool {
     true
 }
 
-/// Sends a signal to every process of a group, also a stopped one. Blocks for `/proc`.
+/// Sends a signal to every process of a group, and wakes those processes that are stopped. Blocks
+/// for `/proc`.
 fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     let running = Stat::read_all()?;
     let Groups { own, leader, .. } = Groups::of(entry, &running)?;
@@ -245,7 +247,7 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     let id = entry.process.map(|process| process.id);
     let is_member = |stat: &Stat| Some(stat.id) == id && Some(stat.group) == id;
     if !running.iter().any(is_member) {
-        // It has moved to another group.
+        // The leader has moved to another group.
         asked.extend(leader);
     }
     for process in &asked {
@@ -256,8 +258,8 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process of a group; returns how many others than the leader there were, and who
-/// dies. Blocks for `/proc`.
+/// Kills every process of a group; returns how many processes other than the leader it had, and the
+/// descriptors of all that were killed. Blocks for `/proc`.
 fn kill_all(entry: &Entry) -> io::Result<(usize, Vec<OwnedFd>)> {
     let running = Stat::read_all()?;
     let Groups { own, leader, .. } = Groups::of(entry, &running)?;
@@ -275,7 +277,7 @@ fn kill_all(entry: &Entry) -> io::Result<(usize, Vec<OwnedFd>)> {
     Ok((count, dying))
 }
 
-/// Runs `work`, which waits for `/proc`, where it holds up no other task.
+/// Runs `work`, which blocks for `/proc`, on a thread where it holds up no other task.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

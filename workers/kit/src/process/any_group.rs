@@ -1,4 +1,4 @@
-//! The group of a process, whoever has started it.
+//! The group of a process that this agent or an earlier one has started.
 
 use std::io;
 use std::process::ExitStatus;
@@ -36,8 +36,8 @@ impl AnyGroup {
         }
     }
 
-    /// Notes on record that the process is ready, for an agent that adopts it. If that fails, such
-    /// an agent waits for it once more.
+    /// Notes on record that the process is ready, for an agent that adopts it. If that fails, the
+    /// other agent waits until the process is ready once more.
     pub(super) async fn note_ready(&self) {
         let record = match self {
             Self::Own(group) => group.record(),
@@ -69,7 +69,7 @@ impl AnyGroup {
     }
 
     /// Kills the group, and waits until it is gone; returns how the leader has ended, if that can
-    /// be known, and how many others there were.
+    /// be known, and how many other processes the group had.
     pub(super) async fn reap(&mut self) -> io::Result<(Option<ExitStatus>, usize)> {
         match self {
             Self::Own(group) => group.reap().await.map(|(status, count)| (Some(status), count)),

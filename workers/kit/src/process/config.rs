@@ -73,22 +73,23 @@ pub struct ProcessConfig {
     /// The file that the lines are written to, as they come, instead of the log; absolute, in a
     /// folder of the agent's own, which is made. Default: they are logged.
     ///
-    /// A file of more than 4 MiB gets the extension `1` in place of the one before it, and a new
-    /// one is begun.
+    /// A file of more than 4 MiB gets the extension `1`, replaces the earlier file of that name,
+    /// and a new file is begun.
     pub log_file: Option<PathBuf>,
     /// What is hidden in the lines that are logged, and in the last words of an error. Default nothing.
     pub secrets: Secrets,
     /// Whether another agent may adopt the process when this one ends. Default: no.
     ///
-    /// It needs a ledger. One with a [limit](Self::limits) of the size of files ends with its agent
-    /// nevertheless, and what an adopted one says over its notify socket is not heard.
+    /// The process needs a ledger. A process with a [limit](Self::limits) of the size of files ends
+    /// with its agent nevertheless. Messages of an adopted process to its notify socket are not
+    /// read.
     ///
     /// The output goes to files beside the record then, which are read as a pipe would be, so that
     /// the process neither waits nor ends when nobody reads; see
     /// [`Process::adopt_for`](crate::Process::adopt_for).
     pub survives: bool,
-    /// What tells what the process is started with from anything else, for whoever adopts it; at
-    /// most 256 bytes. Default empty.
+    /// The digest of everything that the process is started with, which an agent compares before it
+    /// adopts the process; at most 256 bytes. Default empty.
     pub digest: String,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
@@ -98,9 +99,9 @@ pub struct ProcessConfig {
     /// Keep it below the start timeout of the engine that runs the worker, which knows no reason.
     pub ready_timeout: Duration,
     /// How it is told to read its configuration anew, by
-    /// [`ProcessHandle::reload`](crate::ProcessHandle::reload). Default: nobody can tell it.
+    /// [`ProcessHandle::reload`](crate::ProcessHandle::reload). Default: it cannot be told.
     pub reload: Option<Reload>,
-    /// How it is asked whether it is well, from when it is ready. Default: it is not.
+    /// The health check of the process, from the time when it is ready. Default: none.
     pub health: Option<HealthCheck>,
 }
 
@@ -229,8 +230,8 @@ impl ProcessConfig {
         Ok(())
     }
 
-    /// Returns whether another agent may adopt the process. One that may write files of some size
-    /// only would be ended when it has written as much output.
+    /// Returns whether another agent may adopt the process. It may not if the size of its files is
+    /// limited: the kernel would end the process as soon as its output has that size.
     pub(super) fn may_survive(&self) -> bool {
         let is_bound = self.limits.get(&Limit::FileSize).is_some_and(Option::is_some);
         self.survives && !is_bound

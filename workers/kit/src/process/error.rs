@@ -96,8 +96,8 @@ pub enum ProcessError {
         #[source]
         source: io::Error,
     },
-    /// Something else, which may not be seen, accepts connections where the process is to; it was
-    /// not spawned.
+    /// A program that this agent cannot identify accepts connections at the address of the process,
+    /// which was not spawned.
     #[error("cannot run process {name:?}: {address} is in use by something else")]
     PortTaken {
         /// The name of the process.
@@ -105,16 +105,16 @@ pub enum ProcessError {
         /// The address.
         address: SocketAddr,
     },
-    /// Another process listens where the process is to; it was not spawned.
+    /// Another process listens at the address of the process, which was not spawned.
     #[error("cannot run process {name:?}: {address} is held by {program:?} (pid {pid})")]
     PortHeld {
         /// The name of the process.
         name: String,
         /// The address.
         address: SocketAddr,
-        /// The pid of the other one.
+        /// The pid of the other process.
         pid: i32,
-        /// The name of the program of the other one, of which the kernel keeps 15 bytes.
+        /// The name of the other process's program. The kernel keeps 15 bytes of it.
         program: String,
     },
     /// The process was not ready in time; it was killed.
@@ -133,7 +133,7 @@ pub enum ProcessError {
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
     },
-    /// Checks of the process have failed, so many in a row that it was ended.
+    /// The process was ended because too many of its health checks in a row have failed.
     #[error(
         "process {name:?} was unhealthy and was ended: {}: {said}{}",
         checks(*failures),
@@ -144,7 +144,7 @@ pub enum ProcessError {
         name: String,
         /// How many checks in a row have failed.
         failures: u32,
-        /// Why the last of them has.
+        /// Why the last check has failed.
         said: String,
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
@@ -156,11 +156,11 @@ pub enum ProcessError {
         name: String,
         /// How it ended.
         status: ExitStatus,
-        /// What else there is to say of its end.
+        /// Further details of its end.
         end: ProcessEnd,
     },
-    /// A process that was adopted has ended by itself; what was left of its group was killed. Only
-    /// its parent is told how it has ended.
+    /// A process that was adopted has ended by itself; the rest of its group was killed. Its exit
+    /// status is unknown, because only the parent of a process gets it.
     #[error(
         "process {name:?} ended{}; how is unknown, as an earlier agent had started it{}",
         end.early(), end.text()
@@ -168,7 +168,7 @@ pub enum ProcessError {
     Gone {
         /// The name of the process.
         name: String,
-        /// What else there is to say of its end.
+        /// Further details of its end.
         end: ProcessEnd,
     },
 }

@@ -106,7 +106,7 @@ impl ProcessGroup {
         self.id.as_raw_pid()
     }
 
-    /// Returns what the leader is signalled by, once it is watched.
+    /// Returns the descriptor by which the leader is signalled, once the leader is watched.
     pub(super) fn leader(&self) -> Option<Arc<OwnedFd>> {
         self.leader.as_ref().map(|leader| Arc::clone(leader.get_ref()))
     }

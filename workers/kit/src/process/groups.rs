@@ -46,7 +46,8 @@ impl Groups {
                 leaders.map(|stat| stat.group).collect()
             }
             Some(process) => {
-                // Opened before it is identified: after that, the pid may become another's.
+                // Opened before it is identified: later, the kernel may give the pid to another
+                // process.
                 let opened = Pid::from_raw(process.id)
                     .map_or(Err(Errno::SRCH), |id| pidfd_open(id, PidfdFlags::NONBLOCK));
                 let found = match Stat::read(process.id) {
@@ -84,24 +85,24 @@ impl Groups {
     }
 }
 
-/// Returns whether a process was started by way of the record: it has the mark in its environment,
-/// or it writes to the files beside the record. `None` if it has no environment yet. Blocks for
-/// `/proc`.
+/// Returns whether a process belongs to the record: it has the mark in its environment, or it
+/// writes to the files beside the record. `None` if it has no environment yet. Blocks for `/proc`.
 fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
     let is_held = entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id);
     if is_held { Some(true) } else { has_variable(id, MARK, &entry.token) }
 }
 
-/// Returns whether the mark is no obstacle to take the process for the one on record, whose pid and
-/// start time it has. A program that shows a title of its own has overwritten its mark with it.
-/// Blocks for `/proc`.
+/// Returns whether a process with the pid and the start time of the record may be the recorded one.
+/// It may if it is marked, or if it has overwritten its mark, as a program does that shows a title
+/// of its own. Blocks for `/proc`.
 pub(super) fn may_be_recorded(entry: &Entry, id: i32) -> Option<bool> {
     let is_marked = bears_mark(entry, id);
     is_marked.map(|is_marked| is_marked || has_overwritten_environment(id))
 }
 
-/// Returns whether the process that a record names, by pid and start time, is somebody else's. Only
-/// the records of processes that may be adopted can tell. Blocks for `/proc`.
+/// Returns whether the process with the pid and the start time of a record is another one than the
+/// recorded process. Only the records of processes that may be adopted can tell. Blocks for
+/// `/proc`.
 pub(super) fn names_a_stranger(entry: &Entry) -> bool {
     let Some(process) = entry.process.filter(|_| entry.adoption.is_some()) else { return false };
     let is_there = Stat::read(process.id).is_ok_and(|stat| {
@@ -110,11 +111,11 @@ pub(super) fn names_a_stranger(entry: &Entry) -> bool {
     is_there && may_be_recorded(entry, process.id) == Some(false)
 }
 
-/// Kills a group and returns whether it was there. It is the group that was seen if a process that
-/// was seen is still in it: until that is reaped, the kernel gives the group's id to nobody.
+/// Kills a group and returns whether it was there. Kills it only if a process that was seen is
+/// still in it: until that process is reaped, the kernel gives the group's id to no other group.
 ///
-/// The processes are killed by their descriptors, and by the group's id only who was begun
-/// meanwhile.
+/// The processes are killed by their descriptors. The signal to the group's id kills only those
+/// processes that were started meanwhile.
 pub(super) fn kill_group(group: i32, seen: &[Stat], dying: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let Some(id) = Pid::from_raw(group) else { return Ok(false) };
     refuse_own(group)?;

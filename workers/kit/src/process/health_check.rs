@@ -1,4 +1,4 @@
-//! How a process is asked whether it is well.
+//! The health check of a process, as its config says.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -15,14 +15,15 @@ const LEAST: Duration = Duration::from_millis(1);
 /// The longest time between two checks.
 const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a [`Process`](crate::Process) that is ready is asked, again and again, whether it is well.
+/// The health check of a [`Process`](crate::Process): a question that is asked again and again once
+/// the process is ready.
 ///
-/// Once so many checks in a row have failed, the process is asked to end, as by a stop, and is a
-/// failure then: an engine starts it again after its backoff.
+/// Once [`failures`](Self::failures) checks in a row have failed, the process is asked to end, as
+/// by a stop, and counts as failed: an engine starts it again after its backoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HealthCheck {
-    /// What is asked.
+    /// The question of each check.
     pub probe: HealthProbe,
     /// How long to wait before the first check, and between two. Default 10 s, 1 ms to 24 h.
     pub every: Duration,
@@ -32,18 +33,19 @@ pub struct HealthCheck {
     pub failures: u32,
 }
 
-/// What a process is asked.
+/// A question to a process, whether it is well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HealthProbe {
-    /// Whether it accepts TCP connections. The kernel accepts some for a process that hangs; one that
-    /// a signal has suspended is found nevertheless.
+    /// Whether it accepts TCP connections. The kernel accepts some connections for a process that
+    /// hangs, so the check may not notice that. It does notice a process that a signal has
+    /// suspended.
     Port(SocketAddr),
     /// Whether it answers a GET over plain HTTP/1 with a status from 200 to 399.
     Http {
         /// Where it listens.
         address: SocketAddr,
-        /// What is asked for, from the first slash on.
+        /// The path that is asked for, from the first slash on.
         path: String,
     },
     /// Whether this command exits with 0. It runs as the process does; no shell is involved.

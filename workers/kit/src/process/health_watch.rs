@@ -1,6 +1,6 @@
-//! Asks a process again and again whether it is well.
+//! The health checks of a running process.
 //!
-//! It takes no task, and a thread only for a look at `/proc`: the worker of the process waits for
+//! They take no task, and a thread only for a look at `/proc`: the worker of the process waits for
 //! the next check as it waits for the end of the process, and drops a check that is under way when
 //! it ends.
 
@@ -28,15 +28,15 @@ pub(super) struct HealthWatch {
     /// Why the last check has failed or could not be made, if so.
     unhealthy: watch::Sender<Option<String>>,
     are_paused: Arc<AtomicBool>,
-    /// What is hidden in what is told: a URL may have a secret.
+    /// The secrets that are hidden in messages: a URL may have one.
     secrets: Secrets,
 }
 
-/// What others see of the checks of one process, and do to them.
+/// A view of the checks of one process, by which others can also pause them.
 #[derive(Debug, Clone)]
 pub(super) struct HealthView {
     pub(super) unhealthy: watch::Receiver<Option<String>>,
-    /// Whether the process is not asked.
+    /// Whether no checks are made.
     pub(super) are_paused: Arc<AtomicBool>,
 }
 
@@ -55,21 +55,21 @@ enum Way {
     Command(Box<SideCommand>),
 }
 
-/// What a check has come to.
+/// The result of a check.
 enum Answer {
     Well,
-    /// It has failed, for this reason.
+    /// The check has failed, for this reason.
     Ill(String),
-    /// The process was not asked, for this reason. That says nothing of it.
+    /// The check could not be made, for this reason. That says nothing of the process.
     NotAsked(String),
 }
 
-/// What a process is ended for.
+/// The failed checks because of which a process is ended.
 #[derive(Debug)]
 pub(super) struct Unhealthy {
     /// How many checks in a row have failed.
     pub(super) failures: u32,
-    /// Why the last one has.
+    /// Why the last check has failed.
     pub(super) said: String,
 }
 
@@ -88,11 +88,12 @@ impl HealthWatch {
         (Self { checks, unhealthy: sender, are_paused, secrets }, view)
     }
 
-    /// Waits until so many checks in a row have failed; for ever if there are none. One that cannot
-    /// be made is told, and does not count. Cancel safe: a check that is under way is given up.
+    /// Waits until as many checks in a row have failed as the config says; for ever if it has no
+    /// check. A check that cannot be made is reported, and does not count. Cancel safe: a check
+    /// that is under way is given up.
     pub(super) async fn unhealthy(&self) -> Unhealthy {
         let Some(checks) = &self.checks else { return pending().await };
-        // Nobody tells this one: a check that is not needed any more is dropped.
+        // Nobody sends this stop: a check that is not needed any more is dropped.
         let (_stopper, stop) = Stop::pair();
         let mut failures = 0;
         loop {
@@ -103,7 +104,7 @@ impl HealthWatch {
                 continue;
             }
             match checks.ask(&stop).await {
-                // Paused meanwhile.
+                // The checks were paused meanwhile.
                 _ if self.are_paused() => {}
                 Answer::Well => {
                     failures = 0;
@@ -130,7 +131,7 @@ impl HealthWatch {
         self.are_paused.load(Ordering::Acquire)
     }
 
-    /// Tells those who follow the checks why the last one has not succeeded.
+    /// Tells the followers of the checks why the last check has not succeeded.
     fn tell(&self, why: Option<String>) {
         self.unhealthy.send_if_modified(|known| {
             let is_other = *known != why;
@@ -160,7 +161,7 @@ impl Checks {
         Self { pid, way, every: *every, timeout: *timeout, failures: *failures }
     }
 
-    /// Asks once.
+    /// Makes one check.
     async fn ask(&self, stop: &Stop) -> Answer {
         if is_suspended(self.pid).await {
             return Answer::Ill("a signal has suspended it".to_owned());
@@ -182,7 +183,7 @@ impl Checks {
 }
 
 /// Returns whether a signal such as SIGSTOP has suspended a process. The kernel accepts connections
-/// for such a one, and tells only its parent of that.
+/// for such a process, and tells only its parent that it is suspended.
 async fn is_suspended(pid: i32) -> bool {
     let looked = tokio::task::spawn_blocking(move || Stat::read(pid)).await;
     matches!(looked, Ok(Ok(Some(stat))) if stat.is_suspended)

@@ -15,8 +15,8 @@ pub(super) struct Holder {
 }
 
 impl Holder {
-    /// Looks who listens at an address; none if that may not be seen. Of several processes that
-    /// share the socket it is the one with the lowest pid. Blocks for `/proc`.
+    /// Returns the process that listens at an address, if this agent may see it. If several
+    /// processes share the socket, returns the one with the lowest pid. Blocks for `/proc`.
     pub(super) fn of(address: SocketAddr) -> Option<Self> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
         let tables = tables.iter().flatten();

@@ -127,8 +127,8 @@ pub(super) fn has_variable(id: i32, name: &str, value: &str) -> Option<bool> {
     (!all.is_empty()).then(|| variables.any(|one| one == variable.as_bytes()))
 }
 
-/// Returns whether process `id` has overwritten its environment, as a program does that shows a
-/// title of its own, such as nginx; also `false` if that cannot be known.
+/// Returns whether process `id` has overwritten its environment. Programs that show a title of
+/// their own, such as nginx, do so. Also `false` if that cannot be known.
 pub(super) fn has_overwritten_environment(id: i32) -> bool {
     fs::read(format!("/proc/{id}/environ")).is_ok_and(|all| is_overwritten(&all))
 }

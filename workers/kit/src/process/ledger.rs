@@ -83,8 +83,8 @@ impl Ledger {
         Self { keeps_room: true, ..self }
     }
 
-    /// Records that a process is about to be spawned, with what another agent needs to adopt it, if
-    /// one may. Blocks for the disk.
+    /// Records that a process is about to be spawned. If another agent may adopt it, `adoption` has
+    /// the data for that. Blocks for the disk.
     pub(super) fn begin(
         &self,
         name: &str,
@@ -109,7 +109,8 @@ impl Ledger {
         let record = Record { entry: Some(entry) };
         self.reserve(&path)?;
         record.write()?;
-        // For the pid: once the process is spawned it is too late to find that there is no room.
+        // This room is for the pid: once the process is spawned it is too late to find that there
+        // is none.
         self.reserve(&path)?;
         Ok(record)
     }
@@ -136,12 +137,13 @@ impl Record {
         Self { entry: Some(entry) }
     }
 
-    /// Returns what is on record, until it is kept.
+    /// Returns the content of the record, until it is kept.
     pub(super) fn entry(&self) -> Option<&wire::Entry> {
         self.entry.as_ref()
     }
 
-    /// Returns what is on record once the process is ready, if another agent may adopt it.
+    /// Returns the content that the record gets once the process is ready, if another agent may
+    /// adopt it.
     pub(super) fn ready(&self) -> Option<wire::Entry> {
         let mut entry = self.entry.clone()?;
         entry.adoption.as_mut()?.is_ready = true;
@@ -237,7 +239,7 @@ pub(super) fn record_paths(folder: &Path) -> Result<Vec<PathBuf>, LedgerError> {
     Ok(paths)
 }
 
-/// Keeps the room of a record that has not begun before the agent died, or that was removed.
+/// Makes spares of the room of a record that was removed, or not written before the agent died.
 fn keep_room(folder: &Folder, record: &Path) -> Result<(), FileError> {
     let name = record.file_name().unwrap_or_default();
     match folder.look(name)? {

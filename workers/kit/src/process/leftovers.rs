@@ -86,23 +86,23 @@ pub async fn end_leftovers(folder: &Path) -> Result<Vec<Leftover>, LedgerError> 
     end_all_but(Spared::Nobody, folder).await.map(|leftovers| leftovers.ended)
 }
 
-/// What an earlier agent has left.
+/// The processes that an earlier agent has left.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Leftovers {
-    /// What was not to be adopted, and what has become of it.
+    /// The processes that were not to be adopted, each with its fate.
     pub ended: Vec<Leftover>,
-    /// What runs on, for the caller to adopt, to end or to leave. It stays on record. Some may have
-    /// ended by themselves; whoever adopts one is told so.
+    /// The processes that run on, for the caller to adopt, to end or to leave. They stay on record.
+    /// Some may have ended by themselves; a caller that adopts such a process is told so.
     pub survivors: Vec<Survivor>,
 }
 
-/// Ends what an earlier agent has left in `folder`, as [`end_leftovers`] does, but for the
-/// processes that it has left to be adopted; see [`Process::adopt_for`](crate::Process::adopt_for).
+/// Ends the processes that an earlier agent has left in `folder`, as [`end_leftovers`] does, except
+/// those that it has left to be adopted; see [`Process::adopt_for`](crate::Process::adopt_for).
 ///
 /// A process is adopted only if the boot, its start time and its mark are those of its record. The
-/// mark is in its environment, or it is that the process still writes to the files beside the
-/// record. What has another mark is somebody else's: it is neither adopted nor ended.
+/// mark is in its environment. A process that still writes to the files beside the record counts as
+/// marked. A process with another mark belongs to somebody else: it is neither adopted nor ended.
 ///
 /// # Errors
 ///
@@ -139,7 +139,7 @@ pub async fn find_survivors(folder: &Path) -> Result<Vec<Survivor>, LedgerError>
         let failed = |err| LedgerError::new("look for the processes of", &owned, err);
         let mut survivors = Vec::new();
         for path in record_paths(&owned)? {
-            // One that cannot be read is told of by whoever ends the others.
+            // A record that cannot be read is reported when the other processes are ended.
             let Ok(entry) = Entry::read(&path) else { continue };
             if find(&entry).map_err(failed)?.is_some() {
                 survivors.extend(Survivor::of(&entry));
@@ -151,7 +151,7 @@ pub async fn find_survivors(folder: &Path) -> Result<Vec<Survivor>, LedgerError>
     found.unwrap_or_else(|err| Err(LedgerError::new("search", folder, io::Error::other(err))))
 }
 
-/// Who is not ended.
+/// The processes that are not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Spared {
     Nobody,
@@ -192,7 +192,7 @@ async fn end_all_but(spared: Spared, folder: &Path) -> Result<Leftovers, LedgerE
     Ok(Leftovers { ended, survivors })
 }
 
-/// What was found of all records.
+/// The processes that were found by all records.
 struct Looked {
     found: Vec<Found>,
     survivors: Vec<Survivor>,
@@ -200,7 +200,7 @@ struct Looked {
 
 struct Found {
     leftover: Leftover,
-    /// What is on record, if it can be read.
+    /// The content of the record, if it can be read.
     entry: Option<Entry>,
     /// The killed processes that may take a moment to be gone.
     dying: Vec<OwnedFd>,

@@ -40,8 +40,8 @@ impl Lines {
         self.keep(bytes);
     }
 
-    /// Returns how many of the bytes that were taken are part of a line that is not complete; none
-    /// once it is too long to be kept.
+    /// Returns how many of the bytes that were taken belong to a line that is not complete; 0 once
+    /// that line is too long to be kept.
     pub(super) fn pending(&self) -> usize {
         if self.cut == 0 { self.kept.len() } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! A file of lines that is bounded, and the one before it.
+//! A bounded file of lines, and the file before it.
 
 use std::ffi::OsString;
 use std::fs::{File, rename};
@@ -11,8 +11,8 @@ use crate::files::Folder;
 /// How long a file may become, in bytes.
 pub(super) const LONGEST: u64 = 4 * 1024 * 1024;
 
-/// A file of lines. One that is too long gets the extension `1`, in place of the one before it, and
-/// a new one is begun.
+/// A file of lines. A file that is too long gets the extension `1`, replaces the earlier file of
+/// that name, and a new file is begun.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,

@@ -26,13 +26,13 @@ const CHUNK: usize = 16 * 1024;
 /// How long a stream must have kept to its rate for its flood to be over.
 const CALM: Duration = Duration::from_secs(1);
 
-/// How long is waited between two looks at a file of output: at first, and at most.
+/// The wait between two looks at a file of output: at first, and at most.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
 
 /// How much of the last words is kept, in characters.
 const MAX_WORDS: usize = 200;
 
-/// What becomes of a process whose output is read from files.
+/// The state of a process whose output is read from files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Writer {
     /// It may write more.
@@ -154,8 +154,8 @@ impl Output {
 
     /// Logs every line that comes to a file, until the process has ended and all is read.
     ///
-    /// The kernel tells of no change of a file but by a watch, and watches are few. So it looks at
-    /// the file again and again, less often while nothing comes.
+    /// The kernel reports a change of a file only to a watch, and the number of watches is limited.
+    /// So this looks at the file again and again, less often while nothing comes.
     pub(super) async fn follow(
         self: Arc<Self>,
         stream: Stream,
@@ -179,7 +179,7 @@ impl Output {
                 }
             };
             match (before, read.is_empty()) {
-                // What was read just now is not noted as read.
+                // The last bytes are not noted as read, so the next agent reads them.
                 (Writer::IsLeft, _) => return reader.end_flood(),
                 (_, false) => {
                     reader.take(&read).await;
@@ -308,7 +308,8 @@ impl<'a> Reader<'a> {
         self.write().await;
     }
 
-    /// Writes to the file what is to be written. What cannot be is lost, and is said once.
+    /// Writes the unwritten lines to the file. Lines that cannot be written are lost, and the log
+    /// says so once.
     async fn write(&mut self) {
         let Some(file) = self.output.file.clone().filter(|_| !self.unwritten.is_empty()) else {
             return;

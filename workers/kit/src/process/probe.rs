@@ -33,8 +33,8 @@ impl Probe {
         timeout(ATTEMPT, connect(address)).await.is_ok_and(|taken| taken.is_ok())
     }
 
-    /// Asks until the answer is as it should be; `missing` has the last one that was not. Cancel
-    /// safe.
+    /// Asks until the answer is good; `missing` gets the error of the last attempt that failed.
+    /// Cancel safe.
     pub(super) async fn until_answered(&self, missing: &Mutex<Option<String>>) {
         while let Err(text) = self.attempt(ATTEMPT).await {
             *missing.lock() = Some(text);
@@ -42,7 +42,8 @@ impl Probe {
         }
     }
 
-    /// Asks once. The error says what came in place of an answer within this time. Cancel safe.
+    /// Asks once, for at most this time. The error says what came in place of a good answer. Cancel
+    /// safe.
     pub(super) async fn attempt(&self, within: Duration) -> Result<(), String> {
         match timeout(within, self.ask()).await {
             Ok(Ok(())) => Ok(()),

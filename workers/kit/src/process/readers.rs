@@ -1,4 +1,4 @@
-//! The tasks that read what a process writes.
+//! The tasks that read the output of a process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use super::stream::Stream;
 /// How long the output is read after the group is gone, while an escaped process holds it open.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// The tasks that read what a process writes. They end when they are dropped.
+/// The tasks that read the output of a process. They end when they are dropped.
 #[derive(Debug)]
 pub(super) struct Readers {
     tasks: JoinSet<()>,
-    /// What those that read files are told of the process; pipes tell their own end.
+    /// Tells the readers of files whether the process may write more; pipes show their own end.
     writer: watch::Sender<Writer>,
 }
 
 impl Readers {
-    /// Begins to log what comes through the pipes of a group.
+    /// Begins to log the output that comes through the pipes of a group.
     pub(super) fn of_pipes(group: &mut ProcessGroup, output: &Arc<Output>) -> Self {
         let mut tasks = JoinSet::new();
         let (stdout, stderr) = group.take_output();
@@ -38,8 +38,8 @@ impl Readers {
         Self { tasks, writer: watch::Sender::new(Writer::Runs) }
     }
 
-    /// Begins to log what comes to files, from where it was read last. What cannot be read is not
-    /// logged: that is no reason to end a process.
+    /// Begins to log the output that comes to files, from the place up to which it was read. Output
+    /// that cannot be read is not logged: that is no reason to end a process.
     pub(super) async fn of_files(spool: Option<Spool>, output: &Arc<Output>) -> Self {
         let (mut tasks, writer) = (JoinSet::new(), watch::Sender::new(Writer::Runs));
         let open = move || {
@@ -59,8 +59,8 @@ impl Readers {
         Self { tasks, writer }
     }
 
-    /// Waits until all is read that is to be read of a process that writes no more here; returns
-    /// whether that came to an end in time.
+    /// Waits until the output of a process that has ended, or is left, is read as far as it should
+    /// be; returns whether the readers ended in time.
     pub(super) async fn finish(mut self, writer: Writer) -> bool {
         self.writer.send_replace(writer);
         let read = async { while self.tasks.join_next().await.is_some() {} };

@@ -43,8 +43,8 @@ pub enum Readiness {
         /// What is asked for, from the first slash on.
         path: String,
     },
-    /// There is a file at this absolute path. One that was there before it is spawned counts only
-    /// when it is written anew.
+    /// There is a file at this absolute path. A file from before the spawn counts only when it is
+    /// written anew.
     File(PathBuf),
     /// It says so itself by the protocol of `sd_notify`: `READY=1` in a datagram to the socket that
     /// its variable `NOTIFY_SOCKET` names. What it says as `STATUS=` is in its status.

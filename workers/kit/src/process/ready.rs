@@ -10,8 +10,8 @@ use super::ready_file::{ReadyFile, until_written};
 use super::status::ProcessHandle;
 
 impl Readiness {
-    /// Waits for what makes the process ready; the handle has what was missing last. `before` is
-    /// the file that was there before the process was spawned.
+    /// Waits until the process is ready; the handle says what was missing last. `before` is the
+    /// file that was there before the process was spawned.
     pub(super) async fn reached(&self, handle: &ProcessHandle, before: Option<ReadyFile>) {
         let missing = handle.missing();
         let gone = match self {

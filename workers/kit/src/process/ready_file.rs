@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::probe::PAUSE;
 
-/// What tells a file from the one that was there before.
+/// The identity of a file, which tells it from the file that was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReadyFile {
     device: u64,
@@ -33,8 +33,8 @@ impl ReadyFile {
     }
 }
 
-/// Waits until there is a file, another one than `before`; `missing` has what is there instead.
-/// Cancel safe.
+/// Waits until there is a file other than `before`; `missing` says what is there instead. Cancel
+/// safe.
 pub(super) async fn until_written(
     path: &Path,
     before: Option<ReadyFile>,

@@ -1,4 +1,4 @@
-//! How a process is told to read its configuration anew.
+//! The ways to have a process read its configuration anew.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use super::stop_signal::StopSignal;
 /// The longest time that a command beside a process may take.
 const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How a [`Process`](crate::Process) is told to read its configuration anew.
+/// A way to have a [`Process`](crate::Process) read its configuration anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reload {
     /// The leader of its group gets this signal, such as [`StopSignal::Hangup`].
     Signal(StopSignal),
-    /// A command tells it, and has to exit with 0. It runs as the process does.
+    /// A command tells it, and has to exit with 0. The command runs with the user, the folder, the
+    /// environment and the bounds of the process.
     Command {
         /// The program and its arguments; no shell is involved.
         command: Vec<OsString>,
@@ -34,7 +35,7 @@ impl Reload {
     }
 }
 
-/// Refuses a command beside a process that cannot be run, or not in this time.
+/// Refuses a command beside a process that has no program, or a timeout out of bounds.
 pub(super) fn validate_command(
     field: &'static str,
     command: &[OsString],

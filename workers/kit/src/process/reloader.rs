@@ -1,4 +1,4 @@
-//! What reloads a process.
+//! The reload of a process, by a signal or a command.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ pub struct ReloadError {
     pub why: String,
 }
 
-/// What reloads one process.
+/// Reloads one process, as its config says.
 #[derive(Debug)]
 pub(super) struct Reloader {
     name: String,
@@ -35,13 +35,14 @@ pub(super) struct Reloader {
 #[derive(Debug)]
 enum Way {
     None,
-    /// By its descriptor: the pid may be another's once the process was reaped.
+    /// The signal goes to the descriptor of the leader: once the leader was reaped, the kernel may
+    /// give its pid to another process.
     Signal(StopSignal, Arc<OwnedFd>),
     Command(Box<SideCommand>),
 }
 
 impl Reloader {
-    /// Returns what reloads the process that has this descriptor, as its config says.
+    /// Returns a reloader of the process that has this descriptor.
     pub(super) fn new(
         config: &ProcessConfig,
         leader: Option<Arc<OwnedFd>>,

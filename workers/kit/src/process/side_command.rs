@@ -1,4 +1,4 @@
-//! A command that is run beside a process, as the process is: to reload it, or to ask how it is.
+//! A command that is run beside a process, to reload it or to check its health.
 //!
 //! It may run every second. So one record without a pid stands for all its runs, and a run writes
 //! nothing to the disk: one that a killed agent has left is found by the mark in its environment.
@@ -22,13 +22,13 @@ use crate::secrets::Secrets;
 /// The time between TERM and KILL, after the timeout or a stop.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much of an output is kept of its beginning, and of its end, in bytes.
+/// How many bytes of an output are kept, of its beginning and of its end each.
 const KEPT: usize = 4 * 1024;
 
 /// How long the name in the records may be, in characters.
 const MAX_NAME: usize = 60;
 
-/// How much of the last words is told, in characters.
+/// How many characters of the last words an error has at most.
 const MAX_WORDS: usize = 200;
 
 /// A command with the user, the folder, the environment and the bounds of a process.
@@ -89,7 +89,7 @@ impl SideCommand {
     pub(super) async fn run(&self, stop: &Stop) -> Result<(), NotDone> {
         look(&self.job.process).await.map_err(|error| NotDone::NotMade(chain(&error)))?;
         let job = self.marked().await.map_err(|error| NotDone::NotMade(chain(&error)))?;
-        // Boxed, so that who has such a command does not hold its memory all the time.
+        // Boxed, so that the owner of such a command does not hold its memory all the time.
         let ran = Box::pin(job.run(None, stop, (None, None))).await;
         let finished = ran.map_err(|error| match error {
             JobError::Start(_) | JobError::Follow(_) => NotDone::NotMade(chain(&error)),

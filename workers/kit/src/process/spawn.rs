@@ -109,8 +109,8 @@ pub(super) async fn notify_socket(
     bound.map(Some).map_err(failed)
 }
 
-/// Returns why a process cannot listen at an address that is taken: who holds it, as far as that may
-/// be seen.
+/// Returns the error of a process whose address is taken. It names the process that holds the
+/// address, if this agent may see that.
 pub(super) async fn port_taken(name: String, address: SocketAddr) -> ProcessError {
     let holder = blocking(&name, move || Holder::of(address)).await;
     match holder.ok().flatten() {
@@ -119,12 +119,13 @@ pub(super) async fn port_taken(name: String, address: SocketAddr) -> ProcessErro
     }
 }
 
-/// Looks at the file by which the process is to say that it is ready, if that is how it is.
+/// Looks at the file that is to make the process ready, if its readiness is a file.
 pub(super) async fn file_before(config: &ProcessConfig) -> Result<Option<ReadyFile>, ProcessError> {
     let Readiness::File(path) = &config.readiness else { return Ok(None) };
     let owned = path.clone();
     let looked = blocking(&config.name, move || ReadyFile::look(&owned)).await?;
-    // What cannot be looked at does not make it ready either, and the error is told then.
+    // A file that cannot be looked at does not make the process ready either; the wait reports the
+    // error.
     Ok(looked.unwrap_or_default())
 }
 

@@ -1,12 +1,13 @@
 //! The files that a process writes to if it may outlive its agent.
 //!
-//! One that wrote to a pipe would wait, or end, as soon as nobody reads the pipe any more.
+//! A process that writes to a pipe waits, or ends, as soon as nobody reads the pipe any more.
 //!
 //! Invariants:
 //! 1. The files of a process stand beside its record. They are made after the record, and removed
 //!    before it.
-//! 2. What was read is given back to the disk, so that no secret stays in it, and its place in the
-//!    file is not used again. So a position says where to read on, whatever is written meanwhile.
+//! 2. The part of a file that was read is given back to the disk, so that no secret stays in it,
+//!    and its place in the file is not used again. So a position stays right, whatever is written
+//!    meanwhile.
 //! 3. A position is noted after the lines before it were dealt with. Lines may be logged twice if
 //!    the agent is killed in between; none is lost.
 
@@ -28,10 +29,10 @@ const POSITIONS: &str = "read";
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// How much that was read may take room on a disk that takes no part of a file back, in bytes.
+/// How many bytes that were read may stay on a disk that cannot take back a part of a file.
 const KEPT: u64 = 1024 * 1024;
 
-/// How much that was written while nobody read is read later, in bytes: the end of it.
+/// How many bytes of the output that nobody has read in time are read later: its last bytes.
 const BACKLOG: u64 = 64 * 1024 * 1024;
 
 /// The files of one process.
@@ -50,7 +51,7 @@ impl Spool {
     /// disk.
     pub(super) fn create(&self) -> io::Result<(File, File)> {
         let (path, folder) = self.located(POSITIONS)?;
-        // Whatever the umask is.
+        // This mode holds whatever the umask is.
         let mode = || Permissions::from_mode(0o600);
         let mut positions = folder.append(name_of(&path)?)?;
         positions.set_permissions(mode())?;
@@ -65,7 +66,7 @@ impl Spool {
         Ok((create(Stream::Stdout)?, create(Stream::Stderr)?))
     }
 
-    /// Returns what reads a stream on from where it was read last. Blocks for the disk.
+    /// Returns the reader of a stream, from the place up to which it was read. Blocks for the disk.
     pub(super) fn reader(&self, stream: Stream) -> io::Result<SpoolReader> {
         let (file, positions) = (self.open(stream.name())?, self.open(POSITIONS)?);
         let slot = match stream {
@@ -122,18 +123,18 @@ fn name_of(path: &Path) -> io::Result<&OsStr> {
     path.file_name().ok_or_else(|| ErrorKind::NotFound.into())
 }
 
-/// Reads what a process writes to one stream.
+/// Reads the output of a process to one stream.
 #[derive(Debug)]
 pub(super) struct SpoolReader {
     file: File,
     positions: File,
-    /// Where among the positions its own one is.
+    /// The offset of its own position in the file of positions.
     slot: u64,
-    /// From where it reads next.
+    /// The position from which it reads next.
     at: u64,
-    /// Up to where all was dealt with, as is noted.
+    /// The noted position, up to which all was dealt with.
     noted: u64,
-    /// Up to where the disk has its room back.
+    /// The position up to which the disk has its room back.
     given_back: u64,
     skipped: u64,
 }
@@ -144,15 +145,15 @@ impl SpoolReader {
         self.skipped
     }
 
-    /// Reads on; nothing if nothing was written since. Of what it has read before, all but the last
-    /// `pending` bytes was dealt with.
+    /// Reads on; returns nothing if nothing was written since. The caller has dealt with all that
+    /// was read before, except the last `pending` bytes.
     ///
     /// # Cancel safety
     ///
-    /// When it is dropped, the reader is gone. The next one reads on from what is noted.
+    /// When it is dropped, the reader is gone. The next reader reads on from the noted position.
     pub(super) async fn next(self, pending: usize) -> io::Result<(Self, Vec<u8>)> {
         let pending = u64::try_from(pending).unwrap_or(u64::MAX);
-        // What the kernel knows of an open file waits for no disk.
+        // The kernel knows the size of an open file without waiting for the disk.
         let size = self.file.metadata()?.len();
         if size == self.at && self.at.saturating_sub(pending) == self.noted {
             return Ok((self, Vec::new()));
@@ -166,7 +167,7 @@ impl SpoolReader {
         stepped.unwrap_or_else(|err| Err(io::Error::other(err)))
     }
 
-    /// Notes what was dealt with, and reads on. Blocks for the disk.
+    /// Notes the position up to which all was dealt with, and reads on. Blocks for the disk.
     fn step(&mut self, pending: u64) -> io::Result<Vec<u8>> {
         if self.file.metadata()?.len() < self.at {
             // The process has emptied its own output, as a shell does by `> /dev/stdout`.
@@ -196,7 +197,7 @@ impl SpoolReader {
         }
     }
 
-    /// Gives the disk back what was dealt with (invariant 2).
+    /// Gives the part that was dealt with back to the disk (invariant 2).
     fn give_back(&mut self, done: u64) {
         let (from, length) = (self.given_back, done - self.given_back);
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -210,8 +211,8 @@ impl SpoolReader {
         }
     }
 
-    /// Empties the file, on a file system that knows no holes. What the process writes just now is
-    /// lost.
+    /// Empties the file, on a file system that knows no holes. Output that the process writes at
+    /// that moment is lost.
     fn empty(&mut self, done: u64) {
         let is_all = done >= KEPT && self.file.metadata().is_ok_and(|found| found.len() == done);
         if is_all && self.file.set_len(0).is_ok() {

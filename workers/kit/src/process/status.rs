@@ -25,10 +25,10 @@ pub struct ProcessStatus {
     /// Whether an earlier agent has started it, and this one has adopted it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_adopted: bool,
-    /// What it lacked to be ready when that was looked at last; none once it is ready.
+    /// What it lacked to be ready, at the last look; none once it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Why the last check of its health has failed, and how many have; none while it is well.
+    /// Why its last health check has failed, and how many checks have; none while it is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<String>,
     /// What it says of itself over its notify socket.
@@ -67,7 +67,7 @@ impl ProcessHandle {
         Self { pid, output, notified, is_ready, missing, reloader, health, is_adopted }
     }
 
-    /// Returns it as the view of a process that an earlier agent has started.
+    /// Returns the same view, but of a process that an earlier agent has started.
     pub(super) fn adopted(self) -> Self {
         Self { is_adopted: true, ..self }
     }
@@ -111,21 +111,20 @@ impl ProcessHandle {
         self.reloader.reload(stop).await
     }
 
-    /// Follows why the last check of its health has failed; none while it is well.
+    /// Follows the reason why the last check of its health has failed; none while it is well.
     ///
     /// The channel ends with the process.
     pub fn unhealthy(&self) -> watch::Receiver<Option<String>> {
         self.health.unhealthy.clone()
     }
 
-    /// Has the process not asked any more whether it is well, so that no check ends it, until
-    /// [`resume_checks`](Self::resume_checks). What was unhealthy counts as well from the time of the
-    /// next check on.
+    /// Pauses the health checks until [`resume_checks`](Self::resume_checks), so that no check ends
+    /// the process. An unhealthy process counts as well from the time of the next check on.
     pub fn pause_checks(&self) {
         self.health.are_paused.store(true, Ordering::Release);
     }
 
-    /// Has the process asked again whether it is well. Failures from before the pause do not count.
+    /// Resumes the health checks. Failures from before the pause do not count.
     pub fn resume_checks(&self) {
         self.health.are_paused.store(false, Ordering::Release);
     }
@@ -138,7 +137,7 @@ impl ProcessHandle {
         self.notified.clone()
     }
 
-    /// Returns the place of what it lacks to be ready.
+    /// Returns the lock that holds what the process lacks to be ready.
     pub(super) fn missing(&self) -> &Mutex<Option<String>> {
         &self.missing
     }

@@ -44,7 +44,8 @@ impl Survivor {
         self.entry.adoption.as_ref().map_or("", |adoption| &adoption.digest)
     }
 
-    /// Returns whether it counts as ready: it was, or what would say so may have come unheard.
+    /// Returns whether it counts as ready: it was ready, or it may have become ready while no agent
+    /// read its messages.
     pub(super) fn is_ready(&self, readiness: &Readiness) -> bool {
         let was_ready = self.entry.adoption.as_ref().is_some_and(|adoption| adoption.is_ready);
         was_ready
@@ -72,7 +73,7 @@ pub(super) fn find(entry: &Entry) -> io::Result<Option<OwnedFd>> {
         return Ok(None);
     };
     let Some(id) = Pid::from_raw(process.id) else { return Ok(None) };
-    // Opened before it is identified: after that, the pid may become another's.
+    // Opened before it is identified: later, the kernel may give the pid to another process.
     let opened = match pidfd_open(id, PidfdFlags::NONBLOCK) {
         Err(Errno::SRCH) => return Ok(None),
         opened => opened?,

@@ -27,7 +27,7 @@ const ROOM: u16 = 4096;
 /// The extension of the file for the next content of a record.
 const NEXT: &str = "next";
 
-/// The extension of a file that no record has.
+/// The extension of a spare.
 const SPARE: &str = "spare";
 
 /// Gets room for the next content of the record at `path`: a spare, or a new file.
@@ -75,7 +75,7 @@ pub(in super::super) fn forget(path: &Path) -> Result<(), FileError> {
     if folder.look_for_file(&next)?.is_none() {
         return folder.forget(name);
     }
-    // Both names end as those of spares do, and no other record has them.
+    // Both new names end like those of other spares, and come from this record alone.
     for (file, ending) in [(name, SPARE), (&*next, "next.spare")] {
         let spare = Path::new(name).with_extension(ending);
         match renameat(&folder, file, &folder, &spare) {
@@ -106,7 +106,7 @@ fn write(folder: &Folder, name: &OsStr, content: &[u8]) -> Result<(), FileError>
     let opened = openat(folder, name, flags, Mode::empty());
     let mut file = File::from(opened.map_err(FileError::io("open", &path))?);
     let written = file.write_all(content);
-    // It may have been a longer record.
+    // The file may have held a longer record.
     let written = written.and_then(|()| file.set_len(u64::from(ROOM)));
     written.and_then(|()| file.sync_all()).map_err(FileError::io("write", &path))
 }

@@ -18,7 +18,7 @@ pub(in super::super) struct Entry {
     pub(in super::super) token: String,
     /// The process; absent until it is spawned.
     pub(in super::super) process: Option<Identity>,
-    /// What another agent needs to adopt it; absent if it ends with its own.
+    /// The data that another agent needs to adopt it; absent if it ends with its own agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in super::super) adoption: Option<Adoption>,
     /// Where the record stands; not part of it.
@@ -34,10 +34,10 @@ pub(in super::super) struct Identity {
     pub(in super::super) start_time: u64,
 }
 
-/// What an agent needs to adopt a process, or to end it in good order.
+/// The data that an agent needs to adopt a process, or to end it in good order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in super::super) struct Adoption {
-    /// What tells what it was started with.
+    /// The digest of everything that it was started with.
     pub(in super::super) digest: String,
     /// The name of the signal that asks it to end.
     pub(in super::super) stop_signal: String,
@@ -57,8 +57,8 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing beside
-    /// it but the room that it keeps.
+    /// Puts the record in its place, as a whole and on the disk; when it fails, leaves nothing
+    /// beside it but its room.
     pub(in super::super) fn replace(&self) -> io::Result<()> {
         let (folder, name) = located(&self.path)?;
         Ok(replace(&folder, name, serde_json::to_vec(self)?)?)

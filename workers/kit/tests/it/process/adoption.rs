@@ -30,7 +30,7 @@ fn surviving(script: &str) -> ProcessConfig {
     shell(script).survives(true).digest("as it was".to_owned())
 }
 
-/// Ends the worker of a process as an agent does that leaves it.
+/// Ends the worker of a process as an agent that leaves the process does.
 async fn leave(process: Process) -> TestResult {
     let (_stopper, stop) = Stop::pair();
     Ok(guarded(process.run_or_leave(stop, ready(()))).await.map_err(|exit| exit.to_string())?)

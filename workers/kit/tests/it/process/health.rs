@@ -18,7 +18,7 @@ fn by(script: &str, failures: u32) -> HealthCheck {
     check.every(Duration::from_millis(1)).timeout(Duration::from_secs(300))
 }
 
-/// Returns with which error a process ends by itself.
+/// Returns the error with which a process ends by itself.
 async fn error_of(process: Process) -> Result<String, Box<dyn std::error::Error>> {
     match guarded(Running::start(process).end()).await {
         Ok(()) => Err("it has ended well".into()),

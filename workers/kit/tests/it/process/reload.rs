@@ -12,7 +12,7 @@ use super::shell;
 use crate::events::Events;
 use crate::running::{Running, TestResult, guarded};
 
-/// Returns how a script reloads a process.
+/// Returns a reload of a process by a script.
 fn by(script: &str, timeout: Duration) -> Reload {
     Reload::Command { command: vec!["sh".into(), "-c".into(), script.into()], timeout }
 }
