@@ -53,7 +53,7 @@ pub(crate) struct Visit {
     /// What differed before the first action. Of the actions, those that were not begun are here:
     /// in a plan all of them.
     pub(crate) change: Change,
-    /// Whether that is so at each apply, whatever the machine is like.
+    /// Whether it differs at each apply, whatever the state of the machine.
     pub(crate) is_each_time: bool,
     /// What is known of the state after that change, if the resource is not as declared.
     pub(crate) after: Option<Arc<Value>>,
@@ -196,8 +196,8 @@ impl Visit {
         }
     }
 
-    /// Returns the program without which those that need this resource cannot be visited: this one,
-    /// or one before it. Only `run` starts it.
+    /// Returns the program, this resource or one before it, without which the dependents of this
+    /// resource cannot be visited. Only `run` starts it.
     pub(crate) fn needs_run(&self) -> Option<&str> {
         match &self.end {
             Outcome::NeedsRun { because } => Some(because),

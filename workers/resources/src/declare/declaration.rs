@@ -439,8 +439,8 @@ pub trait Scope: fmt::Debug + Send + Sync {
     /// When an expression in it is undefined or does not evaluate, with its line in `path`.
     fn render_text(&self, path: &Path, text: &str) -> Result<RenderedText, RenderError>;
 
-    /// Returns the text of a template with an absolute path that is to be rendered in the place of the file, which is
-    /// not read then. By default there is none.
+    /// Returns the text that is rendered in place of a template file with an absolute path. The
+    /// file is not read then. By default there is none.
     fn kept_text(&self, path: &Path) -> Option<&str> {
         let _ = path;
         None

@@ -290,8 +290,8 @@ pub trait Resource: Params + Clone + fmt::Debug {
 ///
 /// Plan and apply look at such a resource, and do not start its program.
 pub trait Supervised: Resource {
-    /// Returns the program. Its name is set by who runs it, and so is the folder of its notify socket,
-    /// if it is ready by one. A file for its output that has no absolute path is `output/NAME.log`
+    /// Returns the program. The caller sets its name, and the folder of its notify socket if its
+    /// readiness comes by one. A file for its output that has no absolute path is `output/NAME.log`
     /// in the state folder, by the name of the resource.
     fn program(&self) -> ProcessConfig;
 }
@@ -425,8 +425,9 @@ impl<R: Resource> Stale<R> {
         Self { amiss: self.amiss.shutdown(action.erase()), ..self }
     }
 
-    /// Says that it is so at each apply, whatever the machine is like, as with a command without a
-    /// guard. It counts as no change for [`Account::has_changed`](crate::Account::has_changed).
+    /// Says that the resource differs at each apply, whatever the state of the machine, as with a
+    /// command without a guard. The difference counts as no change for
+    /// [`Account::has_changed`](crate::Account::has_changed).
     pub fn each_time(self) -> Self {
         Self { amiss: self.amiss.each_time(), ..self }
     }

@@ -12,12 +12,12 @@
 //!    as a longer one, because a failing action may set off the watches itself.
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
-//!    question, and one that an earlier agent has left running is adopted without one: a resource
-//!    that is held back gets its program back.
-//! 6. A resource that a person has paused is not looked at and not changed, and its program runs on,
-//!    as it is started again without a question. It counts as good, and offers its last state. No
-//!    check of its health ends the program, as none does of a resource that is `noop`.
-//! 7. What a visit has come to is reported once. One that did not end well after the worker was
+//!    question, and a program that an earlier agent has left running is adopted without a question:
+//!    a resource that is held back gets its program back.
+//! 6. A resource that a person has paused is not looked at and not changed. Its program runs on,
+//!    and is started again without a question. The resource counts as good, and offers its last
+//!    state. No health check ends the program; the same holds for a resource that is `noop`.
+//! 7. The outcome of a visit is reported once. A visit that did not end well after the worker was
 //!    told to stop is given up instead: it is no failure, and the next worker visits again.
 //! 8. A visit that waits until a program is ready ends when something new was sent to the resource.
 //!    The program runs on, and the next visit replaces it, waits again, or leaves it alone.
@@ -159,7 +159,7 @@ pub struct ProgramStatus {
     /// What it lacks to be ready; none once it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// Why the last check of its health has failed, and how many have; none while it is well.
+    /// Why its last health check has failed, and how many checks have; none while it is well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<String>,
     /// How many lines it has written to stdout and stderr.

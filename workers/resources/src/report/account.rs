@@ -31,8 +31,8 @@ impl Account {
         self.count(|accounted| accounted.outcome == Outcome::Changed)
     }
 
-    /// Returns whether a resource has changed, other than those that act at each apply, whatever the
-    /// machine is like.
+    /// Returns whether a resource has changed. Resources that act at each apply, whatever the state
+    /// of the machine, do not count.
     pub fn has_changed(&self) -> bool {
         self.count(|it| it.outcome == Outcome::Changed && !it.is_each_time) > 0
     }
@@ -74,8 +74,8 @@ impl Account {
         })
     }
 
-    /// Returns how many resources had all their actions done, and could not be looked at after them
-    /// because apply was stopped.
+    /// Returns how many resources had all their actions done, but no look after them because apply
+    /// was stopped.
     pub fn unverified(&self) -> usize {
         self.count(Accounted::is_unverified)
     }
@@ -85,7 +85,8 @@ impl Account {
         self.count(|accounted| matches!(accounted.outcome, Outcome::Refused { .. }))
     }
 
-    /// Returns how many of the [refused](Self::refused) were left to another plan: nobody was asked.
+    /// Returns how many of the [refused](Self::refused) resources were left to another plan: nobody
+    /// was asked about them.
     pub(crate) fn left_for_plan(&self) -> usize {
         self.count(|accounted| match &accounted.outcome {
             Outcome::Refused { because } => because.ends_with(PLAN_AGAIN),
@@ -115,7 +116,7 @@ pub struct Accounted {
     /// Whether it has left its manifest, and was to be put back as it was before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_put_back: bool,
-    /// Whether it acts at each apply, whatever the machine is like.
+    /// Whether it acts at each apply, whatever the state of the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_each_time: bool,
     /// How it ended.
@@ -139,7 +140,8 @@ pub struct Accounted {
 }
 
 impl Accounted {
-    /// Returns whether all was done, and a stop has kept apply from looking at the resource again.
+    /// Returns whether all actions were done, and a stop has kept apply from looking at the
+    /// resource again.
     pub(crate) fn is_unverified(&self) -> bool {
         let is_all_done = self.begun.is_empty() && self.remaining.is_empty();
         matches!(self.outcome, Outcome::Halted { at: None, .. })
@@ -172,7 +174,7 @@ pub enum Outcome {
     /// It was not looked at: it depends on a resource that is supervised by `run` only, directly or
     /// not.
     NeedsRun {
-        /// That resource.
+        /// The resource that is supervised.
         because: String,
     },
     /// It failed.

@@ -1,4 +1,4 @@
-//! Which ends and restarts of programs are logged one by one.
+//! The filter that decides which ends and restarts of programs are logged one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// For how long the ends of a program are counted after one that was logged.
+/// How long the ends of a program are counted after an end that was logged.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// What keeps the log readable when programs end by themselves again and again: the first end of
-/// each and the restart after it are logged, the others are counted, and the count is logged once a
-/// minute until there is none. Cheap to clone; clones are the same.
+/// Keeps the log readable when programs end by themselves again and again: the first end of each
+/// program and the restart after it are logged, the other ends are counted, and the count is logged
+/// once a minute until it is 0. Cheap to clone; clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CrashLoops(Arc<Inner>);
 
@@ -24,13 +24,13 @@ struct Inner {
     has_begun: Notify,
 }
 
-/// The ends of one program by itself, since one that was logged.
+/// The times that one program has ended by itself since an end that was logged.
 #[derive(Debug)]
 struct CrashLoop {
-    /// When their number is logged.
+    /// The time at which their number is logged.
     until: Instant,
     count: u64,
-    /// How it has ended last.
+    /// How the program has ended last.
     why: String,
     /// Whether a number was logged already.
     is_known: bool,
@@ -71,7 +71,8 @@ impl CrashLoops {
         }
     }
 
-    /// Logs the numbers that are due, and forgets the programs that have not ended since the last one.
+    /// Logs the numbers that are due, and forgets the programs that have not ended since their last
+    /// number.
     fn log_counts(&self, now: Instant) {
         self.0.loops.lock().retain(|resource, known| {
             if known.until > now {

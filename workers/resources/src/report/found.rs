@@ -51,7 +51,7 @@ pub struct Stale {
     pub shutdown: Option<Action>,
     /// What is known of the state after the actions.
     pub after: Option<Arc<Value>>,
-    /// Whether it is so at each apply, whatever the machine is like.
+    /// Whether the resource differs at each apply, whatever the state of the machine.
     pub is_each_time: bool,
 }
 
@@ -107,8 +107,9 @@ impl Stale {
         self
     }
 
-    /// Says that it is so at each apply, whatever the machine is like, as with a command without a
-    /// guard. It counts as no change for [`Account::has_changed`](crate::Account::has_changed).
+    /// Says that the resource differs at each apply, whatever the state of the machine, as with a
+    /// command without a guard. The difference counts as no change for
+    /// [`Account::has_changed`](crate::Account::has_changed).
     pub fn each_time(mut self) -> Self {
         self.is_each_time = true;
         self

@@ -101,8 +101,8 @@ pub struct Event {
     /// Why it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why the resource was looked at, or why its program was started, adopted or reloaded, or has
-    /// ended.
+    /// Why the resource was looked at, or why its program was started, adopted or reloaded, or why
+    /// it has ended.
     pub why: String,
     /// How long that took, with the look, in milliseconds.
     pub took_ms: u64,

@@ -62,8 +62,8 @@ impl Plan {
         self.changes() + self.may_change() > 0
     }
 
-    /// Returns whether a resource would, or may, change, other than those that act at each apply,
-    /// whatever the machine is like.
+    /// Returns whether a resource would, or may, change. Resources that act at each apply, whatever
+    /// the state of the machine, do not count.
     pub fn has_changes(&self) -> bool {
         self.count(|it| it.is_changing() && !it.is_each_time) + self.may_change() > 0
     }
@@ -90,7 +90,7 @@ pub struct PlannedResource {
     /// Whether it has left its manifest, and is to be put back as it was before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_put_back: bool,
-    /// Whether it acts at each apply, whatever the machine is like.
+    /// Whether it acts at each apply, whatever the state of the machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_each_time: bool,
     /// Whether it would change, or may, and other resources may be declared after that.
@@ -137,7 +137,7 @@ pub enum Verdict {
     /// It is not looked at: it depends on a resource that is supervised by `run` only, directly or
     /// not.
     NeedsRun {
-        /// That resource.
+        /// The resource that is supervised.
         because: String,
     },
     /// It could not be looked at.

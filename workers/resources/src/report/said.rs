@@ -24,7 +24,7 @@ pub(crate) fn log_change(flood: &Flood, happened: &Event, took: Duration) {
     }
 }
 
-/// Logs that the program of a resource has ended by itself, and how.
+/// Logs how the program of a resource has ended by itself.
 pub(crate) fn log_crash(happened: &Event) {
     let Event { resource, pid, why, .. } = happened;
     tracing::warn!(resource, pid, why, "ended");

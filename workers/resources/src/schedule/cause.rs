@@ -44,7 +44,7 @@ pub(crate) enum Why {
     Asked(AskedBy),
     /// It was paused, and is kept again.
     Resumed,
-    /// The health of its program is another one.
+    /// The health of its program has changed.
     Health,
     /// A worker has started to keep it.
     Started,

@@ -163,8 +163,8 @@ impl Schedule {
         self.look(|kept| kept.state(name))
     }
 
-    /// Returns what people hold. Whoever has the lock of the schedule may take this one too, and not
-    /// the other way round.
+    /// Locks and returns the resources that people hold. A task that has the lock of the schedule
+    /// may take this lock too, but not the other way round.
     fn holds(&self) -> MutexGuard<'_, Holds> {
         self.0.holds.lock()
     }

@@ -82,9 +82,9 @@ impl Facilities {
         state.join("processes")
     }
 
-    /// Hands over the programs that an earlier agent has left running. The resource of the same
-    /// name adopts its own if it was started with an equal config, and ends any other before it
-    /// starts one.
+    /// Hands over the programs that an earlier agent has left running. A resource adopts the
+    /// program of its name if that was started with an equal config, and ends any other of its name
+    /// before it starts one.
     pub fn hand_over_survivors(&self, survivors: Vec<Survivor>) {
         self.inner.survivors.add(survivors);
     }
@@ -110,8 +110,8 @@ impl Facilities {
         self.inner.is_ending.load(Ordering::Acquire)
     }
 
-    /// Returns where commands and programs that run are on record, to be ended or adopted by the
-    /// next agent.
+    /// Returns the ledger of the commands and programs that run, which the next agent ends or
+    /// adopts.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.inner.ledger.as_ref()
     }

@@ -1,4 +1,4 @@
-//! That a person holds a resource, on record.
+//! The holds of people on resources, as they are on record.
 //!
 //! A resource that is parked has no worker. One that is paused has a worker that leaves it alone.
 
@@ -16,18 +16,18 @@ use crate::state::record::{Key, Record, Topic};
 use crate::state::records::Records;
 use crate::state::store::Loaded;
 
-/// Who has parked or paused a resource, why, and when.
+/// A hold on a resource: who has parked or paused it, why, and when.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Hold {
-    /// Who has done it.
+    /// The person who holds it.
     pub who: String,
     /// The reason that the person has given.
     pub why: String,
-    /// When, in RFC 3339.
+    /// The time of the hold, in RFC 3339.
     pub at: String,
-    /// The last state of a paused resource, for those that depend on it under the next agent. None if
-    /// it is not known, or has secrets.
+    /// The last state of a paused resource, for its dependents under the next agent. None if it is
+    /// not known, or has secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<Value>,
 }
@@ -88,7 +88,7 @@ impl Hold {
         Ok(records.flush(records.push([Record::Removed { key }])).await?)
     }
 
-    /// Returns a hold, if it is on record. One that cannot be read is said in the log.
+    /// Returns a hold, if it is on record. The log says which hold cannot be read.
     pub async fn read(records: &Records, key: &Key) -> Option<Self> {
         let read = async {
             let document = records.document(key).await?;

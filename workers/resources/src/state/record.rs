@@ -94,9 +94,9 @@ pub enum Topic {
     /// break, and the digest of the document. Nobody waits for such a document, and it is left out
     /// when it cannot be written.
     LastGood,
-    /// Who has parked a resource. The name is that of the resource.
+    /// The hold of a parked resource, by the resource's name.
     Park,
-    /// Who has paused a resource. The name is that of the resource.
+    /// The hold of a paused resource, by the resource's name.
     Pause,
 }
 

@@ -101,7 +101,7 @@ impl<'a> Order<'a> {
         }
         let mut declaration = literal.declare(&node.folder, &node.name, &node.sample.kind);
         for before in &self.nodes {
-            // What depends on a program is not visited: it needs run.
+            // A resource that depends on a program is not visited: it needs run.
             let used = self.kinds.get(&before.sample.kind);
             let is_program = used.is_ok_and(|used| used.is_supervised());
             if rng.random_bool(EDGE) && !is_program {

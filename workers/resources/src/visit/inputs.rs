@@ -18,7 +18,7 @@ use crate::visit::{Changes, Visit};
 pub(crate) struct Inputs {
     /// The failed resource that is the reason to skip this one.
     pub(crate) blocked_by: Option<String>,
-    /// The program that this one needs, directly or not, and that only `run` starts.
+    /// The program that this resource needs, directly or not. Only `run` starts it.
     pub(crate) needs_run: Option<String>,
     /// The dependencies that change first, or may.
     pub(crate) unsure: Vec<String>,

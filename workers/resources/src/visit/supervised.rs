@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 pub(crate) struct Supervised {
     /// The program's own: a resource may end it and go on.
     stopper: Stopper,
-    /// Tells that it is to be left running.
+    /// Says that the program is to be left running.
     leaver: Stopper,
     survives: bool,
     handle: Arc<ProcessHandle>,
@@ -34,7 +34,7 @@ impl Supervised {
         Ok(Self::of(Process::spawn_for(worker, config, ledger).await?))
     }
 
-    /// Adopts a program that an earlier agent has left; returns nothing if it has ended.
+    /// Adopts a program that an earlier agent has left running; returns nothing if it has ended.
     pub(crate) async fn adopt(
         worker: &Stop,
         config: ProcessConfig,
@@ -88,8 +88,8 @@ impl Supervised {
         }
     }
 
-    /// Waits until the program ends by itself, or a check of its health says something else than
-    /// the one before. Cancel safe; not to be called after the end.
+    /// Waits until the program ends by itself, or until a health check has another result than the
+    /// check before. Cancel safe; not to be called after the end.
     pub(crate) async fn news(&mut self) -> News {
         tokio::select! {
             biased;
@@ -112,7 +112,8 @@ impl Supervised {
     /// [survives](Self::survives).
     pub(crate) async fn leave(self) {
         self.leaver.stop();
-        // Ends the wait until it is ready. Whoever is told to leave it as well does not end it.
+        // This ends the wait until the program is ready. A worker that is told to leave the program
+        // does not end it, even if it is told to stop as well.
         self.stopper.stop();
         if let Err(exit) = self.run.await {
             tracing::debug!(%exit, "program ended before it was left");
@@ -128,16 +129,16 @@ impl Supervised {
     }
 }
 
-/// What has become of a program.
+/// A change of a program that runs.
 #[derive(Debug)]
 pub(crate) enum News {
     /// It has ended by itself.
     Ended(Exit),
-    /// Its health may be another one.
+    /// Its health may have changed.
     Health,
 }
 
-/// Returns how a program has ended that was not told to.
+/// Returns how a program that was not told to end has ended.
 fn own_end(outcome: Outcome) -> Exit {
     match outcome {
         Err(exit) => exit,

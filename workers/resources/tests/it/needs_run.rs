@@ -1,4 +1,4 @@
-//! What depends on a program that only `run` starts.
+//! Resources that depend on a program that only `run` starts.
 
 use crankcase_resources::run::plan;
 use crankcase_resources::{ApplyOptions, Outcome, PlanOptions};

@@ -58,7 +58,7 @@ pub(crate) struct Unopened {
     pub(crate) running: Running,
 }
 
-/// What notifications ask of a program.
+/// The refresh that notifications ask of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgramRefresh {
     /// To read its configuration anew, if it can, and else to restart.
@@ -74,7 +74,7 @@ pub(crate) enum Start {
     /// If the schedule allows it: for the first time, with another config, or because of a
     /// notification.
     Asked,
-    /// Not at all: it reads its configuration anew, if the schedule allows it.
+    /// It is not started: it reads its configuration anew, if the schedule allows it.
     Reload,
 }
 
@@ -189,7 +189,7 @@ impl OpenResource {
         self.running.started_by.as_deref() == Some(&self.opened.config())
     }
 
-    /// Returns what the program is started with, if the resource is one.
+    /// Returns the config of the program, if the resource is one.
     pub(crate) fn program_config(
         &self,
         name: &str,
@@ -255,8 +255,8 @@ impl OpenResource {
         }
     }
 
-    /// Closes the resource, and leaves its program running for the next agent if it may. Returns
-    /// whether it was left.
+    /// Closes the resource, and leaves its program running for the next agent if that is allowed.
+    /// Returns whether the program was left.
     pub(crate) async fn leave(mut self) -> bool {
         let is_left = self.running.leave().await;
         self.close().await;
@@ -289,7 +289,7 @@ impl Running {
         self.program.as_ref().map(Supervised::pid)
     }
 
-    /// Leaves the program running if there is one that may be left; returns whether there was.
+    /// Leaves the program running if there is one and it may be left; returns whether it was left.
     async fn leave(&mut self) -> bool {
         let Some(program) = self.program.take_if(|program| program.survives()) else {
             return false;
@@ -306,12 +306,12 @@ impl Running {
     }
 }
 
-/// Returns the digest of a config, by which another agent knows an equal one. It may be made of
-/// secrets, and so is the environment of the program: who can read the agent's records can read
-/// both.
+/// Returns the digest of a config, by which another agent recognizes an equal one. The config may
+/// have secrets, and so may the environment of the program: a user who can read the agent's records
+/// can read the program's environment too.
 fn digest(config: Config) -> String {
     let mut value = Value::Object(config);
-    // The order of the keys is that of a manifest.
+    // Two equal configs may have their keys in different orders, as their manifests do.
     value.sort_all_objects();
     base16ct::lower::encode_string(&Sha256::digest(value.to_string()))
 }

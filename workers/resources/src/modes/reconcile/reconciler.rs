@@ -96,7 +96,7 @@ enum Next {
     Visit(Box<BegunVisit>),
     /// The resource itself may have changed, as its watches say.
     Seen(Vec<Why>),
-    /// The health of its program may be another one.
+    /// The health of its program may have changed.
     Health,
     /// It has waited for long enough.
     Time,
@@ -139,8 +139,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     /// Keeps the resource until the worker is told to stop, or the engine is to decide.
     pub(crate) async fn run(&mut self) -> Outcome {
         if self.links.schedule.is_to_be_parked(&self.name) {
-            // An earlier agent had it parked, and the engine parks a worker only once it is there.
-            // A program may have been left that nobody has adopted.
+            // The resource was parked under an earlier agent, and the engine parks a worker only
+            // once it is there. That agent may have left a program that nobody has adopted.
             self.setting.facilities.end_survivors_of(&self.name).await;
             self.stop.wait().await;
             return Ok(());
@@ -282,7 +282,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.tell(Event { error, ..event });
     }
 
-    /// Ends what is held. When the agent ends, a program that may run on does.
+    /// Closes the resource, and ends its program. When the agent ends, a program that may outlive
+    /// it runs on.
     pub(crate) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
         self.asked_by = None;

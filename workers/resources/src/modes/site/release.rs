@@ -24,8 +24,7 @@ type Keeps = BTreeMap<Arc<str>, Keep>;
 pub struct Leaving {
     released: Vec<Released>,
     keeps: Keeps,
-    /// The keys of what is on record of resources that people hold and that are not declared any
-    /// more.
+    /// The keys of the holds of resources that are not declared any more.
     lost: Vec<Key>,
 }
 

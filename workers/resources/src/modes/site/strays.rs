@@ -17,7 +17,7 @@ const LONGEST_GRACE: Duration = Duration::from_secs(10);
 
 impl Site {
     /// Ends the programs that an earlier agent has left running and that no resource of the site is
-    /// to adopt. A site that was [cut](Self::select) down to some resources ends none.
+    /// to adopt. Ends none if the site was [cut](Self::select) down to some resources.
     ///
     /// # Cancel safety
     ///
@@ -66,7 +66,7 @@ async fn end(stray: Survivor, why: &'static str) {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(process, pid, error, "cannot end what an earlier agent has left");
         }
-        // It is killed when it is dropped.
+        // A program that has not ended in time is killed, because its future was dropped.
         Ok(Ok(())) | Err(_) => {
             tracing::info!(process, pid, why, "ended: an earlier agent had left it");
         }

@@ -262,7 +262,7 @@ async fn changes_repairs_failures_restarts_and_looks_are_counted() -> TestResult
     let who = ("page", "it");
     page.note_event(Event::new(EventKind::Started, who, ("it did not run", Duration::ZERO)));
     page.note_event(Event::new(EventKind::Restarted, who, ("it has ended", Duration::ZERO)));
-    // Is neither a start nor a restart.
+    // An adoption is neither a start nor a restart.
     page.note_event(Event::new(EventKind::Adopted, who, ("it ran", Duration::ZERO)));
     page.fail();
 

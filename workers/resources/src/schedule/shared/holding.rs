@@ -15,7 +15,7 @@ impl Schedule {
         self.look(|kept| kept.has(resource))
     }
 
-    /// Has a resource left alone from now on. That is on disk when this returns.
+    /// Pauses a resource: it is left alone from now on. The pause is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Has a resource kept again that was paused. That is on disk when this returns.
+    /// Resumes a resource that was paused: it is kept again. That is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -59,7 +59,8 @@ impl Schedule {
         Ok(records.flush(position).await?)
     }
 
-    /// Takes over the pauses that are on record, of which these were read.
+    /// Takes over those of the `read` pauses that are still on record, and forgets all that are
+    /// not.
     pub fn take_over_pauses(&self, records: &Records, read: BTreeMap<Arc<str>, Hold>) {
         let mut holds = self.holds();
         records.look(|loaded| {
@@ -73,12 +74,12 @@ impl Schedule {
         });
     }
 
-    /// Has the workers of these resources do nothing when they start: each of them is parked then.
+    /// Has the workers of these resources do nothing once they start, until the engine parks them.
     pub fn expect_parks(&self, resources: &[String]) {
         self.holds().to_park.extend(resources.iter().cloned());
     }
 
-    /// Notes that a resource was parked that this was expected of.
+    /// Notes that a resource whose park was expected is parked.
     pub fn end_expected_park(&self, resource: &str) {
         self.holds().to_park.remove(resource);
     }
@@ -93,7 +94,7 @@ impl Schedule {
         self.holds().paused.get(resource).cloned()
     }
 
-    /// Puts the state of a paused resource on record, so that what depends on it goes on under the next
+    /// Puts the state of a paused resource on record, so that its dependents go on under the next
     /// agent too.
     pub(crate) fn note_paused_state(&self, resource: &str, state: &State, records: &Records) {
         let mut holds = self.holds();

@@ -1,4 +1,4 @@
-//! What people hold, for the workers of the resources.
+//! The holds of people, for the workers of the resources.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use crate::state::Hold;
 /// The resources that people hold, by their names.
 #[derive(Debug, Default)]
 pub(super) struct Holds {
-    /// Those that are left alone.
+    /// The resources that are paused, and left alone.
     pub(super) paused: BTreeMap<Arc<str>, Hold>,
-    /// Those that are on record as parked, and that the engine has not parked yet: their workers do nothing.
+    /// The resources that are on record as parked, and that the engine has not parked yet: their
+    /// workers do nothing.
     pub(super) to_park: HashSet<String>,
 }

@@ -24,18 +24,18 @@ impl Survivors {
         self.are_kept.store(true, Ordering::Release);
     }
 
-    /// Returns whether there is one of a resource.
+    /// Returns whether there is a program of this resource.
     pub(crate) fn has(&self, resource: &str) -> bool {
         self.left.lock().iter().any(|survivor| survivor.name() == resource)
     }
 
-    /// Returns whether there is one of a resource that was started with this digest.
+    /// Returns whether there is a program of this resource that was started with this digest.
     pub(crate) fn has_equal(&self, resource: &str, digest: &str) -> bool {
         let left = self.left.lock();
         left.iter().any(|survivor| survivor.name() == resource && survivor.digest() == digest)
     }
 
-    /// Takes all that are as they are to be.
+    /// Takes all programs for which `is_right` is true.
     pub(crate) fn take_all(&self, is_right: impl Fn(&Survivor) -> bool) -> Vec<Survivor> {
         if self.are_kept.load(Ordering::Acquire) {
             return Vec::new();
@@ -43,7 +43,7 @@ impl Survivors {
         self.left.lock().extract_if(.., |survivor| is_right(survivor)).collect()
     }
 
-    /// Takes the first one that is as it is to be.
+    /// Takes the first program for which `is_right` is true.
     pub(crate) fn take(&self, is_right: impl Fn(&Survivor) -> bool) -> Option<Survivor> {
         if self.are_kept.load(Ordering::Acquire) {
             return None;

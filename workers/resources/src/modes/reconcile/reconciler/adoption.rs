@@ -1,4 +1,4 @@
-//! What an earlier agent has left of the resource's program.
+//! The resource's program that an earlier agent has left running.
 
 use crankcase_workers::Survivor;
 use tokio::sync::watch;
@@ -14,10 +14,10 @@ use crate::visit::{Step, Visit};
 /// Why a program is adopted.
 const ADOPTED: &str = "an earlier agent has started it with an equal config";
 
-/// Why a program has ended that was to be adopted.
+/// Why a program that was to be adopted has ended.
 const ENDED_UNSEEN: &str = "it has ended while no agent ran; how is unknown";
 
-/// Why a program is ended that an earlier agent has left.
+/// Why a program that an earlier agent has left is ended.
 const ANOTHER: &str = "an earlier agent has started it with another config";
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
@@ -42,7 +42,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 let config = held.opened.config_and_hidden();
                 self.links.program.begin(running, config);
                 self.tell_start(EventKind::Adopted, ADOPTED, &[], began.elapsed());
-                // A program that could not be ended before the next one was started.
+                // These are programs that could not be ended before the next one was started.
                 self.end_survivors(visit).await
             }
             Ok(None) => {
@@ -58,7 +58,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Ends what an earlier agent has left of the program and was not adopted.
+    /// Ends the resource's programs that an earlier agent has left running and that were not
+    /// adopted.
     pub(super) async fn end_survivors(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let running = self.pid;
         loop {

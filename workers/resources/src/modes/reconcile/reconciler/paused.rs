@@ -1,7 +1,7 @@
 //! A resource that a person has paused: it is left alone, and its program runs on.
 //!
-//! It counts as good, so what depends on it goes on with its last state. What it is notified of waits
-//! until it is resumed.
+//! It counts as good, so its dependents go on with its last state. Its notifications wait until it
+//! is resumed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::state::Hold;
 use crate::visit::supervised::News;
 use crate::visit::{Visit, last_good};
 
-/// What becomes of the program of a paused resource whose last config is not known.
+/// Said of a paused resource whose last config is not known.
 const NOT_RUNNING: &str = "; its program does not run, as its last config is not known";
 
-/// The same, if an earlier agent has left the program running.
+/// Said of such a resource if an earlier agent has left its program running.
 const LEFT: &str = "; its program runs on and is not adopted, as its config is not known";
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Leaves the resource as it is, and says who wants that. Its program is adopted, or started if
-    /// no worker was there to keep it running, with the config with which it ran last.
+    /// Leaves the resource as it is, and says who has paused it. Its program is adopted, or started
+    /// if no worker was there to keep it running, with the config with which it ran last.
     pub(super) async fn leave_alone(
         &mut self,
         declaration: &Declaration,
@@ -64,7 +64,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Ok(())
     }
 
-    /// Adopts the program, or starts it. Returns what is to be said if neither can be done.
+    /// Adopts the program, or starts it. Returns the words to report if neither can be done.
     async fn keep_running(
         &mut self,
         declaration: &Declaration,
@@ -76,7 +76,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             self.adopt(visit).await?;
         }
         if self.setting.facilities.survivors().has(&self.name) {
-            // It would have to be ended before one with the last config is started.
+            // This program would have to end before a program with the last config is started.
             if let Some(held) = self.held.take() {
                 held.close().await;
             }
@@ -104,7 +104,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         is_held
     }
 
-    /// Offers the state that the resource had last to those that depend on it. It is on record with the
+    /// Offers the last state of the resource to its dependents. The state is on record with the
     /// pause, unless it has secrets.
     fn offer_last_state(&self, declaration: &Declaration, hold: &Hold, visit: &mut Visit) {
         let last = self.links.schedule.last_state(&self.name);
@@ -123,8 +123,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         visit.state = last.map(DependencyState::Known);
     }
 
-    /// Waits until the resource is to be visited again, or its program has ended. Its watches and the
-    /// time are no reasons.
+    /// Waits until the resource is to be visited again, or its program has ended. Neither its
+    /// watches nor the time of the next full look cause a visit.
     pub(super) async fn wait_paused(&mut self) -> Next {
         let mut program = self.held.as_mut().and_then(|held| held.running.program.as_mut());
         let ended = async {

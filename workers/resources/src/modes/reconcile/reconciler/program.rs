@@ -75,7 +75,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Has the program read its configuration anew. If that fails, the program runs on, and the
-    /// next visit tries it again.
+    /// next visit tries again.
     async fn reload(&mut self, notices: &[Notice]) -> Result<(), Outcome> {
         let Some(held) = &self.held else { return Ok(()) };
         let Some(handle) = held.running.handle() else { return Ok(()) };
@@ -134,8 +134,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         Err(Outcome::failed(self.redact(&exit.to_string())))
     }
 
-    /// Has the program asked whether it is well, unless the resource is left alone: no check may end
-    /// the program then.
+    /// Resumes the health checks of the program, or pauses them while the resource is left alone,
+    /// so that no check ends the program then.
     pub(super) fn follow_health(&self, declaration: &Declaration) {
         let Some(program) = self.held.as_ref().and_then(|held| held.running.handle()) else {
             return;
@@ -227,8 +227,8 @@ async fn give_way(opened: &Opened) -> Result<(), Outcome> {
     Err(Outcome::NotAllowed)
 }
 
-/// Returns what the notifications ask of a program: to reload, if all of them come from resources
-/// after whose change it is declared to reload.
+/// Returns the refresh that the notifications ask of a program. It is a reload if the program is
+/// declared to reload after a change of each of the resources that they come from.
 fn refresh(declaration: &Declaration, notices: &[Notice]) -> Option<ProgramRefresh> {
     let asks_to_reload = |notice: &Notice| {
         let mut used = declaration.dependencies.iter();

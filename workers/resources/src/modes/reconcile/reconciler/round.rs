@@ -133,7 +133,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             visit.remark = Some("it is only read, and does not exist".to_owned());
         }
         if declaration.noop {
-            // Nothing is started by that.
+            // An adoption starts nothing.
             self.adopt(visit).await?;
             self.until_ready(visit).await?;
             let Some(held) = &self.held else { return Ok(()) };
@@ -180,7 +180,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         whys
     }
 
-    /// Returns with what the resource is prepared.
+    /// Returns the setting with which the resource is prepared.
     pub(super) fn preparing(&self) -> Setting {
         Setting {
             salt: None,
