@@ -72,7 +72,8 @@ use crate::worker::acknowledgement::{Acknowledgement, Acknowledgements};
 /// ```
 pub struct Publisher<T> {
     values: watch::Sender<T>,
-    /// What the last output takes with its values; gone with that output.
+    /// The acknowledgements that the last output sends with its values. They are dropped with that
+    /// output.
     waiting: Mutex<Weak<Acknowledgements>>,
 }
 
