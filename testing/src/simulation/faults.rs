@@ -1,4 +1,4 @@
-//! Which faults strike the workers of a simulation, how often, and whom.
+//! The faults that strike the workers of a simulation, and their shares of all starts.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ pub(super) type Random = rand::rngs::Xoshiro256PlusPlus;
 /// to its own end.
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Which faults strike the workers of a simulation, and how often.
+/// The faults that strike the workers of a simulation, and how often each does.
 ///
 /// Shares are of all starts, from 0 to 1; those of one moment add up to at most 1. They strike all
-/// workers alike, also those of nested engines, but not who is
-/// [spared](super::Setup::spare). A start is struck at its beginning, before its first poll, or before a
-/// later one, if the starts of its path were seen to have more. A blocking worker is struck less often,
-/// because it can be at its beginning alone.
+/// workers alike, also those of nested engines, but not [spared](super::Setup::spare) workers. A
+/// start is struck at its beginning, before its first poll, or before a later one, if the starts of
+/// its path were seen to have more. A blocking worker is struck less often, because it can be at
+/// its beginning alone.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Faults {

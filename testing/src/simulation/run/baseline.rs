@@ -1,10 +1,10 @@
-//! Who is well in a run without faults, and must be well again when the faults stop.
+//! The paths that are well in a run without faults, and must be well again when the faults stop.
 
 use std::time::Duration;
 
 use crate::simulation::judge::Seat;
 
-/// Who was well without faults, by the paths, and how.
+/// The paths that were well without faults, and the way in which each was.
 pub(in crate::simulation) type Baseline = Vec<(String, Was)>;
 
 /// What a worker was like without faults.
