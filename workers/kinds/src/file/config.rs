@@ -199,7 +199,7 @@ impl File {
         self.diff.or(is_outside.then_some(false))
     }
 
-    /// Returns what an empty source or template is.
+    /// Returns whether an empty source or template is taken as content.
     pub(super) fn empty(&self) -> Empty {
         if self.allow_empty { Empty::Allowed } else { Empty::Refused }
     }

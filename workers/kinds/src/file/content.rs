@@ -34,7 +34,7 @@ pub(super) enum ContentFrom {
     Template(PathBuf),
 }
 
-/// What an empty source or template is.
+/// Whether an empty source or template is taken as content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Empty {
     /// A content as any other.

@@ -17,7 +17,7 @@ use crate::command::ended::{RunError, ends, last_lines};
 use crate::command::{self, Argv, Setting};
 use crate::file::error::EntryError;
 
-/// What stands for the path of the new file in an argument.
+/// The placeholder for the path of the new file in an argument.
 const PLACE: &str = "%s";
 
 /// What is wrong with a command that cannot know the new file.
