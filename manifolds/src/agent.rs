@@ -6,8 +6,9 @@
 //!    take only the latter.
 //! 2. The state folder is held before anything is started, and until everything has ended.
 //! 3. The control socket is served by an engine of its own, which is stopped last.
-//! 4. An agent whose state folder was deleted runs on: that is a slip of a person, and its programs are none the
-//!    worse. It holds the folder all the same, so no second agent begins at its path.
+//! 4. An agent whose state folder was deleted runs on, because a person deleted it by mistake, and
+//!    its programs do not need it. The agent still holds the folder, so no second agent begins at
+//!    its path.
 
 mod error;
 mod journal;

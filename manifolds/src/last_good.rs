@@ -15,25 +15,28 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::site::{Failure, SiteTrial, until_at_rest};
 
-/// How long after a manifest could not be written it is tried again.
+/// The wait before a manifest that could not be written is written again.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// How long after a look a change of a resource has all of them looked at again, while a manifest is to be kept. Of
-/// 10,000 resources one changes 30 times a second, as each is looked at now and then.
+/// The wait after a look before a change of a resource has all resources looked at again, while a
+/// manifest is to be kept. With 10,000 resources there are 30 changes a second, as each resource is
+/// looked at now and then.
 const APART: Duration = Duration::from_secs(1);
 
-/// The same while no manifest is to be kept. A resource that fails meanwhile is told at once.
+/// The same wait while no manifest is to be kept. A resource that fails meanwhile is reported at
+/// once.
 const APART_WHEN_KEPT: Duration = Duration::from_secs(10);
 
-/// What the worker keeps, and what it looks at.
+/// The config of the worker that keeps the last good manifest.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the last good manifest is kept.
+    /// The store of the last good manifest.
     pub last_good: LastGood,
     /// The trial of each new site, which the keeper of the site was given too.
     pub trial: SiteTrial,
-    /// For how long after a new manifest is in force a failure has the agent go back to the last good one. None: it does
-    /// not go back, and a manifest is kept as soon as it is found good.
+    /// The time after a new manifest is in force in which a failure has the agent go back to the
+    /// last good one. None: the agent does not go back, and a manifest is kept as soon as it is
+    /// found good.
     pub canary: Option<Duration>,
 }
 
@@ -41,8 +44,8 @@ pub struct Config {
 /// rest, and nothing has happened to a program for a second. A resource that is never changed (`noop`) need not be as
 /// declared.
 ///
-/// With a canary time it keeps it after that time, and goes back to the last good manifest if a resource fails meanwhile
-/// that was as declared before, and that the new manifest declares otherwise, or one before it.
+/// With a canary time it keeps the manifest after that time. It goes back to the last good manifest if a resource fails
+/// meanwhile that was as declared before, and that the new manifest, or another one of the trial, declares otherwise.
 pub fn manifold(site: Name<Arc<Site>>, resources: Name<Engine>, config: Config) -> Manifold {
     let activity = resources.output::<Activity>();
     let inputs = (site.live().required(), resources, activity);
@@ -81,7 +84,8 @@ impl Judging {
         }
     }
 
-    /// Goes back to the last good manifest, if a failure is one of the manifest that is on trial.
+    /// Goes back to the last good manifest, if the manifest that is on trial has caused the
+    /// failure.
     fn judge(&self, failure: &Failure) {
         let Failure { resource, error } = failure;
         let Config { last_good, trial, canary } = &self.config;
@@ -96,7 +100,7 @@ impl Judging {
 
     /// Looks at the resources once they are at rest, and waits until there is a reason to look again.
     async fn look_and_wait(&mut self, stop: &Stop) -> Result<(), Exit> {
-        // Followed first, then looked at: a change from here on is told.
+        // The changes are followed before the look, so that none is missed.
         let mut changes = self.config.trial.changes();
         let mut loads = self.config.last_good.loads();
         let next_look = self.look(stop).await?;
@@ -119,8 +123,8 @@ impl Judging {
         Ok(())
     }
 
-    /// Looks at the resources once they are at rest. Keeps the manifest if it is good and its trial is over. Returns when
-    /// to look again although nothing happens.
+    /// Looks at the resources once they are at rest. Keeps the manifest if it is good and its trial
+    /// is over. Returns the time of the next look if nothing happens.
     async fn look(&mut self, stop: &Stop) -> Result<Option<Instant>, Exit> {
         until_at_rest((&self.sites, &mut self.activity), &self.resources, Duration::ZERO).await?;
         let before = self.config.trial.in_force();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crankcase_engine::{EngineInput, Manifold};
 use crankcase_status::{MetricsServer, MoreMetrics};
 
-/// Where metrics are served, and which.
+/// The address at which metrics are served, and the metrics beside those of the engine.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The address, on loopback. Port 0 is one that the system picks.

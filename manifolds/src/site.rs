@@ -42,8 +42,8 @@ const GRACE: Duration = Duration::from_secs(60 * 60);
 /// which each resource is a worker, the [`Activity`](crankcase_resources::run::Activity) of the
 /// resources, and their [`Tallies`], which [`tally`] reports.
 ///
-/// It first ends what an agent has left behind that was killed; programs that may outlive their
-/// agent are adopted, if their resources declare them as they were, and ended otherwise.
+/// It first ends the processes that a killed agent has left behind. A program that may outlive its
+/// agent is adopted if its resource declares it as it was, and ended otherwise.
 ///
 /// When another site comes, the resources change as one group: what is gone is released, what is
 /// new or has another type or other dependencies is installed, and the others are handed their new

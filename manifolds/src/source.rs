@@ -33,8 +33,8 @@ pub fn judged(config: Config, judge: SiteJudge) -> Manifold {
     with(config, judge, None)
 }
 
-/// Returns the same as [`judged()`]. Each load is noted in the last good manifest, and the site goes back to that one when
-/// it is asked to.
+/// Returns the same as [`judged()`]. Each load is noted in the last good manifest, and the site
+/// goes back to that manifest on request.
 pub fn going_back(config: Config, judge: SiteJudge, last_good: LastGood) -> Manifold {
     with(config, judge, Some(last_good))
 }

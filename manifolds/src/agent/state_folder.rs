@@ -1,4 +1,4 @@
-//! Tells when the state folder of an agent is not at its path any more.
+//! The watch that reports when the state folder of an agent is not at its path any more.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) fn keep(runtime: &Handle, engine: &Engine, lock: &Arc<StateLock>) {
     }));
 }
 
-/// Says it when the folder is gone, and takes that back when it is there again.
+/// Reports when the folder is gone, and when it is there again.
 async fn follow(engine: &Engine, lock: &Weak<StateLock>) {
     let mut looks = interval(EVERY);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

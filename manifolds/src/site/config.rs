@@ -41,12 +41,14 @@ pub struct Config {
     pub observer: Option<Arc<dyn Observer>>,
     /// The facts: resources may read all of them, and write facts of their own. Default none.
     pub world: Option<Arc<dyn World>>,
-    /// What is told when a site is in force. Default nothing.
+    /// The trial that is told when a site is in force. Default none.
     pub trial: Option<SiteTrial>,
-    /// Whether the machine is only looked at, for a site whose resources are all left alone: the programs that an
-    /// earlier agent has left run on, and what has left the site is neither put back nor released. Default false.
+    /// Whether the machine is only looked at, for a site whose resources are all left alone: the
+    /// programs that an earlier agent has left run on, and resources that have left the site are
+    /// neither put back nor released. Default false.
     pub looks_only: bool,
-    /// What people hold; the control socket has it too. Default: people hold nothing.
+    /// The resources that people hold; the control socket has the same value. Default: none is
+    /// held.
     pub holds: ResourceHolds,
 }
 

@@ -1,4 +1,4 @@
-//! What people hold of a site: parked and paused resources.
+//! The resources of a site that people hold: parked and paused ones.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -16,14 +16,14 @@ use parking_lot::Mutex;
 
 use crate::site_origin::ORIGIN;
 
-/// What people hold of a site: it pauses resources, and keeps on record which ones are paused and which ones are
-/// parked. Cheap to clone; clones are the same.
+/// The resources of a site that people hold. Pauses resources, and keeps on record which resources are paused and which
+/// are parked. Cheap to clone; clones are the same.
 ///
 /// It is for both the manifold of the site, which connects it, and the control socket.
 #[derive(Clone, Default)]
 pub struct ResourceHolds(Arc<Mutex<Option<Kept>>>);
 
-// Each change of it is one step, so a panic leaves none half done.
+// Each change of the value is one step, so a panic leaves no change half done.
 impl UnwindSafe for ResourceHolds {}
 impl RefUnwindSafe for ResourceHolds {}
 

@@ -56,7 +56,8 @@ impl Worker for Keeper {
         let leaving = leave_programs(stop.clone(), self.wiring.facilities().clone());
         let outcome = tokio::select! {
             biased;
-            // First, so that the resources know it when they are told to stop.
+            // This branch is first, so that the resources know that the agent ends before they are
+            // told to stop.
             never = leaving => match never {},
             outcome = self.nested.run(stop) => outcome,
             refused = follow(engine, self.site, self.wiring) => Err(refused),
@@ -69,7 +70,7 @@ impl Worker for Keeper {
     }
 }
 
-/// Has the programs run on that may, once the keeper is told to stop.
+/// Once the keeper is told to stop, lets those programs run on that may outlive the agent.
 async fn leave_programs(stop: Stop, facilities: Facilities) -> Infallible {
     stop.wait().await;
     facilities.leave_programs();

@@ -21,14 +21,14 @@ const STAYS_UP: Duration = Duration::from_secs(1);
 /// The longest time for which a site may have to be settled.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How many resources are named that are not as declared.
+/// How many of the resources that are not as declared are named.
 const NAMED: usize = 5;
 
-/// How a site is when it is as good as it gets.
+/// The result for a settled site: nothing happens there without a further cause.
 pub(crate) struct Settled {
     /// How many resources it has.
     total: usize,
-    /// The names of those that are not as declared.
+    /// The names of the resources that are not as declared.
     others: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ pub fn when_settled(site: Name<Arc<Site>>, resources: Name<Engine>) -> Manifold 
     })
 }
 
-/// Waits until a site is as good as it gets for this long, and returns the report of that moment.
+/// Waits until a site was settled for this long, and returns the report of that moment.
 async fn report(
     (sites, activity): (&Latest<Arc<Site>>, &mut Activity),
     resources: &Engine,
@@ -112,7 +112,7 @@ async fn report(
     }
 }
 
-/// Waits until a site is as good as it gets, and nothing has happened to it for this long.
+/// Waits until a site is settled, and nothing has happened to it for this long.
 ///
 /// It looks at the graph of the resources: a report would ask each of them, and take 20 MB for
 /// 10,000.
@@ -218,8 +218,8 @@ impl Programs {
 }
 
 impl Settled {
-    /// Returns how a site is, if every resource of it is there, and has nothing more to say until
-    /// something changes.
+    /// Returns the result for a site, if every resource of it is there and has nothing more to
+    /// report until something changes.
     fn of(site: &Site, graph: &Graph) -> Option<Self> {
         let mut others = Vec::new();
         for declaration in site.declarations() {

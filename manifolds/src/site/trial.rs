@@ -14,8 +14,8 @@ use tokio::time::Instant;
 /// The length of the longest error of a failure, in characters.
 const LONGEST_ERROR: usize = 300;
 
-/// What is known of the site that is kept: since when it is in force, and whether a resource has failed because of it.
-/// Cheap to clone; clones are the same.
+/// The trial of the site that is kept: the time since when the site is in force, and whether a
+/// resource has failed because of it. Cheap to clone; clones are the same.
 ///
 /// The [keeper](super::manifold) of the site writes to it, and so does the [observer](Self::observing) of the resources.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ struct Shared {
 struct State {
     /// The site that is in force, or is being applied.
     site: Option<Arc<Site>>,
-    /// Since when it is in force.
+    /// The time since when it is in force.
     since: Option<Instant>,
     /// The workers of the resources that were as declared when they were looked at last before the trial.
     well: HashSet<String>,
@@ -87,8 +87,8 @@ impl SiteTrial {
         self.0.changes.subscribe()
     }
 
-    /// Waits until a resource has failed that was as declared before the trial, and that the site declares otherwise,
-    /// or one before it. Cancel safe.
+    /// Waits until a resource has failed that was as declared before the trial, and that a site of the trial declares
+    /// otherwise. Cancel safe.
     pub async fn failure(&self) -> Failure {
         let mut failures = self.0.failure.subscribe();
         let failure = failures.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
@@ -130,7 +130,8 @@ impl SiteTrial {
         self.0.failure.send_replace(None);
     }
 
-    /// Says that a site is in force. One that was renewed since the last one goes on with its trial.
+    /// Says that a site is in force. A site that was renewed since it was in force last goes on
+    /// with its trial.
     pub(super) fn put_in_force(&self, site: &Arc<Site>) {
         let mut state = self.0.state.lock();
         state.site = Some(Arc::clone(site));
@@ -190,7 +191,7 @@ fn moved(before: &Site, site: &Site) -> HashSet<String> {
     moved.map(|(declared, _)| worker_name(&declared.name)).collect()
 }
 
-/// Tells a trial which resources fail.
+/// An observer that reports failing resources to a trial.
 #[derive(Debug)]
 struct Observing {
     inner: Arc<dyn Observer>,

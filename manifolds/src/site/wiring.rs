@@ -35,16 +35,17 @@ pub(super) struct Moved {
     total: usize,
     /// How many of them are new, or of another type or with other dependencies than before.
     new: usize,
-    /// The names of the others that are declared in another way.
+    /// The names of the other resources whose declarations have changed.
     renewed: Vec<String>,
-    /// Which of the new ones are on record as parked.
+    /// The names of the new resources that are on record as parked.
     parked: Vec<String>,
 }
 
 /// How many resources that were released are named.
 const NAMED: usize = 20;
 
-/// How many resources are named that are declared in another way. Each that acts says more of itself.
+/// How many of the resources whose declarations have changed are named. Each resource that acts
+/// logs more of itself.
 const NAMED_RENEWED: usize = 5;
 
 impl Moved {
@@ -86,7 +87,7 @@ impl Wiring {
         &self.facilities
     }
 
-    /// Returns what is told when a site is in force.
+    /// Returns the trial that is told when a site is in force.
     pub(super) fn trial(&self) -> Option<&SiteTrial> {
         self.config.trial.as_ref()
     }
@@ -192,7 +193,7 @@ impl Wiring {
         self.schedule.take_over_pauses(records, Hold::all(records, Topic::Pause).await);
     }
 
-    /// Has those of some new resources do nothing that are on record as parked. Returns their names.
+    /// Has those new resources that are on record as parked do nothing. Returns their names.
     fn expect_parks(&self, mut fresh: Vec<String>) -> Vec<String> {
         self.facilities.records().look(|loaded| {
             fresh.retain(|name| loaded.documents.contains(&Key::new(Topic::Park, name.as_str())));

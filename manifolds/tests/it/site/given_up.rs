@@ -1,4 +1,4 @@
-//! Visits that are given up because their workers are told to stop.
+//! Visits that end early because their workers have to stop.
 
 use std::sync::Arc;
 

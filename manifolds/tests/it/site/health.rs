@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::site::machine::{Machine, TestResult, quick};
 use crate::site::seen::Seen;
 
-/// Begins to keep a site whose program runs, and whose events are seen.
+/// Begins to keep a site; returns once its program runs, with its events.
 async fn running(site: &str) -> TestResult<(Machine, Arc<Seen>)> {
     let (seen, observer) = Seen::pair();
     let setting = (quick(), builtin());

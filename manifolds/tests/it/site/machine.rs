@@ -64,7 +64,7 @@ impl Drop for LeftPrograms {
 
 /// A machine that is kept as its manifest declares.
 pub(crate) struct Machine {
-    // Before the folder, in which their records are.
+    // The programs are killed before the folder is removed, because the folder has their records.
     _left: LeftPrograms,
     folder: tempfile::TempDir,
     kinds: Kinds,

@@ -18,10 +18,10 @@ use crate::site::machine::{Machine, TestResult, within};
 
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What is in the file at first.
+/// The first content of the file.
 const FIRST: &str = "old";
 
-/// What was read, and when.
+/// The texts that were read, each with its time.
 type Looks = Vec<(String, Instant)>;
 
 /// A resource that reads one file and keeps another; it is always as declared.

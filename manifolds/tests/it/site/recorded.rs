@@ -153,7 +153,7 @@ async fn written(machine: &Machine, seen: &Seen) -> TestResult<String> {
     let mut tally = machine.tally().await?;
     for fared in tally.resources.values_mut() {
         fared.last_change.iter_mut().for_each(set);
-        // How often a resource is looked at depends on which of them is faster.
+        // The number of looks at a resource depends on which of them is faster.
         (fared.looks, fared.failures) = (0, 0);
     }
     let mut last_events = BTreeMap::<String, LastEvent>::new();

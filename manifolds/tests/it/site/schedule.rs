@@ -305,7 +305,7 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     machine.stop().await
 }
 
-/// The resources that are seen to begin.
+/// The resources whose actions the observer saw begin.
 #[derive(Debug, Default)]
 struct Beginnings(Mutex<BTreeSet<String>>);
 

@@ -25,13 +25,13 @@ struct Lines {
     /// The resources of each action that was done for several at once.
     groups: Mutex<Vec<BTreeSet<String>>>,
     changed: watch::Sender<u64>,
-    /// Whether the next action for several resources runs until it is told to stop.
+    /// Whether the next action for several resources runs until its worker is stopped.
     is_endless: AtomicBool,
     /// The resource that does such an action, once it has begun.
     leader: watch::Sender<Option<String>>,
-    /// Who is seen to begin, and was not acted on since.
+    /// The resources whose actions were seen to begin, and which were not acted on since.
     beginnings: Arc<Beginnings>,
-    /// Those that were acted on, and not seen to begin.
+    /// The resources that were acted on, but whose actions were not seen to begin.
     unseen: Mutex<BTreeSet<String>>,
     /// The resource that cannot say how it is put back.
     secretive: Mutex<Option<String>>,
