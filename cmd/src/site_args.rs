@@ -217,7 +217,7 @@ pub(crate) fn load_to_keep(
     Ok(site)
 }
 
-/// Requires that the facts are as they are asked to be for the site that was loaded.
+/// Requires that the facts meet the requirement for the site that was loaded.
 fn require(asked: &FirstFacts, (files, judge): (&SiteFiles, &SiteJudge)) -> anyhow::Result<()> {
     let FirstFacts::NoWorseThan(before) = asked else { return Ok(()) };
     let wrong = judge.wrong_after(|| before.clone(), &files.facts.current());
@@ -227,7 +227,7 @@ fn require(asked: &FirstFacts, (files, judge): (&SiteFiles, &SiteJudge)) -> anyh
     bail!(ExitError::new(exit::INVALID, wrong_for(wrong)))
 }
 
-/// What becomes of an agent whose manifest is invalid at its start.
+/// The behaviour of an agent whose manifest is invalid at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IfInvalid {
     /// It does not start.
@@ -236,8 +236,9 @@ pub(crate) enum IfInvalid {
     GoBack,
 }
 
-/// Loads the site that an agent is to keep, or its last good manifest: if the manifest is invalid and that is asked for,
-/// or if an agent has gone back from it before.
+/// Loads the site that an agent is to keep, or its last good manifest. It takes the last good one
+/// if the manifest is invalid and the arguments ask for that, or if an agent has gone back from the
+/// manifest before.
 pub(crate) fn load_or_go_back(
     files: &SiteFiles,
     judge: &SiteJudge,

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::process::{agent, run, status};
 
-/// What the agent logs when all is as declared, also with `--until-settled`.
+/// The line that the agent logs when all is as declared, also with `--until-settled`.
 const SETTLED: &str = "the site is settled";
 
 /// Which part of a processor an agent uses at most that has nothing more to do.

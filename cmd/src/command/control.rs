@@ -55,7 +55,7 @@ pub(crate) async fn resume(global: &Global, args: Args) -> anyhow::Result<u8> {
     show(global, &client.resume(&request).await?)
 }
 
-/// Returns the agent that is asked, and with what.
+/// Returns a client of the agent, and the request to it.
 async fn asked(global: &Global, args: Args) -> anyhow::Result<(Client, ControlRequest)> {
     // The agent would name the field of the request, which is not what was written.
     check(&args.reason)?;

@@ -276,8 +276,8 @@ fn keep(
     }
 }
 
-/// Returns who sees what happens to the resources, and the manifold of the rules. There is none if every resource is
-/// left alone: a rule changes something, too.
+/// Returns the observer of the resources, and the manifold of the rules. There is no such manifold
+/// if every resource is left alone, because a rule changes something, too.
 fn observed(
     args: &Args,
     observing: &Arc<Observing>,
@@ -312,7 +312,7 @@ fn page_of(address: SocketAddr, args: &Args, state: &Path) -> page::Config {
     page::Config { address: PageAddress::Tcp(address), page: config, url: state.join("page.url") }
 }
 
-/// Installs what is served on ports, if that is asked for.
+/// Installs the manifolds that serve on ports, if the arguments ask for them.
 fn install_ports(agent: AgentBuilder, args: &Args, state: &Path) -> AgentBuilder {
     let agent = match args.page {
         Some(address) => agent.install(PAGE, page::manifold(page_of(address, args, state))),
@@ -336,7 +336,7 @@ fn outcome_of(ended: &Result<Ended, AgentError>) -> &'static str {
     }
 }
 
-/// What is found out about the manifests of a site.
+/// The parts that judge the manifests of a site.
 struct Judging {
     judge: SiteJudge,
     last_good: Option<LastGood>,

@@ -216,7 +216,7 @@ fn whole(
     out.colored(color(worker), word(&worker.state))?;
     writeln!(out, "{}", parked_by(worker))?;
     fared.iter().try_for_each(|fared| self::fared(fared, out))?;
-    // One that tries again by itself does not fail: its failed attempts are counted below.
+    // A worker that tries again by itself does not fail: its failed attempts are counted below.
     let failures = Some(worker.failures).filter(|it| *it > 0 || worker.attempts.is_none());
     let counts = [
         ("generation", Some(worker.generation)),

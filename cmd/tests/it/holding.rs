@@ -113,7 +113,7 @@ async fn a_paused_resource_is_left_alone_and_what_depends_on_it_goes_on() -> Tes
     let said: &[&str] = &["/agent/resources/page", "a worker is degraded", "a look"];
     agent.until_logged(said).await?;
     machine.write("page", "wrong")?;
-    // It is mended after what it depends on.
+    // The copy is repaired after its dependency.
     machine.write("copy", "wrong")?;
     machine.until("copy", |text| text.ends_with("/page")).await?;
     let page = machine.read("page");

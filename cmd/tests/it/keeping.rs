@@ -49,7 +49,7 @@ async fn run_with_noop_says_what_differs_and_changes_nothing() -> TestResult {
     assert_eq!(found, (Some("wrong".to_owned()), Some("x".to_owned())), "{looked:?}");
     assert!(looked.stdout.contains("page   degraded, it is left alone (noop): "), "{looked:?}");
     assert!(looked.stderr.contains("noop: every resource is only looked at"), "{looked:?}");
-    // What the agent has not put back is still known.
+    // The agent still knows the change that it has not put back.
     let found = (machine.read("page"), machine.read("gone"));
     assert_eq!(found, (Some("right".to_owned()), None), "{mended:?}");
     Ok(())

@@ -16,7 +16,7 @@ const KEPT: &[&str] = &["the manifest is kept as the last good one"];
 const STARTED: &[&str] = &["the agent starts with the last good manifest"];
 
 const LAST_GOOD: &[&str] = &["run", "site.yaml", "--last-good"];
-/// Longer than the tests take.
+/// A time that is longer than the tests take.
 const CANARY: &[&str] = &["run", "site.yaml", "--canary", "1h"];
 
 /// Runs an agent until the manifest is kept.
@@ -115,7 +115,7 @@ async fn a_canary_goes_back_if_what_was_as_declared_fails_with_a_new_manifest() 
     assert_eq!(report.code, Some(1), "{report:?}");
     assert!(report.stdout.contains(rejected), "{report:?}");
 
-    // The next agent does not try it again, and takes the next one.
+    // The next agent does not try the rejected manifest again, and takes the next one.
     machine.write("page", "wrong")?;
     let mut agent = Agent::start_with(&machine, CANARY).await?;
     agent.until_logged(STARTED).await?;

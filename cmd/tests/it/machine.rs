@@ -55,7 +55,7 @@ impl Drop for LeftPrograms {
 
 /// A folder in which everything happens.
 pub(crate) struct Machine {
-    // Before the folder, in which their records are.
+    // The programs are killed before the folder is removed, because the folder has their records.
     _left: LeftPrograms,
     folder: TempDir,
     watches: Watches,

@@ -18,7 +18,8 @@ const REMOVED: &str = r#"resources:
   data: {type: file, config: {path: "@/data", state: absent, stop_first: [sh, "@/stop"]}}
 "#;
 
-/// Tells what the file holds when it starts, and when it is told to end.
+/// A server that writes the content of the file to a second file, once when it starts and once when
+/// it gets TERM.
 const SERVER: &str = "\
 trap 'cat @/data >> @/seen; rm @/running; kill $!; echo > @/ended; exit' TERM
 cat @/data >> @/seen

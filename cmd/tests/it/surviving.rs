@@ -109,7 +109,7 @@ async fn what_a_program_writes_while_no_agent_runs_is_logged_by_the_next_one() -
     let machine = Machine::new(TALKING)?;
     machine.fifo("pipe")?;
     let (mut agent, pid) = start(&machine).await?;
-    // It may have been logged before the start.
+    // The line may have been logged before the start.
     agent.until_each_logged([&["server", "word-one"][..]]).await?;
     agent.clean_kill(&machine).await?;
     let pipe = machine.path("pipe");

@@ -88,7 +88,8 @@ async fn trouble(client: &Client) -> anyhow::Result<Value> {
     let report = engine(client.report_part(None, &part).await?)?;
     let mut rows = Vec::new();
     collect(&report, &mut rows);
-    // What holds others back comes before what a person holds; those held back are a number.
+    // Workers that hold others back come before workers that a person holds; workers that are held
+    // back are only counted.
     let is_held = |worker: &&WorkerReport| worker.state == WorkerState::HeldBack;
     let held_back = rows.iter().filter(|worker| is_held(worker)).count();
     rows.retain(|worker| !is_held(worker));
