@@ -153,7 +153,7 @@ fn lock(path: &Path) -> anyhow::Result<File> {
 #[derive(Clone)]
 pub(super) struct HandOver {
     // Nothing that could panic is done while it is locked.
-    asked: AssertUnwindSafe<Arc<watch::Sender<Option<Next>>>>,
+    asked: Arc<AssertUnwindSafe<watch::Sender<Option<Next>>>>,
     /// The file of a take-over.
     path: PathBuf,
     /// The reason why this agent hands over to nobody, if there is one.
@@ -188,7 +188,7 @@ impl HandOver {
             }
             None => None,
         };
-        let asked = AssertUnwindSafe(Arc::new(watch::Sender::new(None)));
+        let asked = Arc::new(AssertUnwindSafe(watch::Sender::new(None)));
         Self { asked, path: state.join(FILE), refusal }
     }
 
