@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use crankcase_engine::{Engine, Manifold, Name, Report, Stop, Worker};
+use crankcase_engine::{Engine, EngineError, Manifold, Name, Report, Stop, Worker};
 use crankcase_facts::Facts;
 use crankcase_manifest::{Host, LastGood, SiteFiles, SiteJudge};
 use crankcase_manifolds::site::{ResourceHolds, RulesConfig, SiteTrial};
@@ -83,6 +83,9 @@ enum Taken {
 /// Takes over from the agent that runs, if there is one. That agent goes on if the manifest is invalid, or the records
 /// in the state folder cannot be read.
 fn take_over(global: &Global, args: &Args, within: Duration) -> anyhow::Result<Taken> {
+    if runtime::ask(facts_store::agent(global))?.is_none() {
+        return Ok(Taken::NoAgent);
+    }
     if args.site.paths.iter().any(|path| path == "-" || path == "/dev/stdin") {
         let text = "--take-over reads the manifest twice, and standard input can be read only once; name a file";
         return Err(ExitError::new(exit::USAGE, text).into());
@@ -266,7 +269,7 @@ fn keep(
     drop(lock);
     observing.end_lines();
     if let Some(next) = hand_over.next()
-        && !matches!(ended, Ok(Ended::Interrupted))
+        && !keeps_folder(&ended)
     {
         next.until_ready(global, &signals)?;
     }
@@ -325,6 +328,14 @@ fn install_ports(agent: AgentBuilder, args: &Args, state: &Path) -> AgentBuilder
         }
         None => agent,
     }
+}
+
+/// Returns whether the state folder is held until this process ends, because workers may run on.
+fn keeps_folder(ended: &Result<Ended, AgentError>) -> bool {
+    matches!(
+        ended,
+        Ok(Ended::Interrupted) | Err(AgentError::Engine(EngineError::LeftBehind { .. }))
+    )
 }
 
 /// Returns the outcome of a run, for its record.

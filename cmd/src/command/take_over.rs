@@ -4,16 +4,18 @@
 //! 1. The next agent locks the file of the take-over before it asks, and until it is ready. The kernel gives the lock
 //!    back when the next agent ends, however it ends.
 //! 2. The file has the pid of the next agent until that is ready, and is empty then: a full disk has no room for a word.
-//! 3. An agent that has handed over ends only if it finds the file empty. Otherwise it starts again: as the same
-//!    process, and from the program that it runs, also if another one has its path by now.
+//!    So a pid is written over that of an earlier one, who may have died, and the file is never empty in between.
+//! 3. An agent that has handed over ends only if it finds the file empty, if a signal asks it to, or if its workers run
+//!    on and hold the state folder until it ends. Otherwise it starts again: as the same process, and from the program
+//!    that it runs, also if another one has its path by now.
 //! 4. The agent that hands over opens the file when it is asked: what has the name later may be of another take-over.
 
 use std::env;
 use std::fmt;
-use std::fs::{File, TryLockError, read_to_string, remove_file};
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions, TryLockError, metadata, read_to_string, remove_file};
+use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -113,40 +115,59 @@ impl TakeOver {
     /// Returns a manifold that tells the agent before that this one is ready, as soon as there is an engine of the
     /// resources: the site was read, and programs that run are adopted.
     pub(super) fn manifold(self, resources: Name<Engine>) -> Manifold {
-        Manifold::builder().inputs(resources).run_with(Arc::new(self), |this, _resources, up| async move {
-            let _stop = up.ready(());
-            // It is there at the first run only.
-            let file = this.file.lock().take();
-            if let Some((file, path)) = file {
-                // The name is for the next take-over.
-                remove_file(path)?;
-                file.set_len(0)?;
-                tracing::info!("this agent has taken over");
-            }
-            Ok(())
-        })
+        Manifold::builder().inputs(resources).run_with(
+            Arc::new(self),
+            |this, _resources, up| async move {
+                let _stop = up.ready(());
+                // It is there at the first run only.
+                let file = this.file.lock().take();
+                if let Some((file, path)) = file {
+                    // The name is for the next take-over.
+                    remove_file(path)?;
+                    file.set_len(0)?;
+                    tracing::info!("this agent has taken over");
+                }
+                Ok(())
+            },
+        )
     }
 }
 
 /// Locks the file of the take-over for this process, and writes down that it is not ready. Blocks.
 fn lock(path: &Path) -> anyhow::Result<File> {
-    let mut open = File::options();
-    open.create(true).truncate(false).read(true).write(true).mode(0o600);
-    let opened = open.open(path);
-    let mut file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let text = "another process takes over from the agent, or the agent waits for it to be ready";
-            return Err(ExitError::new(exit::CONFLICT, text).into());
-        }
-        Err(TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("cannot lock {}", path.display()));
-        }
+    let opened = options().create(true).truncate(false).mode(0o600).open(path);
+    let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
+    let is_ours = match file.try_lock() {
+        Ok(()) => has_name(&file, path),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    };
+    if !is_ours.with_context(|| format!("cannot lock {}", path.display()))? {
+        let text = "another process takes over from the agent, or the agent waits for it to be ready";
+        return Err(ExitError::new(exit::CONFLICT, text).into());
     }
-    let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    noted.with_context(|| format!("cannot write {}", path.display()))?;
+    note_pid(&file).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(file)
+}
+
+/// Returns how the file is opened: a network file system locks only what may be written.
+fn options() -> OpenOptions {
+    let mut options = File::options();
+    options.read(true).write(true);
+    options
+}
+
+/// Returns whether a file still has its name. It has none if another process was ready meanwhile.
+fn has_name(file: &File, path: &Path) -> io::Result<bool> {
+    let (own, there) = (file.metadata()?, metadata(path));
+    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
+}
+
+/// Writes the pid of this process over another one (invariant 2).
+fn note_pid(file: &File) -> io::Result<()> {
+    let line = format!("{}\n", std::process::id());
+    file.write_all_at(line.as_bytes(), 0)?;
+    file.set_len(line.len() as u64)
 }
 
 /// The side of the agent that may be asked to hand over.
@@ -231,13 +252,14 @@ impl HandOver {
         }
         let Request { pid, who, within_ms } = request;
         let of_pid = |error: io::Error| format!("pid {pid}: {error}");
-        let id = Pid::from_raw(pid).ok_or("pid: expected one above 0")?;
+        let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
+        let id = id.ok_or("pid: expected one above 0")?;
         let process = pidfd_open(id, PidfdFlags::empty()).map_err(|error| of_pid(error.into()))?;
         let held_by = read_to_string(&self.path).map_err(of_pid)?;
         if held_by.trim() != pid.to_string() {
             return Err(format!("pid {pid} does not hold {}", self.path.display()));
         }
-        let file = File::open(&self.path).map_err(of_pid)?;
+        let file = options().open(&self.path).map_err(of_pid)?;
         let next = Next {
             who: format!("{who} (uid {user})"),
             pid,
@@ -280,16 +302,20 @@ impl Extension for HandOver {
 enum Outcome {
     /// The next agent is ready.
     Ready,
-    /// The next agent has ended before it was ready, and the state folder is free.
+    /// The next agent has ended before it was ready.
     NotReady,
-    /// A signal asks this process to end.
+    /// A signal has asked this process to end.
     Interrupted,
 }
 
 impl Next {
     /// Waits until the next agent is ready, or a signal asks this process to end. Starts this process again if the next
     /// agent ends before it is ready, or is not ready in time. Blocks.
-    pub(super) fn until_ready(&self, global: &Global, signals: &SignalHandle) -> anyhow::Result<()> {
+    pub(super) fn until_ready(
+        &self,
+        global: &Global,
+        signals: &SignalHandle,
+    ) -> anyhow::Result<()> {
         let pid = self.pid;
         match runtime::work(self.outcome(global, signals))? {
             Outcome::Interrupted => Ok(()),
@@ -310,12 +336,19 @@ impl Next {
     }
 
     async fn outcome(&self, global: &Global, signals: &SignalHandle) -> anyhow::Result<Outcome> {
-        let ends = signals.counts().ends();
+        tokio::select! {
+            biased;
+            // It may have come while the agent ended.
+            Ok(_) = signals.next_end(0) => Ok(Outcome::Interrupted),
+            outcome = self.ready_or_ended(global) => outcome,
+        }
+    }
+
+    async fn ready_or_ended(&self, global: &Global) -> anyhow::Result<Outcome> {
         let file = Arc::clone(&self.file);
         let mut ready = spawn_blocking(move || is_ready(&file));
         let is_ready = tokio::select! {
             biased;
-            _ = signals.next_end(ends) => return Ok(Outcome::Interrupted),
             is_ready = &mut ready => is_ready,
             () = sleep(self.within) => {
                 let within = humantime::format_duration(self.within);
@@ -328,8 +361,9 @@ impl Next {
         if is_ready?.context("cannot look at the file of the take-over")? {
             return Ok(Outcome::Ready);
         }
-        // The next agent may hold the folder for a moment yet.
-        drop(facts_store::hold_within(global, END_WITHIN).await?);
+        // The next agent may hold the folder for a moment yet. If it is not free after that, this process says so when
+        // it has started again; it may hold the folder itself, by a worker that runs on.
+        drop(facts_store::hold_within(global, END_WITHIN).await);
         Ok(Outcome::NotReady)
     }
 }
@@ -349,7 +383,24 @@ fn is_stdin(argument: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_stdin;
+    use std::fs::{read_to_string, remove_file, write};
+
+    use super::{has_name, is_stdin, lock};
+
+    #[test]
+    fn a_file_is_locked_once_and_has_the_pid_of_the_next_agent_alone() -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("take-over");
+        write(&path, "a pid that is longer than any\n")?;
+
+        let file = lock(&path)?;
+
+        assert_eq!(read_to_string(&path)?, format!("{}\n", std::process::id()));
+        assert!(lock(&path).is_err() && has_name(&file, &path)?);
+        remove_file(&path)?;
+        assert!(!has_name(&file, &path)?);
+        Ok(())
+    }
 
     #[test]
     fn standard_input_is_known_in_each_form() {

@@ -96,6 +96,21 @@ async fn an_agent_starts_again_if_the_next_one_ends_before_it_is_ready() -> Test
 }
 
 #[tokio::test]
+async fn an_agent_that_has_handed_over_ends_at_a_signal_and_does_not_start_again() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (mut agent, server) = start(&machine).await?;
+    let _next = start_unready(&machine, "--take-over=1h").await?;
+    agent.until_logged(&["server", "left running for the next agent"]).await?;
+
+    agent.signal(Signal::TERM)?;
+    let ended = agent.ended(&machine).await?;
+
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stderr.contains("starts again"), "{ended:?}");
+    kill(&server).await
+}
+
+#[tokio::test]
 async fn an_agent_kills_a_next_one_that_is_not_ready_in_time_and_starts_again() -> TestResult {
     let machine = Machine::new(SITE)?;
     let (mut agent, server) = start(&machine).await?;

@@ -165,12 +165,13 @@ fn is_whole(screen: &str) -> bool {
 #[tokio::test]
 async fn the_first_screen_has_the_root_cause_and_a_worker_is_parked_from_its_own() -> TestResult {
     let expected = "\
-14 workers  ✗ 1 in trouble  … 2 on their way  ‖ 0 off  ✓ 11 well
+15 workers  ✗ 1 in trouble  … 2 on their way  ‖ 0 off  ✓ 12 well
   worker, trouble first         state        gen fails since cause
 ✗ resources/bad                 degraded       1 ############folder \"/proc/nowh…
 … resources/after               waiting        0 ############for bad
 … resources/then                waiting        0 ############for after
 ✓ facts                         running        1 ###########
+✓ hand_over                     running        1 ###########
 ✓ host_matches                  running        1 ###########
 ✓ resources                     running        1 ###########
 ✓ resources/page                running        1 ###########
@@ -178,8 +179,7 @@ async fn the_first_screen_has_the_root_cause_and_a_worker_is_parked_from_its_own
 ✓ rules                         running        1 ###########
 ✓ settled                       done           1 ###########
 ✓ signals                       running        1 ###########
-✓ site                          running        1 ###########
-── why resources/bad ───────────────────────────────────────── ↓ 2 more workers
+── why resources/bad ───────────────────────────────────────── ↓ 3 more workers
 resources/bad is not up yet: folder \"/proc/nowhere\" does not exist; a resource
 that this one depends on must make it; next try in #
 
@@ -240,7 +240,7 @@ async fn a_lost_agent_is_told_and_the_next_one_followed_until_a_signal() -> Test
     agent.dirty_kill().await?;
     let lost = terminal.until_has(&["NO AGENT: all below is "]).await?;
     let agent = Agent::start(&machine).await?;
-    let found = terminal.until_has(&["14 workers  ✗ 1 ", "the agent was restarted"]).await?;
+    let found = terminal.until_has(&["15 workers  ✗ 1 ", "the agent was restarted"]).await?;
     let pid = machine.read("pid").ok_or("no pid")?;
     signal(pid.trim(), Signal::TERM)?;
 
