@@ -122,10 +122,11 @@ impl TakeOver {
                 // It is there at the first run only.
                 let file = this.file.lock().take();
                 if let Some((file, path)) = file {
-                    // The name is for the next take-over.
-                    remove_file(path)?;
+                    // The name is for the next take-over. Without it this agent is ready all the same.
+                    let removed = remove_file(path);
                     file.set_len(0)?;
                     tracing::info!("this agent has taken over");
+                    removed?;
                 }
                 Ok(())
             },
