@@ -234,7 +234,7 @@ fn keep(
         .holds(holds.clone())
         .world(world);
     let answering = facts::answering(facts.clone(), facts::judge(judge.clone(), host_name()));
-    let hand_over = HandOver::new(&state, args.until_settled);
+    let hand_over = HandOver::new(&state, &site, args.until_settled);
     let extensions = vec![answering, hand_over.extension()];
     let control = ControlConfig::default().extensions(extensions).metrics(of_resources);
     let control = control.holder(Arc::new(holds));

@@ -26,6 +26,7 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 use crankcase_engine::{Engine, EngineInput, Manifold, Name};
+use crankcase_resources::Site;
 use crankcase_status::Extension;
 use crankcase_workers::SignalHandle;
 use parking_lot::Mutex;
@@ -201,12 +202,14 @@ impl fmt::Debug for HandOver {
 }
 
 impl HandOver {
-    /// Returns the side of the agent of this state folder. An agent that ends when all is settled hands over to nobody.
-    pub(super) fn new(state: &Path, until_settled: Option<Duration>) -> Self {
+    /// Returns the side of the agent that keeps a site in this state folder. An agent that ends when all is settled
+    /// hands over to nobody.
+    pub(super) fn new(state: &Path, site: &Site, until_settled: Option<Duration>) -> Self {
+        let is_stdin_used = env::args_os().any(|it| it.to_str().is_some_and(is_stdin));
         let refusal = match until_settled {
             Some(_) => Some("it ends by itself, when every resource is settled"),
-            None if env::args_os().any(|it| it.to_str().is_some_and(is_stdin)) => {
-                Some("it has read standard input, and so could not start again")
+            None if site.is_piped() || is_stdin_used => {
+                Some("it has read standard input or a pipe, and so could not start again")
             }
             None => None,
         };
