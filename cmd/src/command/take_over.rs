@@ -357,9 +357,9 @@ impl Next {
             () = sleep(self.within) => {
                 let within = humantime::format_duration(self.within);
                 tracing::error!(pid = self.pid, %within, "the next agent is not ready in time, and is killed");
-                // It may have ended by now.
-                let _ended = pidfd_send_signal(&self.process, Signal::KILL);
-                ready.await
+                // It may have ended by now. One that becomes ready at this moment is killed nevertheless.
+                let killed = pidfd_send_signal(&self.process, Signal::KILL);
+                ready.await.map(|is_ready| is_ready.map(|is_ready| is_ready && killed.is_err()))
             }
         };
         if is_ready?.context("cannot look at the file of the take-over")? {
