@@ -30,13 +30,7 @@ impl Files {
         for first in (0..count).step_by(FOLDER) {
             fs::create_dir_all(path(root.path(), first).parent().unwrap()).unwrap();
         }
-        let declared = (0..count).map(|number| {
-            let (path, content) = (path(root.path(), number), content(number));
-            let content = content.trim_end();
-            let config = format!("path: {path:?}, content: \"{content}\\n\", mode: \"{MODE:04o}\"");
-            format!("  file-{number}: {{type: file, config: {{{config}}}}}\n")
-        });
-        write_site(root.path(), declared);
+        write_site(root.path(), (0..count).map(|number| declaration(root.path(), number)));
         Self { root, count }
     }
 
@@ -125,6 +119,14 @@ pub(crate) fn template(root: &Path, number: usize) -> PathBuf {
 
 pub(crate) fn content(number: usize) -> String {
     format!("This is what file {number} says.\n")
+}
+
+/// Returns the line of the manifest that declares a file.
+pub(crate) fn declaration(root: &Path, number: usize) -> String {
+    let (path, content) = (path(root, number), content(number));
+    let content = content.trim_end();
+    let config = format!("path: {path:?}, content: \"{content}\\n\", mode: \"{MODE:04o}\"");
+    format!("  file-{number}: {{type: file, config: {{{config}}}}}\n")
 }
 
 /// Writes a manifest in several files, of a line for each resource.

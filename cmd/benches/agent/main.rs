@@ -16,6 +16,7 @@ mod files;
 mod keeping;
 mod once;
 mod process;
+mod programs;
 mod repair;
 #[expect(dead_code, reason = "the engine's benchmark uses the rest of it")]
 #[path = "../../../engine/benches/engine/rounds.rs"]
@@ -51,6 +52,7 @@ fn main() {
     }
     trees::measure(&table);
     facts::measure(&table);
+    programs::measure(&table);
     external::measure(&table);
 }
 

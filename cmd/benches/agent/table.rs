@@ -24,6 +24,8 @@ pub(crate) enum Bound {
     Ratio(f64),
     /// Seconds.
     Time(f64),
+    /// Seconds more than what is compared with.
+    More(f64),
 }
 
 pub(crate) struct Table {
@@ -115,6 +117,10 @@ fn times(bound: Bound, pairs: impl Iterator<Item = (f64, f64)> + Clone) -> Strin
             bounded(ratio, Some(bound), |ratio| ratio.to_string())
         }
         Bound::Time(bound) => bounded(median(pairs.map(|pair| pair.1)), Some(bound), time),
+        Bound::More(bound) => {
+            let more = median(pairs.map(|(bare, agent)| agent - bare));
+            bounded(more, Some(bound), |seconds| format!("{} more", time(seconds)))
+        }
     };
     format!("{columns} | {bound}")
 }
