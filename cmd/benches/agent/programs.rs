@@ -1,14 +1,16 @@
-//! An agent that keeps many programs: what their adoption adds to a start.
+//! An agent that keeps many programs: what their adoption adds to a start, and how many threads the
+//! checks of their health take.
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
 
 use crate::files;
 use crate::rounds::ROUNDS;
-use crate::running::until_settled;
+use crate::running::{Running, until_settled};
 use crate::table::{Bound, Table};
 
 /// How many programs there are.
@@ -17,11 +19,22 @@ const PROGRAMS: usize = 100;
 /// How much longer a start may take that adopts all of them, in seconds.
 const ADOPTION: f64 = 0.1;
 
+/// How many times as many threads the agent may have at rest if each program has a health check. The
+/// checks have none; a thread or two may still wait for other work.
+const THREADS: f64 = 1.2;
+
+/// For how long threads are counted. Each program is checked at least once meanwhile.
+const COUNTED: Duration = Duration::from_secs(25);
+
 /// What each program does: it writes a line, and waits until the gate is closed.
 const PROGRAM: &str = "echo >> started; exec cat gate";
 
 /// Ends a program with its agent.
 const ENDS: &str = ", keep: false";
+
+/// Checks the health of a program by a command. A thread without work ends after 10 s: when the next
+/// check comes, none is left of the last one.
+const HEALTH: &str = ", health: {command: [/bin/sh, -c, \"echo >> checked\"], every: 20s}";
 
 /// Programs in a temporary folder, and files that are kept with them.
 struct Programs {
@@ -70,6 +83,10 @@ pub(crate) fn measure(table: &Table) {
     if table.wants(&name) {
         adoption(table, &name);
     }
+    let name = format!("run of {PROGRAMS} programs, threads at rest");
+    if table.wants(&name) {
+        threads(table, &name);
+    }
 }
 
 /// Measures a start that adopts all programs; what is compared is a start with as many resources: a
@@ -83,4 +100,27 @@ fn adoption(table: &Table, name: &str) {
     let rounds: Vec<(f64, f64)> = (0..=ROUNDS).map(turn).skip(1).collect();
     assert_eq!(programs.lines("started"), PROGRAMS, "a program was not adopted");
     table.running(name, Bound::More(ADOPTION), &rounds);
+}
+
+/// Measures the threads of an agent whose programs have health checks; what is compared is an agent
+/// with as many programs without.
+fn threads(table: &Table, name: &str) {
+    let without = Programs::declare((PROGRAMS, 0), ENDS);
+    let with = Programs::declare((PROGRAMS, 0), &format!("{ENDS}{HEALTH}"));
+    let [(bare, _), (lowest, highest)] = [&without, &with].map(count);
+    assert!(with.lines("checked") >= PROGRAMS, "a program was not checked");
+    table.figure(name, bare, None, |count| count.to_string());
+    let against = format!("{name} with health checks, against without");
+    table.figure(&against, lowest / bare, Some(THREADS), |ratio| format!("{ratio:.2}"));
+    let during = format!("{name} with health checks, highest number after a check");
+    table.figure(&during, highest, None, |count| count.to_string());
+}
+
+/// Returns the lowest and the highest number of threads of an agent that keeps programs.
+fn count(programs: &Programs) -> (f64, f64) {
+    let agent = Running::start(programs.root());
+    let counts = agent.thread_counts(COUNTED);
+    agent.check();
+    assert_eq!(programs.lines("started"), PROGRAMS, "a program was started again");
+    counts
 }

@@ -18,6 +18,9 @@ const SETTLED: &str = "the site is settled";
 /// Which part of a processor an agent uses at most that has nothing more to do.
 const REST: f64 = 0.01;
 
+/// The time between two counts of threads.
+const COUNT: Duration = Duration::from_millis(100);
+
 /// Returns the seconds from the start of an agent until it says that all is as declared.
 pub(crate) fn until_settled(root: &Path) -> f64 {
     let mut command = agent(root, &["run", "site", "--until-settled"]);
@@ -78,6 +81,17 @@ impl Running {
             .into_iter()
             .map(|(thread, after)| after - before.get(&thread).copied().unwrap_or_default());
         used.sum::<f64>() / began.elapsed().as_secs_f64()
+    }
+
+    /// Returns the lowest and the highest number of its threads during a while.
+    pub(crate) fn thread_counts(&self, time: Duration) -> (f64, f64) {
+        let (began, mut lowest, mut highest) = (Instant::now(), f64::INFINITY, 0.0_f64);
+        while began.elapsed() < time {
+            let count = self.threads().len() as f64;
+            (lowest, highest) = (lowest.min(count), highest.max(count));
+            pause(COUNT);
+        }
+        (lowest, highest)
     }
 
     /// Panics unless all is well.
