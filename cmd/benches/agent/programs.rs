@@ -19,8 +19,8 @@ const PROGRAMS: usize = 100;
 /// How much longer a start may take that adopts all of them, in seconds.
 const ADOPTION: f64 = 0.1;
 
-/// How many times as many threads the agent may have at rest if each program has a health check. The
-/// checks have none; a thread or two may still wait for other work.
+/// How many times as many threads the agent may have at rest if each program has a health check.
+/// The checks have none; a thread or two may still wait for other work.
 const THREADS: f64 = 1.2;
 
 /// For how long threads are counted. Each program is checked at least once meanwhile.
@@ -32,8 +32,8 @@ const PROGRAM: &str = "echo >> started; exec cat gate";
 /// Ends a program with its agent.
 const ENDS: &str = ", keep: false";
 
-/// Checks the health of a program by a command. A thread without work ends after 10 s: when the next
-/// check comes, none is left of the last one.
+/// Checks the health of a program by a command. A thread without work ends after 10 s: when the
+/// next check comes, none is left of the last one.
 const HEALTH: &str = ", health: {command: [/bin/sh, -c, \"echo >> checked\"], every: 20s}";
 
 /// Programs in a temporary folder, and files that are kept with them.
