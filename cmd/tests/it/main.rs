@@ -28,6 +28,7 @@ mod metrics;
 mod needs_containers;
 mod needs_root;
 mod once;
+mod operations;
 mod page;
 mod pages;
 mod pipes;
