@@ -119,8 +119,8 @@ pub use printable::{
 };
 pub use proc_mount::explain_proc;
 pub use process::{
-    Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError, Leftover,
-    Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup,
+    Escaped, Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError,
+    Leftover, Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup,
     ProcessHandle, ProcessId, ProcessStatus, Readiness, Reload, ReloadError, StopSignal, Survivor,
     Told, end_leftovers, find_survivors, launch, sort_leftovers,
 };

@@ -13,6 +13,7 @@ use tracing::Instrument;
 
 pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
+pub use self::escaped::Escaped;
 pub use self::group::ProcessGroup;
 pub use self::health_check::{HealthCheck, HealthProbe};
 pub use self::identity::ProcessId;
@@ -49,6 +50,7 @@ mod adopted;
 mod any_group;
 mod config;
 mod error;
+mod escaped;
 mod group;
 mod groups;
 mod health_check;
@@ -111,7 +113,8 @@ mod survivor;
 /// - When so many checks in a row have failed as its [`health`](ProcessConfig::health) says, it is
 ///   ended in the same way, and counts as failed.
 /// - Every other end of the leader is a failure with its status, also status 0, with the last line
-///   of its stderr and with how many processes it left behind in its group.
+///   of its stderr and with how many processes it left behind in its group. A program that
+///   [has daemonised](ProcessEnd::has_daemonised) is told so.
 ///
 /// # Examples
 ///
@@ -347,13 +350,14 @@ impl Process {
             return Ok(self);
         }
         let (within, said) = (self.config.ready_timeout, self.handle.status().waits_for);
-        let (name, ended) = self.ended().await;
         match waited {
             Ok(_) => {
+                let (name, ended) = self.ended().await;
                 let last_words = ended.ok().and_then(|(_, end)| end.last_words);
                 Err(ProcessError::NotReady { name, within, said, last_words })
             }
             Err(watched) => {
+                let (name, ended) = self.own_end().await;
                 let ended = watched.and(ended);
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 let end = ProcessEnd { is_early: true, ..end };
@@ -397,7 +401,10 @@ impl Process {
             self.leave().await;
             return Ok(());
         }
-        let (name, ended) = self.ended().await;
+        let (name, ended) = match supervised {
+            Ok(Cause::Own) => self.own_end().await,
+            _ => self.ended().await,
+        };
         let cause = supervised.map_err(|source| supervise(&name, source))?;
         let (status, end) = ended.map_err(|source| supervise(&name, source))?;
         tracing::debug!(process = name, ?status, ?cause, "process ended");
@@ -468,7 +475,21 @@ impl Process {
         }
         let last_words = self.handle.output().counts().last_words;
         let ended = reaped.map(|(status, left_behind)| {
-            (status, ProcessEnd { is_early: false, left_behind, last_words })
+            (status, ProcessEnd { left_behind, last_words, ..ProcessEnd::default() })
+        });
+        (name, ended)
+    }
+
+    /// Does the same for a process that has ended by itself, and says whether it has daemonised.
+    async fn own_end(self) -> (String, io::Result<(Option<ExitStatus>, ProcessEnd)>) {
+        let escaped = self.group.escaped().await;
+        let (name, ended) = self.ended().await;
+        let ended = ended.map(|(status, end)| match escaped {
+            Some(escaped) => {
+                let has_daemonised = end.left_behind > 0 || !escaped.is_empty();
+                (status, ProcessEnd { escaped, has_daemonised, ..end })
+            }
+            None => (status, end),
         });
         (name, ended)
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crankcase_engine::owner::Linger;
 
 use super::adopted::AdoptedGroup;
+use super::escaped::{Escaped, escaped};
 use super::group::ProcessGroup;
 use super::ledger::Record;
 use super::stop_signal::StopSignal;
@@ -56,6 +57,19 @@ impl AnyGroup {
         match self {
             Self::Own(group) => group.leader_ended().await,
             Self::Adopted(group) => group.leader_ended().await,
+        }
+    }
+
+    /// Returns the processes that have left the group of a leader that has ended, if the leader may
+    /// have daemonised.
+    pub(super) async fn escaped(&self) -> Option<Vec<Escaped>> {
+        let Self::Own(group) = self else { return None };
+        if !group.may_have_daemonised() {
+            return None;
+        }
+        match group.record().and_then(Record::entry) {
+            Some(entry) => Some(escaped(entry.clone()).await),
+            None => Some(Vec::new()),
         }
     }
 

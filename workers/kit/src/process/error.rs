@@ -10,7 +10,12 @@ use std::time::Duration;
 use crankcase_engine::{ConfigError, WithCauses};
 use thiserror::Error;
 
+use super::escaped::Escaped;
 use super::ledger::LedgerError;
+
+/// How a program that daemonises can be kept running.
+const DAEMONISED: &str =
+    r#"; it has daemonised: keep it in the foreground, such as nginx -g "daemon off;""#;
 
 /// Why an external command could not be run, or has ended.
 #[derive(Error)]
@@ -187,6 +192,13 @@ pub struct ProcessEnd {
     pub is_early: bool,
     /// How many processes it left behind in its group; they were killed.
     pub left_behind: usize,
+    /// The processes that it has started and that have left its group, the oldest first; they run
+    /// on. They are looked for if it has ended with 0 within a minute of its start. Only a process
+    /// on record has any.
+    pub escaped: Vec<Escaped>,
+    /// Whether it has daemonised: it has ended with 0 within a minute of its start, and not all
+    /// processes that it has started had ended.
+    pub has_daemonised: bool,
     /// The last line that it wrote to stderr, as far as that is short.
     pub last_words: Option<String>,
 }
@@ -203,7 +215,18 @@ impl ProcessEnd {
             1 => text += ", and left a process behind that was killed",
             left => text += &format!(", and left {left} processes behind that were killed"),
         }
-        text + &because(self.last_words.as_ref())
+        match &self.escaped[..] {
+            [] => {}
+            [one] => text += &format!(", and {one} runs on outside of its group"),
+            [first, others @ ..] => {
+                let count = others.len();
+                text += &format!(", and {first} and {count} more run on outside of its group");
+            }
+        }
+        match self.has_daemonised {
+            true => text + DAEMONISED + &words(self.last_words.as_ref()),
+            false => text + &because(self.last_words.as_ref()),
+        }
     }
 }
 

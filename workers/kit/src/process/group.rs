@@ -17,8 +17,8 @@ use std::time::Duration;
 use crankcase_engine::owner::Linger;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal,
-    test_kill_process_group,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, test_kill_process_group, waitid,
 };
 use tokio::io::Interest;
 use tokio::process::{Child, ChildStderr, ChildStdout};
@@ -35,6 +35,9 @@ use super::stop_signal::StopSignal;
 /// How long killed processes are waited for: those that the kernel does not let go of, because a
 /// disk does not answer for one, must not hold up others for ever.
 pub(super) const GONE: Duration = Duration::from_secs(5);
+
+/// How soon after its start a program has ended that daemonises.
+const SOON: Duration = Duration::from_secs(60);
 
 /// An external command, the leader of a process group of its own.
 ///
@@ -69,6 +72,7 @@ pub(super) const GONE: Duration = Duration::from_secs(5);
 #[must_use = "dropping it kills the group"]
 pub struct ProcessGroup {
     id: Pid,
+    spawned: Instant,
     /// Not there any more once it was dropped.
     child: Option<Child>,
     /// Not there before it is watched.
@@ -87,7 +91,8 @@ impl ProcessGroup {
     pub(super) fn new(child: Child, record: Option<Record>) -> io::Result<Self> {
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let id = id.ok_or_else(|| io::Error::other("the child has no process id"))?;
-        Ok(Self { id, child: Some(child), leader: None, record, holds: Vec::new() })
+        let spawned = Instant::now();
+        Ok(Self { id, spawned, child: Some(child), leader: None, record, holds: Vec::new() })
     }
 
     /// Begins to watch the leader.
@@ -161,6 +166,14 @@ impl ProcessGroup {
     pub async fn leader_ended(&self) -> io::Result<()> {
         let leader = self.leader.as_ref().ok_or_else(no_leader)?;
         leader.readable().await.map(drop)
+    }
+
+    /// Returns whether the leader has ended with 0, and soon after its start, as a program does that
+    /// daemonises. It stays unreaped.
+    pub(super) fn may_have_daemonised(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(self.id), options).ok().flatten();
+        ended.and_then(|ended| ended.exit_status()) == Some(0) && self.spawned.elapsed() <= SOON
     }
 
     /// Asks every process in the group to end, also a stopped one, and waits for the leader; returns

@@ -87,7 +87,7 @@ impl Groups {
 
 /// Returns whether a process belongs to the record: it has the mark in its environment, or it
 /// writes to the files beside the record. `None` if it has no environment yet. Blocks for `/proc`.
-fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
+pub(super) fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
     let is_held = entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id);
     if is_held { Some(true) } else { has_variable(id, MARK, &entry.token) }
 }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
+use super::identity::program_name;
+
 /// The state of a socket that listens, in the tables of the kernel.
 const LISTENS: &str = "0A";
 
@@ -29,8 +31,7 @@ impl Holder {
             entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
         pids.sort_unstable();
         let pid = pids.into_iter().find(|pid| holds(*pid, &sockets))?;
-        let program = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        Some(Self { pid, program: program.trim_end().to_owned() })
+        Some(Self { pid, program: program_name(pid)? })
     }
 }
 

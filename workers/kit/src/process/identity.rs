@@ -111,6 +111,13 @@ impl ProcessId {
     }
 }
 
+/// Returns the name of the program of process `id`, of which the kernel keeps 15 bytes; `None` if
+/// there is no such process. Blocks for `/proc`.
+pub(super) fn program_name(id: i32) -> Option<String> {
+    let name = fs::read(format!("/proc/{id}/comm")).ok()?;
+    Some(String::from_utf8_lossy(&name).trim_end().to_owned())
+}
+
 /// Returns the id of this boot of the machine.
 pub(super) fn boot_id() -> io::Result<String> {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(explain_proc)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crankcase_engine::owner;
 use crankcase_engine::{Outcome, Stop, Worker};
-use crankcase_workers::{Process, ProcessConfig, ProcessError};
+use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError};
 use rustix::process::{Pid, test_kill_process};
 use tokio::task::yield_now;
 
@@ -186,7 +186,49 @@ async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResu
     assert_eq!(status.code(), Some(4));
     assert!(end.left_behind > 0, "{exit}");
     assert!(exit.to_string().contains("behind that "), "{exit}");
+    assert!(!end.has_daemonised, "{exit}");
     writers.are_gone().await?;
+    Ok(())
+}
+
+/// What is said to a program that has daemonised.
+const DAEMONISED: &str =
+    r#"; it has daemonised: keep it in the foreground, such as nginx -g "daemon off;""#;
+
+#[tokio::test]
+async fn a_program_that_leaves_its_group_running_is_told_to_stay_in_the_foreground() -> TestResult {
+    let fifo = Fifo::new()?;
+    let writers = fifo.writers();
+    let script = holding(&fifo.path(), "sleep 1000 & echo up >&3; exit 0");
+    let process = Process::spawn(shell(&script), None).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    let exit = outcome.expect_err("an end by itself is a failure");
+    let left = ", and left a process behind that was killed";
+    let text = format!(r#"process "it" ended with exit status: 0{left}{DAEMONISED}"#);
+    assert_eq!(exit.to_string(), text);
+    writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_daemon_that_has_left_the_group_is_named() -> TestResult {
+    let (records, fifo) = (tempfile::tempdir()?, Fifo::new()?);
+    let script = "setsid -f sh -c 'echo $$ >pid; read up <fifo' >/dev/null 2>&1; \
+                  until test -s pid; do :; done";
+    let config = shell(script).folder(fifo.path().parent().ok_or("no folder")?.to_owned());
+    let process = Process::spawn(config, Some(&Ledger::new(records.path()))).await?;
+
+    let outcome = guarded(Running::start(process).end()).await;
+
+    let pid: i32 = std::fs::read_to_string(fifo.path().with_file_name("pid"))?.trim().parse()?;
+    let daemon = Pid::from_raw(pid).ok_or("no pid")?;
+    rustix::process::kill_process(daemon, rustix::process::Signal::KILL)?;
+    let exit = outcome.expect_err("an end by itself is a failure");
+    let named = format!(r#", and "sh" (pid {pid}) runs on outside of its group"#);
+    let text = format!(r#"process "it" ended with exit status: 0{named}{DAEMONISED}"#);
+    assert_eq!(exit.to_string(), text);
     Ok(())
 }
 

@@ -1,0 +1,55 @@
+//! The processes of a program that have left its group.
+
+use std::fmt;
+use std::io;
+
+use super::groups::bears_mark;
+use super::identity::{Stat, has_overwritten_environment, program_name};
+use super::ledger::wire::Entry;
+
+/// A process that a program has started, and that has left the program's group: it runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Escaped {
+    /// Its pid.
+    pub pid: i32,
+    /// The name of its program. The kernel keeps 15 bytes of it.
+    pub program: String,
+}
+
+impl fmt::Display for Escaped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} (pid {})", self.program, self.pid)
+    }
+}
+
+/// Returns the processes that a recorded program, which has ended and is not reaped, has started
+/// and that have left its group, the oldest first. It returns none if they cannot be looked for.
+pub(super) async fn escaped(entry: Entry) -> Vec<Escaped> {
+    let name = entry.name.clone();
+    let found = tokio::task::spawn_blocking(move || find(&entry)).await;
+    found.unwrap_or_else(|err| Err(io::Error::other(err))).unwrap_or_else(|err| {
+        let error: &dyn std::error::Error = &err;
+        tracing::warn!(process = name, error, "cannot look for the processes that it has started");
+        Vec::new()
+    })
+}
+
+/// Looks for the processes by their mark. A daemon such as nginx overwrites its mark to show a
+/// title of its own; it is known by the name of its program. Blocks for `/proc`.
+fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
+    let Some(leader) = entry.process else { return Ok(Vec::new()) };
+    let program = program_name(leader.id);
+    let is_own = |id: i32| {
+        bears_mark(entry, id) == Some(true)
+            || program.is_some() && program == program_name(id) && has_overwritten_environment(id)
+    };
+    let mut running = Stat::read_all()?;
+    running.retain(|stat| {
+        let is_later = stat.start_time >= leader.start_time;
+        is_later && !stat.is_dead && stat.group != leader.id && is_own(stat.id)
+    });
+    running.sort_by_key(|stat| (stat.start_time, stat.id));
+    let named = |stat: Stat| Some(Escaped { pid: stat.id, program: program_name(stat.id)? });
+    Ok(running.into_iter().filter_map(named).collect())
+}
