@@ -55,6 +55,8 @@ pub struct Config {
 pub fn manifold<I: Inputs>(config: Config, inputs: I) -> Result<Manifold, ConfigError> {
     config.process.validate()?;
     let (ready_timeout, grace) = (config.process.ready_timeout, config.process.grace);
+    // A daemon is waited for twice: until it is there, and until it is ready.
+    let waits = if config.process.pid_file.is_some() { 2 } else { 1 };
     let manifold = Manifold::builder()
         .inputs(inputs)
         .start_with(config, |Config { process, ledger }, _values, ctx| async move {
@@ -70,5 +72,5 @@ pub fn manifold<I: Inputs>(config: Config, inputs: I) -> Result<Manifold, Config
             }
         })
         .build();
-    Ok(manifold.start_timeout(ready_timeout + SLACK).grace(grace + SLACK))
+    Ok(manifold.start_timeout(ready_timeout * waits + SLACK).grace(grace + SLACK))
 }

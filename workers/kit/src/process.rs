@@ -43,12 +43,13 @@ use self::probe::Probe;
 use self::readers::Readers;
 use self::ready_file::ReadyFile;
 use self::reloader::Reloader;
-use self::spawn::{file_before, notify_socket, port_taken, supervise, validate};
+use self::spawn::{file_before, notify_socket, pid_file_before, port_taken, supervise, validate};
 
 mod account;
 mod adopted;
 mod any_group;
 mod config;
+mod daemon;
 mod error;
 mod escaped;
 mod group;
@@ -210,6 +211,7 @@ impl Process {
             return Err(port_taken(config.name, address).await);
         }
         let file_before = file_before(&config).await?;
+        let pid_file = pid_file_before(&config, ledger).await?;
         let socket = notify_socket(&config).await?;
         let path = socket.as_ref().map(NotifySocket::path);
         let mut group = ProcessGroup::spawn_held(&config, ledger, path, stop).await?;
@@ -229,7 +231,9 @@ impl Process {
             listener.spawn(socket.listen(told).in_current_span());
         }
         let group = AnyGroup::Own(Box::new(group));
-        Ok(Self { config, group, handle, file_before, health, readers, _listener: listener })
+        let process =
+            Self { config, group, handle, file_before, health, readers, _listener: listener };
+        Box::pin(process.until_daemon(pid_file, ledger, stop)).await
     }
 
     /// Adopts a process that an earlier agent has left running, for the worker that has this
@@ -469,13 +473,14 @@ impl Process {
     /// how it ended.
     async fn ended(mut self) -> (String, io::Result<(Option<ExitStatus>, ProcessEnd)>) {
         let reaped = self.group.reap().await;
+        let is_daemon = self.config.pid_file.is_some();
         let name = self.config.name;
         if !self.readers.finish(Writer::HasEnded).await {
             tracing::warn!(process = name, "output held open by a process outside of the group");
         }
         let last_words = self.handle.output().counts().last_words;
         let ended = reaped.map(|(status, left_behind)| {
-            (status, ProcessEnd { left_behind, last_words, ..ProcessEnd::default() })
+            (status, ProcessEnd { is_daemon, left_behind, last_words, ..ProcessEnd::default() })
         });
         (name, ended)
     }

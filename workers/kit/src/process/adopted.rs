@@ -1,4 +1,4 @@
-//! A process group that an earlier agent has started.
+//! A process group that an earlier agent has started, or that a daemon of this agent leads.
 //!
 //! Invariants:
 //! 1. Another process reaps the leader, and then the kernel may give its pid to a new process. So
@@ -60,7 +60,13 @@ impl AdoptedGroup {
         Ok(TakenUp::Runs(Self { id, leader, record, holds }))
     }
 
-    /// Returns the pid of the leader, which is the group's id.
+    /// Takes up a daemon that a program of this agent has left. The record names the daemon.
+    pub(super) fn of_daemon(entry: Entry, leader: ReadyFd) -> Self {
+        let id = entry.process.map_or(0, |process| process.id);
+        Self { id, leader, record: Some(Record::of(entry)), holds: Vec::new() }
+    }
+
+    /// Returns the pid of the leader. The group has it as its id, unless the leader is a daemon.
     pub(super) fn pid(&self) -> i32 {
         self.id
     }
@@ -224,7 +230,8 @@ fn settle(record: Record, is_gone: bool) {
     }
 }
 
-async fn are_gone(dying: Vec<OwnedFd>) -> bool {
+/// Waits until killed processes are gone; returns whether they are after [`GONE`].
+pub(super) async fn are_gone(dying: Vec<OwnedFd>) -> bool {
     let deadline = Instant::now() + GONE;
     for process in dying {
         if timeout_at(deadline, gone(process)).await.is_err() {
@@ -244,8 +251,8 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
         refuse_own(group)?;
         asked.extend(members(group, &running)?);
     }
-    let id = entry.process.map(|process| process.id);
-    let is_member = |stat: &Stat| Some(stat.id) == id && Some(stat.group) == id;
+    let leader_and_group = entry.process.map(|process| (process.id, process.group()));
+    let is_member = |stat: &Stat| Some((stat.id, stat.group)) == leader_and_group;
     if !running.iter().any(is_member) {
         // The leader has moved to another group.
         asked.extend(leader);

@@ -17,7 +17,7 @@ use super::stop_signal::StopSignal;
 pub(super) enum AnyGroup {
     /// Its leader is a child of this process.
     Own(Box<ProcessGroup>),
-    /// An earlier agent has started it.
+    /// An earlier agent has started it, or it is a daemon.
     Adopted(Box<AdoptedGroup>),
 }
 

@@ -91,6 +91,18 @@ pub struct ProcessConfig {
     /// The digest of everything that the process is started with, which an agent compares before it
     /// adopts the process; at most 256 bytes. Default empty.
     pub digest: String,
+    /// The file in which the program leaves the pid of its daemon, absolute. Default: the program
+    /// stays in the foreground.
+    ///
+    /// The command has to end with 0, and to write the file. The process that the file names is
+    /// supervised from then on. It has to be started after the command, and to have the mark that
+    /// the ledger gives to the command in its environment, or to have overwritten its environment,
+    /// as a program does that shows a title of its own. All that may take
+    /// [`ready_timeout`](Self::ready_timeout), which begins anew then. Needs a ledger.
+    ///
+    /// If the start of the process is dropped before its daemon was found, a daemon that has left
+    /// the group of the command runs on.
+    pub pid_file: Option<PathBuf>,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
     /// How long it may take to be ready before it is killed and has failed. Default 60 s, 1 ms to
@@ -126,6 +138,7 @@ crankcase_engine::setters! {
     }
     optional {
         log_file: PathBuf,
+        pid_file: PathBuf,
         user: String,
         group: String,
         umask: u32,
@@ -156,6 +169,7 @@ impl ProcessConfig {
             secrets: Secrets::default(),
             survives: false,
             digest: String::new(),
+            pid_file: None,
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
             reload: None,
@@ -198,6 +212,7 @@ impl ProcessConfig {
             let value = format!("{} bytes", self.digest.len());
             return Err(ConfigError::new("digest", value, "at most 256 bytes"));
         }
+        self.validate_pid_file()?;
         self.readiness.validate()?;
         if let Readiness::Delay(delay) = self.readiness
             && delay >= self.ready_timeout
@@ -211,6 +226,14 @@ impl ProcessConfig {
         }
         self.reload.as_ref().map_or(Ok(()), Reload::validate)?;
         self.health.as_ref().map_or(Ok(()), HealthCheck::validate)
+    }
+
+    fn validate_pid_file(&self) -> Result<(), ConfigError> {
+        let Some(path) = &self.pid_file else { return Ok(()) };
+        if path.is_absolute() && !has_nul(path.as_os_str()) {
+            return Ok(());
+        }
+        Err(ConfigError::new("pid_file", path.display(), "an absolute path without NUL"))
     }
 
     fn validate_rights(&self) -> Result<(), ConfigError> {

@@ -15,7 +15,8 @@ use super::ledger::LedgerError;
 
 /// How a program that daemonises can be kept running.
 const DAEMONISED: &str =
-    r#"; it has daemonised: keep it in the foreground, such as nginx -g "daemon off;""#;
+    "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
+     or give daemon: {pid_file: PATH}";
 
 /// Why an external command could not be run, or has ended.
 #[derive(Error)]
@@ -154,6 +155,17 @@ pub enum ProcessError {
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
     },
+    /// The program was to leave a daemon, and has left none that can be supervised. The processes
+    /// that it had started were killed.
+    #[error("process {name:?} has left no daemon: {reason}{}", words(last_words.as_ref()))]
+    NoDaemon {
+        /// The name of the process.
+        name: String,
+        /// What is wrong with its [pid file](crate::ProcessConfig::pid_file).
+        reason: String,
+        /// The last line that it wrote to stderr, as far as that is short.
+        last_words: Option<String>,
+    },
     /// The process has ended by itself, well or not; what was left of its group was killed.
     #[error("process {name:?} ended with {status}{}{}", end.early(), end.text())]
     Exited {
@@ -164,11 +176,11 @@ pub enum ProcessError {
         /// Further details of its end.
         end: ProcessEnd,
     },
-    /// A process that was adopted has ended by itself; the rest of its group was killed. Its exit
-    /// status is unknown, because only the parent of a process gets it.
+    /// A process that was adopted, or a daemon, has ended by itself; the rest of its group was
+    /// killed. Its exit status is unknown, because only the parent of a process gets it.
     #[error(
-        "process {name:?} ended{}; how is unknown, as an earlier agent had started it{}",
-        end.early(), end.text()
+        "process {name:?} ended{}; how is unknown, as {}{}",
+        end.early(), end.parent(), end.text()
     )]
     Gone {
         /// The name of the process.
@@ -190,6 +202,8 @@ impl fmt::Debug for ProcessError {
 pub struct ProcessEnd {
     /// Whether it had been waited for to be ready, and was not.
     pub is_early: bool,
+    /// Whether its program leaves a daemon, which was supervised.
+    pub is_daemon: bool,
     /// How many processes it left behind in its group; they were killed.
     pub left_behind: usize,
     /// The processes that it has started and that have left its group, the oldest first; they run
@@ -206,6 +220,11 @@ pub struct ProcessEnd {
 impl ProcessEnd {
     fn early(&self) -> &'static str {
         if self.is_early { " before it was ready" } else { "" }
+    }
+
+    /// Returns why this agent is not its parent.
+    fn parent(&self) -> &'static str {
+        if self.is_daemon { "it is a daemon" } else { "an earlier agent had started it" }
     }
 
     fn text(&self) -> String {

@@ -2,10 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 
-use super::groups::bears_mark;
+use super::adopted::are_gone;
+use super::groups::{bears_mark, kill_process};
 use super::identity::{Stat, has_overwritten_environment, program_name};
 use super::ledger::wire::Entry;
+use super::members::open;
 
 /// A process that a program has started, and that has left the program's group: it runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,18 +41,58 @@ pub(super) async fn escaped(entry: Entry) -> Vec<Escaped> {
 /// Looks for the processes by their mark. A daemon such as nginx overwrites its mark to show a
 /// title of its own; it is known by the name of its program. Blocks for `/proc`.
 fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
-    let Some(leader) = entry.process else { return Ok(Vec::new()) };
-    let program = program_name(leader.id);
+    let program = entry.process.and_then(|leader| program_name(leader.id));
     let is_own = |id: i32| {
-        bears_mark(entry, id) == Some(true)
-            || program.is_some() && program == program_name(id) && has_overwritten_environment(id)
+        let is_namesake = || program.is_some() && program == program_name(id);
+        is_marked(entry, id) || (has_overwritten_environment(id) && is_namesake())
     };
+    let named = |stat: Stat| Some(Escaped { pid: stat.id, program: program_name(stat.id)? });
+    Ok(outside(entry, is_own)?.into_iter().filter_map(named).collect())
+}
+
+/// Kills the processes with the mark of a recorded program that have left its group, and waits
+/// until they are gone.
+pub(super) async fn kill_escaped(entry: Entry) {
+    let name = entry.name.clone();
+    let killed = tokio::task::spawn_blocking(move || kill(&entry)).await;
+    match killed.unwrap_or_else(|err| Err(io::Error::other(err))) {
+        Ok(dying) => {
+            if !are_gone(dying).await {
+                tracing::warn!(process = name, "killed processes are not gone yet");
+            }
+        }
+        Err(err) => {
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(process = name, error, "cannot kill what it has started");
+        }
+    }
+}
+
+/// Kills the processes. Blocks for `/proc`.
+fn kill(entry: &Entry) -> io::Result<Vec<OwnedFd>> {
+    let mut dying = Vec::new();
+    for stat in outside(entry, |id| is_marked(entry, id))? {
+        if let Some(process) = open(&stat)? {
+            kill_process(&process)?;
+            dying.push(process);
+        }
+    }
+    Ok(dying)
+}
+
+/// Returns the live processes outside of the group of a recorded program that were started after
+/// the program and are its own, the oldest first. Blocks for `/proc`.
+fn outside(entry: &Entry, is_own: impl Fn(i32) -> bool) -> io::Result<Vec<Stat>> {
+    let Some(leader) = entry.process else { return Ok(Vec::new()) };
     let mut running = Stat::read_all()?;
     running.retain(|stat| {
         let is_later = stat.start_time >= leader.start_time;
         is_later && !stat.is_dead && stat.group != leader.id && is_own(stat.id)
     });
     running.sort_by_key(|stat| (stat.start_time, stat.id));
-    let named = |stat: Stat| Some(Escaped { pid: stat.id, program: program_name(stat.id)? });
-    Ok(running.into_iter().filter_map(named).collect())
+    Ok(running)
+}
+
+fn is_marked(entry: &Entry, id: i32) -> bool {
+    bears_mark(entry, id) == Some(true)
 }

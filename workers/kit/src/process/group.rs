@@ -168,12 +168,17 @@ impl ProcessGroup {
         leader.readable().await.map(drop)
     }
 
-    /// Returns whether the leader has ended with 0, and soon after its start, as a program does that
-    /// daemonises. It stays unreaped.
-    pub(super) fn may_have_daemonised(&self) -> bool {
+    /// Returns whether the leader has ended with 0. It stays unreaped.
+    pub(super) fn has_ended_well(&self) -> bool {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(self.id), options).ok().flatten();
-        ended.and_then(|ended| ended.exit_status()) == Some(0) && self.spawned.elapsed() <= SOON
+        ended.and_then(|ended| ended.exit_status()) == Some(0)
+    }
+
+    /// Returns whether the leader has ended as that of a program does that daemonises: with 0, and
+    /// soon after its start.
+    pub(super) fn may_have_daemonised(&self) -> bool {
+        self.spawned.elapsed() <= SOON && self.has_ended_well()
     }
 
     /// Asks every process in the group to end, also a stopped one, and waits for the leader; returns

@@ -46,6 +46,7 @@ impl Groups {
                 leaders.map(|stat| stat.group).collect()
             }
             Some(process) => {
+                let group = process.group();
                 // Opened before it is identified: later, the kernel may give the pid to another
                 // process.
                 let opened = Pid::from_raw(process.id)
@@ -68,11 +69,9 @@ impl Groups {
                     Some(_) => false,
                     // The kernel gives a pid to nobody while a group of that id lives, but this may
                     // be the group of a later leader that is gone as well, or hidden.
-                    None => {
-                        living.filter(|stat| stat.group == process.id).any(|stat| is_marked(&stat))
-                    }
+                    None => living.filter(|stat| stat.group == group).any(|stat| is_marked(&stat)),
                 };
-                is_same.then_some(process.id).into_iter().collect()
+                is_same.then_some(group).into_iter().collect()
             }
         };
         let is_nobody = own.is_empty();

@@ -182,7 +182,10 @@ impl Record {
         let Some(entry) = &mut self.entry else { return Ok(()) };
         let stat = Stat::read(id)
             .map_err(|err| LedgerError::new("identify the process for", &entry.path, err))?;
-        entry.process = stat.map(|stat| wire::Identity { id, start_time: stat.start_time });
+        entry.process = stat.map(|stat| {
+            let start_time = stat.start_time;
+            wire::Identity { id, start_time, group: None }
+        });
         Ok(())
     }
 

@@ -33,18 +33,22 @@ pub(super) async fn others(group: Pid) -> Vec<OwnedFd> {
 pub(super) fn members(group: i32, among: &[Stat]) -> io::Result<Vec<OwnedFd>> {
     let mut members = Vec::new();
     for member in among.iter().filter(|stat| stat.group == group) {
-        let Some(pid) = Pid::from_raw(member.id) else { continue };
-        let Ok(process) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { continue };
-        // The id may be another's since it was looked at.
-        match Stat::read(member.id) {
-            Err(err) if is_hidden(&err) => {}
-            stat => {
-                let is_same = stat?.is_some_and(|stat| stat.is_same(member));
-                members.extend(is_same.then_some(process));
-            }
-        }
+        members.extend(open(member)?);
     }
     Ok(members)
+}
+
+/// Returns a descriptor of a process, unless the process is gone, has changed its group or is
+/// hidden. Blocks for `/proc`.
+pub(super) fn open(process: &Stat) -> io::Result<Option<OwnedFd>> {
+    let Some(pid) = Pid::from_raw(process.id) else { return Ok(None) };
+    let Ok(opened) = pidfd_open(pid, PidfdFlags::NONBLOCK) else { return Ok(None) };
+    // The id may be another's since it was looked at.
+    let found = match Stat::read(process.id) {
+        Err(err) if is_hidden(&err) => None,
+        found => found?,
+    };
+    Ok(found.is_some_and(|found| found.is_same(process)).then_some(opened))
 }
 
 /// Waits until nobody but the leader is in a group that was killed: who was killed begins no others.

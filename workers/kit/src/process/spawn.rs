@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 
-use crankcase_engine::Stop;
+use crankcase_engine::{ConfigError, Stop};
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::process::Command;
 
@@ -129,6 +129,21 @@ pub(super) async fn file_before(config: &ProcessConfig) -> Result<Option<ReadyFi
     Ok(looked.unwrap_or_default())
 }
 
+/// Looks at the pid file that the program is to write, if it leaves a daemon.
+pub(super) async fn pid_file_before(
+    config: &ProcessConfig,
+    ledger: Option<&Ledger>,
+) -> Result<Option<ReadyFile>, ProcessError> {
+    let Some(path) = config.pid_file.clone() else { return Ok(None) };
+    if ledger.is_none() {
+        let source = ConfigError::new("pid_file", path.display(), "none without a ledger");
+        return Err(ProcessError::Config { name: config.name.clone(), source });
+    }
+    let looked = blocking(&config.name, move || ReadyFile::look(&path)).await?;
+    // The wait for the daemon reports a file that cannot be looked at.
+    Ok(looked.unwrap_or_default())
+}
+
 /// What a command has before its own words, and its HOME if it has another user.
 struct Launched {
     word: String,
@@ -242,7 +257,7 @@ fn cannot_execute(config: &ProcessConfig, source: io::Error) -> ProcessError {
     config.look().err().unwrap_or_else(executing)
 }
 
-fn not_recorded(name: &str, source: LedgerError) -> ProcessError {
+pub(super) fn not_recorded(name: &str, source: LedgerError) -> ProcessError {
     ProcessError::Record { name: name.to_owned(), source }
 }
 

@@ -1,6 +1,7 @@
 //! Processes, their ends and their output.
 
 mod adoption;
+mod daemon;
 mod ends;
 mod group;
 mod health;

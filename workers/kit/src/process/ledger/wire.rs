@@ -32,6 +32,17 @@ pub(in super::super) struct Identity {
     pub(in super::super) id: i32,
     /// In clock ticks after the boot.
     pub(in super::super) start_time: u64,
+    /// Its process group; absent if the group has the id of the process, as the group of a command
+    /// has. A daemon may be in another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) group: Option<i32>,
+}
+
+impl Identity {
+    /// Returns the id of its process group.
+    pub(in super::super) fn group(&self) -> i32 {
+        self.group.unwrap_or(self.id)
+    }
 }
 
 /// The data that an agent needs to adopt a process, or to end it in good order.

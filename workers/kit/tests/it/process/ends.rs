@@ -193,7 +193,8 @@ async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResu
 
 /// What is said to a program that has daemonised.
 const DAEMONISED: &str =
-    r#"; it has daemonised: keep it in the foreground, such as nginx -g "daemon off;""#;
+    "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
+     or give daemon: {pid_file: PATH}";
 
 #[tokio::test]
 async fn a_program_that_leaves_its_group_running_is_told_to_stay_in_the_foreground() -> TestResult {
