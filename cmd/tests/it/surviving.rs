@@ -31,6 +31,18 @@ const TALKING: &str = r#"resources:
           exec sleep 1000
 "#;
 
+/// A server that goes to the background.
+const DAEMON: &str = r#"resources:
+  server:
+    type: process
+    config:
+      command:
+        - /bin/sh
+        - -c
+        - setsid -f sh -c 'echo $$ > @/server.pid; echo $$ >> @/pids; exec sleep 1000'
+      daemon: {pid_file: '@/server.pid'}
+"#;
+
 /// Starts an agent, and returns it with the pid of the server once that is on record.
 pub(crate) async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
     let mut agent = Agent::start(machine).await?;
@@ -71,6 +83,19 @@ async fn a_program_runs_on_when_its_agent_is_killed_and_the_next_one_adopts_it()
     assert_eq!(words, ["adopted", "ended", "failed", "restarted"], "{history}");
     assert_eq!(events[0]["details"]["pid"].to_string(), first);
     kill(&second).await
+}
+
+#[tokio::test]
+async fn a_daemon_runs_on_when_its_agent_is_killed_and_the_next_one_adopts_it() -> TestResult {
+    let machine = Machine::new(DAEMON)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.dirty_kill().await?;
+
+    let mut agent = Agent::start(&machine).await?;
+
+    agent.until_logged(&[&format!("server: adopted; pid: {pid}")]).await?;
+    agent.clean_kill(&machine).await?;
+    kill(&pid).await
 }
 
 #[tokio::test]

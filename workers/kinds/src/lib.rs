@@ -46,6 +46,6 @@ pub use fact::Fact;
 pub use file::{File, InPlace, Presence, Principal};
 pub use print::Print;
 pub use process::{
-    Ending, Endpoint, Health, HttpUrl, Probe, Process, ProgramOutput, Ready, Reload, ReloadSignal,
-    Timeout,
+    Daemon, Ending, Endpoint, Health, HttpUrl, Probe, Process, ProgramOutput, Ready, Reload,
+    ReloadSignal, Timeout,
 };

@@ -10,12 +10,14 @@ use crankcase_workers::{ProcessConfig, StopSignal};
 use serde_json::Value;
 
 use crate::command::{self, Argv, Grace, Setting};
+pub use crate::process::daemon::Daemon;
 pub use crate::process::endpoint::{Endpoint, HttpUrl};
 pub use crate::process::health::{Health, Probe};
 pub use crate::process::ready::Ready;
 pub use crate::process::reload::{Reload, ReloadSignal};
 pub use crate::process::timeout::Timeout;
 
+mod daemon;
 mod endpoint;
 mod health;
 mod ready;
@@ -30,6 +32,8 @@ pub struct Process {
     /// how the program runs
     #[param(flatten)]
     pub setting: Setting,
+    /// the daemon that it leaves; it stays in the foreground by default
+    pub daemon: Option<Daemon>,
     /// what makes it ready for those that depend on it; that it runs by default
     pub ready: Option<Ready>,
     /// how long it may take to be ready, at most 24 hours; then it has failed
@@ -164,6 +168,7 @@ impl Supervised for Process {
         let mut process = process.readiness(readiness).ready_timeout(self.ready_timeout.0);
         process.reload = self.reload.as_ref().map(Reload::of_process);
         process.health = self.health.as_ref().map(Health::check);
+        process.pid_file = self.daemon.as_ref().map(|it| it.pid_file.as_ref().to_owned());
         match self.output {
             ProgramOutput::Journal => process,
             // It is bounded by its length. The agent knows where it is.

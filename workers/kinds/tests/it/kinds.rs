@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::path::Path;
 use std::time::Duration;
 
 use crankcase_engine::Stop;
@@ -253,6 +254,26 @@ fn a_process_is_ready_by_what_its_config_says() -> TestResult {
     let address = ([127, 0, 0, 1], 8080).into();
     assert_eq!(process.readiness, Readiness::Http { address, path: "/up".to_owned() });
     assert_eq!(process.ready_timeout, Duration::from_secs(5));
+    Ok(())
+}
+
+#[test]
+fn a_process_may_leave_a_daemon_whose_pid_is_in_a_file() -> TestResult {
+    let daemon = json!({"command": ["nginx"], "daemon": {"pid_file": "/run/nginx.pid"}});
+    let config: Config = serde_json::from_value(daemon)?;
+
+    let resource =
+        builtin().get("process")?.make(&config).map_err(|errors| errors[0].to_string())?;
+    let process = resource.program().ok_or("it is no program")?;
+
+    assert_eq!(process.pid_file.as_deref(), Some(Path::new("/run/nginx.pid")));
+    for (daemon, expected) in [
+        (json!({}), "daemon: pid_file: is missing"),
+        (json!("/run/nginx.pid"), r#"daemon: "/run/nginx.pid" is not a map of pid_file"#),
+        (json!({"pid_file": "x"}), r#"daemon: pid_file: "x" is not absolute; begin it with /"#),
+    ] {
+        assert_eq!(errors("process", json!({"command": ["a"], "daemon": daemon})), [expected]);
+    }
     Ok(())
 }
 

@@ -240,7 +240,11 @@ impl OpenResource {
             return Ok(None);
         }
         self.running.started_by = Some(Box::new(self.opened.config()));
-        let started = Supervised::spawn(worker, config, facilities.ledger()).await?;
+        let started = match Supervised::spawn(worker, config, facilities.ledger()).await {
+            // The wait for a daemon was given up.
+            Err(_) if worker.is_stopped() => return Ok(None),
+            started => started?,
+        };
         let program = self.running.program.insert(started);
         Ok(Some(program.handle()))
     }
