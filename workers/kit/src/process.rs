@@ -101,6 +101,9 @@ mod survivor;
 /// It is spawned, then [`ready`](Self::ready), then run; who does not care when it is ready may run
 /// it at once.
 ///
+/// A program with a [pid file](ProcessConfig::pid_file) leaves a daemon, which takes the place of
+/// the leader once it is found; the spawn waits for that.
+///
 /// # Guarantees
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
@@ -157,7 +160,8 @@ impl Process {
     /// # Errors
     ///
     /// Returns an error if the configuration is invalid, the port that it is to be ready at is taken,
-    /// or the command cannot be recorded or executed; no process is left.
+    /// the command cannot be recorded or executed, or it leaves no daemon as its
+    /// [`pid_file`](ProcessConfig::pid_file) asks; no process is left.
     ///
     /// # Panics
     ///
@@ -433,7 +437,7 @@ impl Process {
         tracing::debug!(process = config.name, "process left running");
     }
 
-    /// Returns the pid of the leader, which is the group's id.
+    /// Returns the pid of the leader, which is the group's id, or of the daemon.
     pub fn pid(&self) -> i32 {
         self.handle.pid()
     }
