@@ -91,7 +91,7 @@ async fn start(
             let (process, fate) = (&leftover.name, leftover.fate);
             tracing::warn!(process, %fate, "process was left behind");
             if let Some(observer) = &config.observer
-                && let Some(ended) = site.get().left_behind(&leftover)
+                && let Some(ended) = site.get().left_behind(&leftover, &config.records)
             {
                 observer.happened(&ended);
             }

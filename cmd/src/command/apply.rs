@@ -10,6 +10,7 @@ use crankcase_engine::{Stop, Stopper};
 use crankcase_facts::Facts;
 use crankcase_resources::report::Salt;
 use crankcase_resources::run::Passed;
+use crankcase_resources::state::Records;
 use crankcase_resources::{
     Account, ApplyOptions, Approval, AsPlanned, Facilities, Halt, Observer, PlanOptions, Selection,
     Site,
@@ -136,8 +137,8 @@ async fn work(global: &Global, args: &Args, interrupts: &mut Interrupts) -> anyh
     };
     let observing = Observing::new(global, ("apply", &args.site.paths), held.state());
     let observing = Arc::new(observing);
-    tell_leftovers(&left, &site, &observing);
     let facilities = facilities(&held, observing.clone())?;
+    tell_leftovers(&left, (&site, facilities.records()), &observing);
     let is_bound = saved.is_some();
     let mut as_planned = None;
     if is_bound || args.confirm != Confirm::None {
@@ -501,10 +502,12 @@ impl Asked {
 }
 
 /// Tells of what a killed agent has left, and puts the ends of its programs on record.
-fn tell_leftovers(left: &[Leftover], site: &Site, observing: &Observing) {
+fn tell_leftovers(left: &[Leftover], (site, records): (&Site, &Records), observing: &Observing) {
     for leftover in left {
         let (process, fate) = (&leftover.name, leftover.fate);
         tracing::warn!(process, %fate, "process was left behind");
-        site.left_behind(leftover).iter().for_each(|ended| observing.happened(ended));
+        if let Some(ended) = site.left_behind(leftover, records) {
+            observing.happened(&ended);
+        }
     }
 }

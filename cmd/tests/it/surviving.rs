@@ -1,7 +1,7 @@
 //! Programs that outlive their agent, and the next agent, which adopts them.
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::agent::Agent;
 use crate::machine::{Machine, gone, signal};
@@ -49,6 +49,19 @@ pub(crate) async fn start(machine: &Machine) -> Result<(Agent, String), Error> {
     let pid = machine.lines("pids", 1).await?.remove(0);
     agent.until_logged(&[&format!("server: started; pid: {pid}")]).await?;
     Ok((agent, pid))
+}
+
+/// Requires that the history has one end of the server, with its pid and a reason that ends so.
+async fn require_end(machine: &Machine, pid: &str, why: &str) -> TestResult {
+    let history = machine.run(&["history", "server", "--output", "json"]).await?;
+    let history: Value = serde_json::from_str(&history.stdout)?;
+    let events = history["events"].as_array().ok_or("no events")?;
+    let ended: Vec<_> = events.iter().filter(|event| event["event"] == "ended").collect();
+    assert_eq!(ended.len(), 1, "{history}");
+    assert_eq!(ended[0]["type"], json!("process"), "{history}");
+    assert_eq!(ended[0]["details"]["pid"].to_string(), pid, "{history}");
+    assert_eq!(ended[0]["why"], json!(format!("an earlier agent had left it behind: {why}")));
+    Ok(())
 }
 
 /// Kills what would run on after the test.
@@ -191,12 +204,32 @@ async fn a_program_whose_resource_has_left_the_manifest_is_ended() -> TestResult
 
     let mut agent = Agent::start(&machine).await?;
     agent.until_logged(&["server", "it is not declared"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
 
     gone(&pid).await?;
     let left = std::fs::read_dir(machine.path("state/processes"))?;
     let left = left.collect::<Result<Vec<_>, _>>()?;
     assert!(left.iter().all(|entry| entry.path().extension().is_some_and(|it| it == "spare")));
-    agent.clean_kill(&machine).await
+    agent.clean_kill(&machine).await?;
+    require_end(&machine, &pid, "it is not declared").await
+}
+
+#[tokio::test]
+async fn a_program_whose_resource_an_apply_has_released_is_ended() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("site.yaml", "resources: {other: {type: noop}}\n")?;
+
+    let applied = machine.run(&["apply", "site.yaml"]).await?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["server", "it is not declared"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+
+    gone(&pid).await?;
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    agent.clean_kill(&machine).await?;
+    require_end(&machine, &pid, "it is not declared").await
 }
 
 #[tokio::test]
@@ -252,7 +285,8 @@ async fn a_park_ends_a_program_that_nobody_has_adopted() -> TestResult {
 
     gone(&pid).await?;
     assert_eq!(parked.code, Some(0), "{parked:?}");
-    agent.clean_kill(&machine).await
+    agent.clean_kill(&machine).await?;
+    require_end(&machine, &pid, "its resource is parked").await
 }
 
 #[tokio::test]

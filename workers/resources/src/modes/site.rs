@@ -17,6 +17,7 @@ use crate::report::account::Account;
 use crate::report::observer::Event;
 use crate::report::planned::Plan;
 use crate::rules::rule::Rule;
+use crate::state::Records;
 
 pub use self::release::Leaving;
 pub use self::select::{Selection, SelectionError};
@@ -205,11 +206,16 @@ impl Site {
     }
 
     /// Returns the event of a program that an earlier agent has left behind and that has ended, if
-    /// it is the program of a resource of the site.
-    pub fn left_behind(&self, leftover: &Leftover) -> Option<Event> {
-        let declaration = self.declarations.iter().find(|it| it.name == leftover.name)?;
-        let kind = self.kinds.get(&declaration.kind).ok().filter(|kind| kind.is_supervised())?;
-        Event::left_behind((&declaration.name, kind.name()), leftover)
+    /// it is the program of a resource of the site, or of one that was kept before it.
+    pub fn left_behind(&self, leftover: &Leftover, records: &Records) -> Option<Event> {
+        let name = leftover.name.as_str();
+        let declared = self.declarations.iter().find(|it| it.name == name);
+        let kind = match declared {
+            Some(declared) => declared.kind.clone(),
+            None => records.look(|loaded| loaded.kind_of(name))?,
+        };
+        let kind = self.kinds.get(&kind).ok().filter(|kind| kind.is_supervised())?;
+        Event::left_behind((name, kind.name()), leftover)
     }
 
     /// Returns the order and the dependencies of the resources, by their positions in the

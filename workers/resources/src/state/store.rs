@@ -77,6 +77,11 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Returns the kind of a resource that the site keeps.
+    pub(crate) fn kind_of(&self, resource: &str) -> Option<String> {
+        self.kept.get(resource).map(|keep| keep.kind.clone())
+    }
+
     /// Returns the sources of the notifications that a resource has not acknowledged, in the order
     /// of the names.
     pub fn sources(&self, target: &str) -> Vec<Arc<str>> {

@@ -10,6 +10,7 @@ use tracing::Instrument;
 
 use crate::declare::declaration::Declaration;
 use crate::modes::site::Site;
+use crate::report::observer::{Event, EventKind};
 use crate::state::facilities::Facilities;
 
 /// How long such a program may take to end before it is killed: it must not hold up all others.
@@ -17,11 +18,13 @@ const LONGEST_GRACE: Duration = Duration::from_secs(10);
 
 impl Site {
     /// Ends the programs that an earlier agent has left running and that no resource of the site is
-    /// to adopt. Ends none if the site was [cut](Self::select) down to some resources.
+    /// to adopt, and tells the observer so. Ends none if the site was [cut](Self::select) down to
+    /// some resources.
     ///
     /// # Cancel safety
     ///
-    /// When it is dropped, those that were asked to end are killed, or stay on record.
+    /// When it is dropped, those that were asked to end are killed, or stay on record. The observer
+    /// is told of none.
     pub async fn end_stray_programs(&self, facilities: &Facilities) {
         if self.is_cut() {
             return;
@@ -34,41 +37,79 @@ impl Site {
         let unsure = self.unsure();
         let is_stray = |it: &Survivor| !programs.contains(it.name()) && !unsure.has(it.name());
         let strays = facilities.survivors().take_all(is_stray);
-        end_all(strays, "it is not declared").await;
+        let why = "it is not declared";
+        for (resource, pid) in end_all(strays, why).await {
+            if let Some(kind) = self.kind_of_stray(&resource, facilities) {
+                facilities.tell_end((&resource, &kind), pid, why);
+            }
+        }
+    }
+
+    /// Returns the kind of the resource of such a program. If the resource has left with an apply,
+    /// its kind is not on record any more, and is taken to be the one that has programs.
+    fn kind_of_stray(&self, resource: &str, facilities: &Facilities) -> Option<String> {
+        let has_programs =
+            |kind: &str| self.kinds().get(kind).is_ok_and(|kind| kind.is_supervised());
+        let on_record = facilities.records().look(|loaded| loaded.kind_of(resource));
+        let mut kinds = on_record.as_deref().into_iter().chain(self.kinds().names());
+        kinds.find(|kind| has_programs(kind)).map(str::to_owned)
     }
 }
 
 impl Facilities {
     /// Ends the programs that an earlier agent has left running for a resource that is parked, and
-    /// that nobody has adopted.
+    /// that nobody has adopted, and tells the observer so.
     ///
     /// # Cancel safety
     ///
-    /// When it is dropped, those that were asked to end are killed, or stay on record.
+    /// When it is dropped, those that were asked to end are killed, or stay on record. The observer
+    /// is told of none.
     pub async fn end_survivors_of(&self, resource: &str) {
         let left = self.survivors().take_all(|it| it.name() == resource);
-        end_all(left, "its resource is parked").await;
+        let why = "its resource is parked";
+        for (resource, pid) in end_all(left, why).await {
+            if let Some(kind) = self.records().look(|loaded| loaded.kind_of(&resource)) {
+                self.tell_end((&resource, &kind), pid, why);
+            }
+        }
+    }
+
+    /// Tells the observer that such a program of a resource, with a name and a kind, has ended.
+    fn tell_end(&self, resource: (&str, &str), pid: i32, why: &str) {
+        if let Some(observer) = self.observer() {
+            let why = format!("an earlier agent had left it behind: {why}");
+            let event = Event::new(EventKind::Ended, resource, (&why, Duration::ZERO));
+            observer.happened(&Event { pid: Some(pid), ..event });
+        }
     }
 }
 
-async fn end_all(survivors: Vec<Survivor>, why: &'static str) {
+/// Ends programs. Returns the names and the pids of those that have ended.
+async fn end_all(survivors: Vec<Survivor>, why: &'static str) -> Vec<(String, i32)> {
     let mut ending = JoinSet::new();
     for stray in survivors {
         ending.spawn(end(stray, why).in_current_span());
     }
-    while ending.join_next().await.is_some() {}
+    let mut ended = Vec::new();
+    while let Some(stray) = ending.join_next().await {
+        ended.extend(stray.ok().flatten());
+    }
+    ended
 }
 
-async fn end(stray: Survivor, why: &'static str) {
+/// Ends a program. Returns its name and its pid, unless it could not be ended.
+async fn end(stray: Survivor, why: &'static str) -> Option<(String, i32)> {
     let (process, pid) = (stray.name().to_owned(), stray.pid());
     match timeout(LONGEST_GRACE, stray.end()).await {
         Ok(Err(err)) => {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(process, pid, error, "cannot end what an earlier agent has left");
+            None
         }
         // A program that has not ended in time is killed, because its future was dropped.
         Ok(Ok(())) | Err(_) => {
             tracing::info!(process, pid, why, "ended: an earlier agent had left it");
+            Some((process, pid))
         }
     }
 }
