@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Serve on a Unix socket instead of a port, for a proxy that asks for the host `localhost`
     #[arg(long, value_name = "PATH", conflicts_with_all = ["port", "page_insecure_address"])]
     socket: Option<PathBuf>,
-    /// Let the page bounce, park and unpark workers, in your name
+    /// Let the page bounce, park, unpark, pause and resume workers, in your name
     #[arg(long)]
     allow_changes: bool,
     /// Serve on this address instead of 127.0.0.1, without encryption: whoever can read the traffic sees the token,

@@ -72,9 +72,11 @@ async fn requests_are_refused_with_a_status_of_their_own() -> TestResult {
         ("GET /api/other", known.clone(), "", "404"),
         ("DELETE /api/boot", known.clone(), "", "405"),
         ("GET /api/park", known.clone(), "", "405"),
+        ("GET /api/resume", known.clone(), "", "405"),
         ("POST /api/park", known, wish, "415"),
         // It is for looking only.
         ("POST /api/park", json.clone(), wish, "403"),
+        ("POST /api/pause", json.clone(), wish, "403"),
         ("POST /api/park", json.clone(), "{", "400"),
         ("POST /api/park", json, &large, "413"),
     ] {

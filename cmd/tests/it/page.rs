@@ -162,6 +162,30 @@ async fn a_repair_is_seen_with_its_diff_and_a_worker_is_parked_in_ones_name() ->
 }
 
 #[tokio::test]
+async fn a_worker_is_paused_and_resumed_by_keys_and_found_by_its_state() -> TestResult {
+    let Some(scene) = Scene::open((1280, 860), ONE, &["--allow-changes"]).await? else {
+        return Ok(());
+    };
+    let Scene { browser, .. } = &scene;
+    browser.click("[data-row='/agent/resources/one']").await?;
+    browser.text("#right[data-drawn='/agent/resources/one']").await?;
+    for (key, look, is_paused) in [("P", "off", true), ("r", "well", false)] {
+        browser.run("document.activeElement.blur(); document.body.focus()").await?;
+        within(browser.client.find(Locator::Css("body"))).await??.send_keys(key).await?;
+        let effect = browser.text("dialog[open] #effect[data-known]").await?;
+        assert!(effect.starts_with("It stops no worker: "), "{effect}");
+        within(browser.client.find(Locator::Css("#reason"))).await??.send_keys("a look").await?;
+        browser.click("dialog[open] button[value=yes]").await?;
+
+        browser.text(&format!("[data-row='/agent/resources/one'].{look}")).await?;
+
+        let counts = browser.text("#counts").await?;
+        assert_eq!(counts.contains("paused 1"), is_paused, "{counts}");
+    }
+    scene.close().await
+}
+
+#[tokio::test]
 async fn a_page_says_that_the_agent_is_gone_and_goes_on_with_the_next_one() -> TestResult {
     let Some(scene) = Scene::open((1280, 860), ONE, &[]).await? else { return Ok(()) };
     let Scene { browser, machine, agent, page } = scene;

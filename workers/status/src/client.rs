@@ -1,6 +1,7 @@
 //! Asks an agent on its control socket.
 
 mod answer;
+mod change;
 mod error;
 mod follower;
 

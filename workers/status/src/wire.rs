@@ -14,7 +14,7 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
-pub use act::{Act, Preview};
+pub use act::{Act, Preview, WorkerChange};
 pub use graph::{Graph, GraphEdge, GraphNode, Graphs};
 pub use origin::Origin;
 pub use report::{

@@ -73,7 +73,7 @@ pub(crate) struct Args {
     /// the state folder
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(super) page: Option<SocketAddr>,
-    /// Let the page bounce, park and unpark workers
+    /// Let the page bounce, park, unpark, pause and resume workers
     #[arg(long, requires = "page")]
     pub(super) allow_changes: bool,
     /// Let --page be beyond this machine, without encryption: whoever can read the traffic sees the token, all that

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub struct PageConfig {
     /// The state folder of the agent.
     pub state_dir: PathBuf,
-    /// Whether workers may be bounced, parked and unparked. Default false.
+    /// Whether workers may be bounced, parked, unparked, paused and resumed. Default false.
     pub allows_changes: bool,
     /// The name under which the agent's journal has the changes that are made on the page. Default `the page`.
     pub who: String,

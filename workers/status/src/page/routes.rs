@@ -24,7 +24,7 @@ use super::guard::{Gate, random};
 use crate::client::{Client, ClientError};
 use crate::http::{Body, Handler, Lines, Peer, Streamed, Unread, read_body, respond};
 use crate::picture::Picture;
-use crate::wire::{Act, ControlRequest, Detail, FailureCode, Graphs, Selection, Subject};
+use crate::wire::{ControlRequest, Detail, FailureCode, Graphs, Selection, Subject, WorkerChange};
 
 /// The document, in which the marks are replaced by a number that is used once.
 const DOCUMENT: &str = include_str!("page.html");
@@ -152,15 +152,15 @@ impl Routes {
                 whole(&peer)?;
                 self.look(path, request.uri().query().unwrap_or_default()).await
             }
-            (&Method::POST, path) if let Some(act) = act_of(path) => {
+            (&Method::POST, path) if let Some(change) = change_of(path) => {
                 let wanted = read(request).await?;
                 whole(&peer)?;
-                self.change(act, wanted).await
+                self.change(change, wanted).await
             }
             (_, path)
                 if ["/", "/api/stream"].contains(&path)
                     || LOOKS.contains(&path)
-                    || act_of(path).is_some() =>
+                    || change_of(path).is_some() =>
             {
                 let message = format!("{path:?} is not asked with {method}");
                 Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, message))
@@ -191,7 +191,7 @@ impl Routes {
         match target {
             "/api/worker" => self.worker(path.ok_or_else(missing)?).await,
             "/api/preview" => {
-                let act = all("act").first().and_then(|act| Act::read(act));
+                let act = all("act").first().and_then(|act| WorkerChange::read(act));
                 let wrong = || Refusal(StatusCode::BAD_REQUEST, "which act?".to_owned());
                 self.preview(act.ok_or_else(wrong)?, path.ok_or_else(missing)?).await
             }
@@ -234,10 +234,10 @@ impl Routes {
         Ok(json(StatusCode::OK, &answer))
     }
 
-    /// Answers with what an act would do to other workers, in words.
-    async fn preview(&self, act: Act, path: &str) -> Result<Response<Body>, Refusal> {
-        let preview = self.client().await?.preview(act, path).await?;
-        let text = preview.in_words(NAMED, self.config.name);
+    /// Answers with what a change would do to other workers, in words.
+    async fn preview(&self, change: WorkerChange, path: &str) -> Result<Response<Body>, Refusal> {
+        let client = self.client().await?;
+        let text = client.effect(change, path, NAMED, self.config.name).await?;
         Ok(json(StatusCode::OK, &json!({"text": text})))
     }
 
@@ -251,7 +251,11 @@ impl Routes {
         Ok(Picture::of(&graphs, self.config.name).readable(&open).to_svg())
     }
 
-    async fn change(&self, act: Act, wanted: ChangeRequest) -> Result<Response<Body>, Refusal> {
+    async fn change(
+        &self,
+        change: WorkerChange,
+        wanted: ChangeRequest,
+    ) -> Result<Response<Body>, Refusal> {
         if !self.config.allows_changes {
             let message = "this page is for looking only; it was started without --allow-changes";
             return Err(Refusal(StatusCode::FORBIDDEN, message.to_owned()));
@@ -259,7 +263,7 @@ impl Routes {
         let client = self.client().await?;
         let request =
             ControlRequest { path: wanted.path, who: self.config.who.clone(), why: wanted.why };
-        Ok(json(StatusCode::OK, &client.control(act, &request).await?))
+        Ok(json(StatusCode::OK, &client.change(change, &request).await?))
     }
 }
 
@@ -278,8 +282,8 @@ impl Pictures {
 }
 
 /// Returns what a request with this path changes.
-fn act_of(path: &str) -> Option<Act> {
-    Act::read(path.strip_prefix("/api/")?)
+fn change_of(path: &str) -> Option<WorkerChange> {
+    WorkerChange::read(path.strip_prefix("/api/")?)
 }
 
 /// Returns who uses a worker, and how many more there are.

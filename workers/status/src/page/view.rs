@@ -304,6 +304,19 @@ mod tests {
     }
 
     #[test]
+    fn a_paused_worker_is_off_and_says_by_whom() -> Result<(), Box<dyn std::error::Error>> {
+        let mut paused = worker("/a/x", "paused");
+        paused["degraded"] = json!("paused by ada: a look");
+
+        let view = View::new(&report(json!({"x": paused}))?, str::to_owned);
+
+        let row = serde_json::to_value(&view.rows["/a/x"])?;
+        assert_eq!((&row["state"], &row["look"]), (&json!("paused"), &json!("off")));
+        assert_eq!(row["cause"], "paused by ada: a look");
+        Ok(())
+    }
+
+    #[test]
     fn a_note_of_a_worker_that_is_not_reported_anew_removes_nothing()
     -> Result<(), Box<dyn std::error::Error>> {
         let workers = json!({"x": worker("/a/x", "backing_off")});

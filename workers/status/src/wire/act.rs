@@ -38,6 +38,38 @@ impl fmt::Display for Act {
     }
 }
 
+/// A change of a worker that a person can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum WorkerChange {
+    /// The engine does something to it.
+    Act(Act),
+    /// Have it leave its work alone, and run on.
+    Pause,
+    /// Have it work again after a pause.
+    Resume,
+}
+
+impl WorkerChange {
+    /// Returns its word, such as `pause`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Act(act) => act.as_str(),
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+        }
+    }
+
+    /// Reads its word.
+    pub(crate) fn read(word: &str) -> Option<Self> {
+        match word {
+            "pause" => Some(Self::Pause),
+            "resume" => Some(Self::Resume),
+            word => Act::read(word).map(Self::Act),
+        }
+    }
+}
+
 /// What an act on a worker would do to others of its engine, if it were done now.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]

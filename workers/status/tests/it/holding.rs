@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use crankcase_engine::Origin;
-use crankcase_status::wire::{ControlRequest, Controlled};
+use crankcase_status::wire::{Act, ControlRequest, Controlled, WorkerChange};
 use crankcase_status::{ClientError, ControlConfig, Holder};
 use parking_lot::Mutex;
 
@@ -60,6 +60,26 @@ async fn a_holder_hears_of_parks_and_pauses_of_workers_that_are_there() -> TestR
     let told = ["park", "pause"]
         .map(|what| [format!("{what} {PATH}: to see"), format!("{what} {PATH}: over")]);
     assert_eq!(*notes.0.lock(), told.concat());
+    world.clean_kill().await
+}
+
+#[tokio::test]
+async fn a_change_is_done_like_the_method_of_its_name_after_its_effect_was_said() -> TestResult {
+    let holder: Arc<dyn Holder> = Arc::new(Notes::default());
+    let world = World::start_with(ControlConfig::default().holder(holder)).await?;
+    let client = world.client().await?;
+
+    for (change, begin, done) in [
+        (WorkerChange::Pause, "stops no worker: it runs on", Controlled::Paused(PATH.to_owned())),
+        (WorkerChange::Resume, "stops no worker: it goes on", Controlled::Resumed(PATH.to_owned())),
+        (WorkerChange::Act(Act::Park), "bounces no other", Controlled::Parked(PATH.to_owned())),
+    ] {
+        let effect = client.effect(change, PATH, 3, str::to_owned).await?;
+        let changed = client.change(change, &asking(PATH)).await?;
+
+        assert!(effect.starts_with(begin), "{effect}");
+        assert_eq!(changed, done);
+    }
     world.clean_kill().await
 }
 

@@ -46,7 +46,8 @@ function drawState(worker) {
     ["attempts", attempts && `${attempts.count} failed, from ${time(attempts.first)} to ${time(attempts.last)}`],
     ["parked by", parked && `${parked.who}: ${parked.why}`]))];
   const act = name => make("button", { onclick: () => change(name) }, name);
-  if (allowsChanges) parts.push(make("p", {}, act("bounce"), " ", act("park"), " ", act("unpark")));
+  const acts = ["bounce", "park", "unpark", "pause", "resume"];
+  if (allowsChanges) parts.push(make("p", {}, ...acts.flatMap(name => [act(name), " "])));
   return parts;
 }
 function drawWhy() {

@@ -30,6 +30,7 @@ addEventListener("keydown", event => {
     ArrowLeft: isTab ? () => nextTab(-1) : row && (() => fold(row, true)),
     Enter: pick, " ": pick,
     b: () => change("bounce"), p: () => change("park"), u: () => change("unpark"),
+    P: () => change("pause"), r: () => change("resume"),
   };
   if (!keys[event.key]) return;
   event.preventDefault();
