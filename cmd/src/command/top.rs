@@ -46,7 +46,7 @@ use crate::print;
 /// How it is shown.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Without the keys that bounce, park and unpark workers
+    /// Without the keys that bounce, park, unpark, pause and resume workers
     #[arg(long)]
     read_only: bool,
 }

@@ -188,7 +188,7 @@ an event
 an event
 an event
 an event
-q quit  t tree  / filter  Enter report  g graph  b bounce  p park  u unpark
+q quit t tree / filter Enter report g graph b bounce p park u unpark P pause
 ";
     let machine = Machine::new(SITE)?;
     let mut agent = Agent::start(&machine).await?;
@@ -223,6 +223,37 @@ q quit  t tree  / filter  Enter report  g graph  b bounce  p park  u unpark
 
     assert!(report.stdout.contains("/after parked (ada (uid "), "{report:?}");
     assert!(report.stdout.contains("): out of order)"), "{report:?}");
+    terminal.until_ended(0).await?;
+    agent.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn a_worker_is_paused_and_resumed_by_keys() -> TestResult {
+    let machine = Machine::new("resources:\n  page: {type: noop}\n")?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+    let Some(terminal) = Terminal::start(&machine, (80, 24)).await? else { return Ok(()) };
+
+    terminal.top("--state-dir state").await?;
+    terminal.until_has(&["✓ resources/page "]).await?;
+    terminal.text("/page").await?;
+    terminal.key("Enter").await?;
+    terminal.until_has(&["── why resources/page ──"]).await?;
+    for (key, verb, done, row) in [
+        ("P", "pause", "paused", "‖ resources/page                paused "),
+        ("r", "resume", "resumed", "✓ resources/page                running "),
+    ] {
+        terminal.text(key).await?;
+        let title = format!("── {verb} resources/page ──");
+        terminal.until_has(&[&title, "stops no worker: it "]).await?;
+        terminal.text("a look").await?;
+        terminal.key("Enter").await?;
+        terminal.until_has(&["reason: a look\n", "y does it"]).await?;
+        terminal.text("y").await?;
+        terminal.until_has(&[&format!("\n{done} resources/page\n"), row]).await?;
+    }
+    terminal.text("q").await?;
+
     terminal.until_ended(0).await?;
     agent.clean_kill(&machine).await
 }

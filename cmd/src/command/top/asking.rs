@@ -17,7 +17,7 @@ use crate::print;
 /// How many users of one worker are shown in the graph near it.
 const MOST_USERS: u64 = 20;
 
-/// How many of the workers that an act would stop are named.
+/// How many of the workers that a change would stop are named.
 const NAMED: usize = 3;
 
 /// Asks the agent. Nothing is answered to [`Question::Connect`].
@@ -34,13 +34,12 @@ async fn answer(client: &Client, question: &Question) -> Result<Answer, ClientEr
         Question::Report(since) => Ok(Answer::Report(reports(client, *since).await?.into())),
         Question::Why(path) => Ok(Answer::Why(client.why(path).await?.why)),
         Question::Sheet(of, path) => Ok(Answer::Lines(lines(client, *of, path).await?)),
-        Question::Preview(act, path) => {
-            let preview = client.preview(*act, path).await?;
-            Ok(Answer::Preview(preview.in_words(NAMED, resource_name)))
+        Question::Preview(change, path) => {
+            Ok(Answer::Preview(client.effect(*change, path, NAMED, resource_name).await?))
         }
-        Question::Control(act, path, why) => {
+        Question::Control(change, path, why) => {
             let request = ControlRequest { path: path.clone(), who: user(), why: why.clone() };
-            let controlled = client.control(*act, &request).await?;
+            let controlled = client.change(*change, &request).await?;
             Ok(Answer::Done(done(&controlled, shown)))
         }
     }

@@ -188,7 +188,7 @@ impl Model {
         if !self.is_wish_asked
             && let Some(wish) = self.prompt.as_mut().and_then(Prompt::wish)
         {
-            questions.push(Question::Preview(wish.act, wish.path.clone()));
+            questions.push(Question::Preview(wish.change, wish.path.clone()));
             self.is_wish_asked = true;
         }
         questions
@@ -257,9 +257,9 @@ impl Model {
                     sheet.filled(answer);
                 }
             }
-            (Question::Preview(act, path), answer) => {
+            (Question::Preview(change, path), answer) => {
                 let wish = self.prompt.as_mut().and_then(Prompt::wish);
-                if let Some(wish) = wish.filter(|it| (it.act, &it.path) == (*act, path)) {
+                if let Some(wish) = wish.filter(|it| (it.change, &it.path) == (*change, path)) {
                     wish.preview = Some(match answer {
                         Ok(Answer::Preview(text)) => Ok(text),
                         Ok(_) => Ok(String::new()),

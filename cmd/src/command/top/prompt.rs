@@ -1,6 +1,6 @@
 //! What the live view asks of the person at the keyboard.
 
-use crankcase_status::wire::{Act, MAX_ORIGIN};
+use crankcase_status::wire::{MAX_ORIGIN, WorkerChange};
 
 use super::keys::Key;
 
@@ -9,7 +9,7 @@ use super::keys::Key;
 pub(super) enum Prompt {
     /// What the rows have to contain.
     Filter(String),
-    /// Why a worker is to be bounced, parked or unparked.
+    /// Why a worker is to be changed.
     Reason(Wish, String),
     /// Whether that is to be done.
     Confirm(Wish, String),
@@ -18,7 +18,7 @@ pub(super) enum Prompt {
 /// What is to be done to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Wish {
-    pub(super) act: Act,
+    pub(super) change: WorkerChange,
     pub(super) path: String,
     /// What it would do to others, in words, or why that is not known; `None` until the agent has said it.
     pub(super) preview: Option<Result<String, String>>,
@@ -78,7 +78,7 @@ impl Prompt {
 impl Wish {
     /// Returns what is to be done, in a word.
     pub(super) fn verb(&self) -> &'static str {
-        self.act.as_str()
+        self.change.as_str()
     }
 
     /// Returns what it would do, in words.

@@ -1,7 +1,7 @@
 //! What the live view asks of the agent, and what it gets for an answer.
 
 use crankcase_status::picture::Line;
-use crankcase_status::wire::{Act, EngineReport, Why};
+use crankcase_status::wire::{EngineReport, Why, WorkerChange};
 
 /// What a sheet shows of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub(super) enum Question {
     Why(String),
     /// For the lines of a sheet.
     Sheet(Of, String),
-    /// For what an act would do to others.
-    Preview(Act, String),
-    /// To bounce, park or unpark a worker, for this reason.
-    Control(Act, String, String),
+    /// For what a change would do to others.
+    Preview(WorkerChange, String),
+    /// To change a worker, for this reason.
+    Control(WorkerChange, String, String),
 }
 
 /// What the agent has answered.

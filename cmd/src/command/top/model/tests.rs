@@ -4,7 +4,7 @@ use std::error::Error;
 use std::slice::from_ref;
 use std::time::{Duration, SystemTime};
 
-use crankcase_status::wire::{Act, EngineReport, EventLine, Why};
+use crankcase_status::wire::{Act, EngineReport, EventLine, Why, WorkerChange};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -14,6 +14,9 @@ use crate::command::top::prompt::Prompt;
 use crate::command::top::question::{Answer, Of, Question, Reports};
 
 type TestResult = Result<(), Box<dyn Error>>;
+
+const BOUNCE: WorkerChange = WorkerChange::Act(Act::Bounce);
+const PARK: WorkerChange = WorkerChange::Act(Act::Park);
 
 /// The moments of a test.
 struct Clock {
@@ -320,7 +323,7 @@ fn a_report_that_fails_is_asked_for_again_but_not_at_once() -> TestResult {
 fn a_wish_needs_its_consequence_and_a_y() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3)])?;
     typed(&mut model, "p");
-    let asked = Question::Preview(Act::Park, "/agent/a".to_owned());
+    let asked = Question::Preview(PARK, "/agent/a".to_owned());
     assert_eq!(model.questions(clock.now), from_ref(&asked));
     assert_eq!(model.questions(clock.now), []);
 
@@ -335,7 +338,7 @@ fn a_wish_needs_its_consequence_and_a_y() -> TestResult {
     assert_eq!(model.questions(clock.now), []);
     typed(&mut model, "y");
 
-    let control = Question::Control(Act::Park, "/agent/a".to_owned(), "tooy loud".to_owned());
+    let control = Question::Control(PARK, "/agent/a".to_owned(), "tooy loud".to_owned());
     assert_eq!(model.questions(clock.now), from_ref(&control));
     assert_eq!(model.message.as_deref(), Some("asked to park a ..."));
     model.answered(&control, Ok(Answer::Done("parked a".to_owned())), clock.now);
@@ -344,11 +347,29 @@ fn a_wish_needs_its_consequence_and_a_y() -> TestResult {
 }
 
 #[test]
+fn a_pause_and_its_end_are_wished_like_a_park() -> TestResult {
+    let (mut model, clock) = model(&[("a", "running", 3)])?;
+    for (key, change) in [("P", WorkerChange::Pause), ("r", WorkerChange::Resume)] {
+        typed(&mut model, key);
+        let asked = Question::Preview(change, "/agent/a".to_owned());
+        assert_eq!(model.questions(clock.now), from_ref(&asked));
+        model.answered(&asked, Ok(Answer::Preview("stops no worker".to_owned())), clock.now);
+        typed(&mut model, "a look");
+        model.key(&Key::Enter);
+        typed(&mut model, "y");
+
+        let control = Question::Control(change, "/agent/a".to_owned(), "a look".to_owned());
+        assert_eq!(model.questions(clock.now), [control]);
+    }
+    Ok(())
+}
+
+#[test]
 fn any_other_key_does_nothing_to_a_worker() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3)])?;
     for key in [Key::Enter, Key::Escape, Key::Character('n'), Key::Pasted("y".to_owned())] {
         typed(&mut model, "b");
-        let asked = Question::Preview(Act::Bounce, "/agent/a".to_owned());
+        let asked = Question::Preview(BOUNCE, "/agent/a".to_owned());
         assert_eq!(model.questions(clock.now), from_ref(&asked));
         model.answered(
             &asked,
@@ -371,7 +392,7 @@ fn any_other_key_does_nothing_to_a_worker() -> TestResult {
 fn there_are_no_wishes_when_it_only_reads_or_no_agent_is_there() -> TestResult {
     let (mut model, clock) = model(&[("a", "running", 3)])?;
     model.is_read_only = true;
-    typed(&mut model, "bpu");
+    typed(&mut model, "bpuPr");
     assert_eq!((model.questions(clock.now), &model.prompt), (vec![], &None));
 
     model.is_read_only = false;

@@ -1,6 +1,6 @@
 //! What keys do.
 
-use crankcase_status::wire::Act;
+use crankcase_status::wire::{Act, WorkerChange};
 
 use super::{Model, Next};
 use crate::command::top::keys::Key;
@@ -34,9 +34,11 @@ impl Model {
             Key::Character('q') => return Next::Quit,
             Key::Character('g') => self.open(Of::Near),
             Key::Enter => self.open(Of::Report),
-            Key::Character('b') => self.wish(Act::Bounce),
-            Key::Character('p') => self.wish(Act::Park),
-            Key::Character('u') => self.wish(Act::Unpark),
+            Key::Character('b') => self.wish(WorkerChange::Act(Act::Bounce)),
+            Key::Character('p') => self.wish(WorkerChange::Act(Act::Park)),
+            Key::Character('u') => self.wish(WorkerChange::Act(Act::Unpark)),
+            Key::Character('P') => self.wish(WorkerChange::Pause),
+            Key::Character('r') => self.wish(WorkerChange::Resume),
             _ => match &mut self.sheet {
                 Some(_) if *key == Key::Escape => self.sheet = None,
                 Some(sheet) => sheet.key(key, self.page),
@@ -59,7 +61,7 @@ impl Model {
             Typed::Confirmed(wish, reason) => {
                 let (verb, path) = (wish.verb(), shown(&wish.path));
                 self.message = Some(format!("asked to {verb} {path} ..."));
-                self.confirmed.push(Question::Control(wish.act, wish.path, reason));
+                self.confirmed.push(Question::Control(wish.change, wish.path, reason));
             }
         }
     }
@@ -88,6 +90,12 @@ impl Model {
         open.or_else(|| self.table.picked().map(|row| row.path.clone()))
     }
 
+    /// Returns whether the worker that keys are about is paused.
+    pub(in crate::command::top) fn is_paused(&self) -> bool {
+        let row = self.subject().and_then(|path| self.table.row(&path));
+        row.is_some_and(|row| row.state == "paused")
+    }
+
     fn open(&mut self, of: Of) {
         let Some(path) = self.subject() else { return };
         let is_engine = self.table.row(&path).is_some_and(|row| row.is_engine);
@@ -97,7 +105,7 @@ impl Model {
         self.paces.sheet = Pace::default();
     }
 
-    fn wish(&mut self, act: Act) {
+    fn wish(&mut self, change: WorkerChange) {
         if self.is_read_only {
             return;
         }
@@ -106,7 +114,7 @@ impl Model {
             return;
         }
         let Some(path) = self.subject() else { return };
-        self.prompt = Some(Prompt::Reason(Wish { act, path, preview: None }, String::new()));
+        self.prompt = Some(Prompt::Reason(Wish { change, path, preview: None }, String::new()));
         self.is_wish_asked = false;
     }
 }

@@ -8,6 +8,9 @@ use crate::command::top::prompt::{Prompt, Wish};
 use crate::command::top::row::shown;
 use crate::command::top::table::Order;
 
+/// The columns from which on all keys have their full space.
+const WIDE: usize = 88;
+
 /// Draws from a row on what a wish would do, and asks for its reason or its confirmation.
 pub(super) fn ask(wish: &Wish, (reason, is_last): (&str, bool), row: usize, paint: &mut Paint<'_>) {
     let width = paint.width();
@@ -50,10 +53,12 @@ pub(super) fn keys(model: &Model, paint: &mut Paint<'_>) {
         }
     };
     if !model.is_read_only {
-        keys.extend([("b", "bounce"), ("p", "park"), ("u", "unpark")]);
+        // There is no room for both, and only one of them does something.
+        let pause = if model.is_paused() { ("r", "resume") } else { ("P", "pause") };
+        keys.extend([("b", "bounce"), ("p", "park"), ("u", "unpark"), pause]);
     }
     // On a narrow screen there is less space between them.
-    let gap = if width < 80 { 1 } else { 2 };
+    let gap = if width < WIDE { 1 } else { 2 };
     let mut column = 0;
     for (key, word) in keys {
         column += paint.write((row, column), width, key, bold());

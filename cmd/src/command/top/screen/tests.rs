@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use crankcase_status::picture::{Line, Look, Span};
-use crankcase_status::wire::{EventLine, Why};
+use crankcase_status::wire::{Act, EventLine, Why, WorkerChange};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -146,7 +146,7 @@ is declared in the site; next try in 90 s
 03:04:03 resources/disk starting, generation 3
 03:04:04 resources/disk starting, generation 4
 03:04:05 resources/disk starting, generation 5 (ada: it has to)
-q quit  t tree  / filter  Enter report  g graph  b bounce  p park  u unpark
+q quit t tree / filter Enter report g graph b bounce p park u unpark P pause
 ";
     assert_eq!(text(&buffer), expected);
     assert_eq!(buffer[(0, 2)].fg, Color::Red);
@@ -277,7 +277,7 @@ fn a_wish_is_drawn_with_what_it_would_bounce() -> TestResult {
     }
     let asking = text(&drawn(&mut model, (80, 24), view()?)?);
     let question =
-        Question::Preview(crankcase_status::wire::Act::Park, "/agent/resources/disk".to_owned());
+        Question::Preview(WorkerChange::Act(Act::Park), "/agent/resources/disk".to_owned());
     let preview = "bounces also a, b\u{1b}[2J, c and 2 more".to_owned();
     model.answered(&question, Ok(Answer::Preview(preview)), Instant::now());
     let confirming = text(&drawn(&mut model, (80, 24), view()?)?);
@@ -293,6 +293,30 @@ reason: it is [31mloud
 y does it   any other key leaves all as it is
 ";
     assert!(confirming.ends_with(expected), "{confirming}");
+    Ok(())
+}
+
+#[test]
+fn a_paused_worker_is_off_and_is_found_by_its_state() -> TestResult {
+    let paused = json!({"degraded": "ada: moves"});
+    let mut model =
+        model(vec![worker("disk", "backing_off", json!({}))?, worker("shop", "paused", paused)?])?;
+    let before = text(&drawn(&mut model, (80, 24), view()?)?);
+    model.key(&Key::Down);
+    let buffer = drawn(&mut model, (80, 24), view()?)?;
+    let picked = text(&buffer);
+    for key in [Key::Character('/'), Key::Pasted("paused".to_owned()), Key::Enter] {
+        model.key(&key);
+    }
+    let filtered = text(&drawn(&mut model, (80, 24), view()?)?);
+
+    assert!(before.ends_with(" u unpark P pause\n"), "{before}");
+    assert!(picked.ends_with(" u unpark r resume\n"), "{picked}");
+    assert!(picked.lines().next().is_some_and(|line| line.contains("‖ 1 off")), "{picked}");
+    assert_eq!(buffer[(0, 3)].fg, Color::DarkGray);
+    let rows: Vec<_> = filtered.lines().skip(2).take(2).collect();
+    let shop = "‖ resources/shop                paused         1          4m ada: moves";
+    assert_eq!(rows, [shop, ""], "{filtered}");
     Ok(())
 }
 
