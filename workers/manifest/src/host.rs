@@ -1,4 +1,4 @@
-//! What is known of the machine.
+//! The machine, as the `host` of expressions.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,26 +11,27 @@ use serde_json::{Value, json};
 
 /// How much of a file is read, in bytes.
 const MAX_BYTES: u64 = 64 * 1024;
-/// How many addresses and disks are told of.
+/// The most addresses, and the most disks, that a host lists.
 const MAX_LISTED: usize = 1_000;
 
-/// What expressions see as `host`, and how that is found out. Cheap to clone.
+/// The source of `host` in expressions. Cheap to clone.
 #[derive(Clone)]
 pub struct Host(Arc<dyn Fn() -> Value + Send + Sync>);
 
 impl Host {
-    /// Returns the machine that this runs on: `name`, `system`, `addresses`, `processors`, `memory` and
-    /// `disks`, as `docs/manifest.md` has them. What cannot be found out is null or empty.
+    /// Returns a host that reads this machine: `name`, `system`, `addresses`, `processors`,
+    /// `memory` and `disks`, as `docs/manifest.md` describes them. A value that cannot be read is
+    /// null or empty.
     pub fn of_machine() -> Self {
         Self::new(machine)
     }
 
-    /// Returns a host that `read` tells of; it may block for a moment.
+    /// Returns a host with the values that `read` returns. `read` may block for a moment.
     pub fn new(read: impl Fn() -> Value + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// Looks at the machine, which takes some file reads and system calls.
+    /// Reads the machine, with some file reads and system calls.
     pub fn read(&self) -> Arc<Value> {
         Arc::new(self.0())
     }
@@ -45,7 +46,7 @@ impl fmt::Debug for Host {
 fn machine() -> Value {
     let names = rustix::system::uname();
     let info = rustix::system::sysinfo();
-    // In units, and as a number of 32 or 64 bits, whichever the machine has.
+    // The kernel counts memory in units. Its numbers have 32 or 64 bits, as the machine has.
     let memory = u128::from(info.totalram) * u128::from(info.mem_unit);
     let os_release = text(Path::new("/etc/os-release")).unwrap_or_default();
     let processors = std::thread::available_parallelism().ok();
@@ -64,16 +65,16 @@ fn machine() -> Value {
     })
 }
 
-/// Returns the addresses of all interfaces, without those that only this machine or its link knows.
+/// Returns the addresses of all interfaces, without loopback and link-local ones.
 fn addresses() -> Vec<String> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
     let known = interfaces.filter(|found| !found.is_loopback() && !found.is_link_local());
-    // In an order of their own: the system has none.
+    // Sorted, because the system lists them in no order.
     let addresses: BTreeSet<_> = known.map(|interface| interface.ip()).collect();
     addresses.into_iter().take(MAX_LISTED).map(|address| address.to_string()).collect()
 }
 
-/// Returns the disks with a size, by name: those that stand for files and memory aside.
+/// Returns the disks that have a size, by name, without loop devices and RAM disks.
 fn disks(folder: &Path) -> Vec<Value> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(MAX_LISTED);
     let mut names: Vec<_> =
@@ -82,13 +83,13 @@ fn disks(folder: &Path) -> Vec<Value> {
     names.retain(|name| !["loop", "ram", "zram"].iter().any(|other| name.starts_with(other)));
     let disk = |name: String| {
         let sectors: u64 = text(&folder.join(&name).join("size"))?.trim().parse().ok()?;
-        // The kernel counts sectors of 512 bytes, whatever the disk's are.
+        // The kernel counts sectors of 512 bytes, also if the disk has larger ones.
         (sectors > 0).then(|| json!({"name": name, "size": sectors.saturating_mul(512)}))
     };
     names.into_iter().filter_map(disk).collect()
 }
 
-/// Returns a value of a file of shell variables, such as `/etc/os-release`.
+/// Returns the value of a variable in a file of shell variables, such as `/etc/os-release`.
 fn named<'a>(name: &str, file: &'a str) -> Option<&'a str> {
     let value = file.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
     Some(value.trim_matches(['"', '\'']))

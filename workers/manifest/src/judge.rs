@@ -46,9 +46,9 @@ pub(crate) struct Judged {
 }
 
 impl SiteJudge {
-    /// Loads a site to keep it, and judges facts for it from then on. A resource whose config is wrong because of
-    /// facts that it uses stays in the site: that is found again when the resource is kept, which is degraded until
-    /// the facts are right. Blocks.
+    /// Loads a site to keep it, and judges facts for it from then on. A resource stays in the site
+    /// if its config is wrong because of facts. The fault is found again when the resource is kept,
+    /// which is degraded until the facts are right. Blocks.
     ///
     /// # Errors
     ///
@@ -101,9 +101,10 @@ impl SiteJudge {
         Ok(site)
     }
 
-    /// Returns the faults of the facts after a change that the facts before did not have. Returns nothing as long as no
-    /// site was loaded. Reads the manifest again if the facts say which resources there are, unless the manifest came
-    /// from a pipe. Asks for the facts before only if something is wrong. Blocks.
+    /// Returns the faults that a change of facts brings: those of the facts after it, without those
+    /// of the facts before it. Returns nothing as long as no site was loaded. Reads the manifest
+    /// again if the facts decide which resources there are, unless the manifest came from a pipe.
+    /// Asks for the facts before the change only if the facts after it have a fault. Blocks.
     pub fn wrong_after(
         &self,
         before: impl FnOnce() -> SeenFacts,
@@ -125,8 +126,8 @@ impl SiteJudge {
         wrong
     }
 
-    /// Declares the resources again that use changed facts. If the manifest was refused with these facts, all that
-    /// needs a load stays as it is.
+    /// Declares the resources that use changed facts again. If the manifest was refused with these
+    /// facts, everything that needs a load stays as it is.
     pub(crate) fn renew(&self, facts: &SeenFacts, is_refused: bool) -> Renewed {
         let Some(judged) = self.0.lock().clone() else { return Renewed::Otherwise };
         let Judged { files, host, inputs, site } = &*judged;
@@ -158,7 +159,7 @@ impl SiteJudge {
         self.0.lock().as_ref().is_some_and(|judged| judged.files.kept.is_some())
     }
 
-    /// Judges no more facts: the site does not follow them.
+    /// Forgets the site, so that no facts are judged for it: the site does not follow them.
     pub(crate) fn forget(&self) {
         *self.0.lock() = None;
     }
@@ -199,7 +200,7 @@ impl Judged {
     }
 }
 
-/// Returns why a site cannot be loaded. The problems do not tell their resources.
+/// Returns the problems of a site that cannot be loaded. They do not name their resources.
 fn refused(error: &ManifestError) -> Vec<WrongFacts> {
     let problems = error.problems().iter();
     problems.map(|it| WrongFacts { resource: None, problem: it.brief() }).collect()

@@ -4,8 +4,8 @@
 //! 1. The file is replaced as a whole: it has one manifest or the other.
 //! 2. A manifest is written only after the site that was loaded from it was found good, by whoever calls
 //!    [`LastGood::keep`].
-//! 3. A manifest is kept or gone back from, never both: what is being kept is nothing that was loaded, so nobody goes
-//!    back from it, and a wish to go back is there until it was answered.
+//! 3. A manifest is kept or gone back from, never both. While a manifest is being kept, it does not
+//!    count as loaded, so no agent goes back from it. A wish to go back stays until it is answered.
 
 use std::fmt;
 use std::future::pending;
@@ -30,8 +30,9 @@ const VERSION: u32 = 1;
 /// The largest file that is read, in bytes: texts of 16 MiB of which each byte is escaped, and their paths.
 const MOST: u64 = 128 * 1024 * 1024;
 
-/// How many manifests are remembered as rejected. More than one, because an agent that goes back may change a template
-/// which makes the rejected manifest another one: it would be tried, and gone back from, again and again.
+/// The number of rejected manifests that are remembered. One is not enough: an agent that goes back
+/// may change a template, which makes another manifest of the rejected one. The agent would try
+/// that one, go back, and so on without end.
 const MOST_REJECTED: usize = 16;
 
 const TOO_LARGE: &str = "the files of the manifest and its templates are larger than 16 MiB together: it is not \
@@ -60,7 +61,8 @@ struct State {
     kept: Option<String>,
     /// The manifests that were rejected although they could be loaded, the last one at the end.
     rejected: Vec<Rejected>,
-    /// The manifest that was gone back from, until the next load. Its site may have changed a template since.
+    /// The manifest that the agent has gone back from, until the next load. Its site may have
+    /// changed a template since.
     left: Option<Arc<KeptManifest>>,
     /// What was loaded last, until it is kept.
     loaded: Option<Loaded>,
@@ -92,7 +94,7 @@ struct Loaded {
 #[serde(deny_unknown_fields)]
 struct Written {
     crankcase_last_good: u32,
-    /// The paths that the site was loaded from: the manifest of another site is not gone back to.
+    /// The paths that the site was loaded from. A manifest of another site does not count.
     site: Vec<PathBuf>,
     digest: String,
     manifest: Arc<KeptManifest>,
@@ -126,14 +128,14 @@ impl LastGood {
         self.written().map(|written| written.manifest)
     }
 
-    /// Returns why a manifest was rejected that could be loaded: one of the last 16 that an agent has gone back from since
-    /// it has kept one.
+    /// Returns the reason for which an agent has gone back from a manifest that could be loaded. Of
+    /// these manifests the last 16 are known, and only those since the agent last kept one.
     pub fn rejection(&self, manifest: &KeptManifest) -> Option<String> {
         let (rejected, left) = {
             let mut state = self.0.state.lock();
             (state.rejected.clone(), state.left.take())
         };
-        // Texts of 16 MiB are not read for nothing.
+        // Up to 16 MiB of text are hashed only if a manifest was rejected.
         let digest = (!rejected.is_empty()).then(|| manifest.digest())?;
         if let Some(rejected) = rejected.iter().find(|rejected| rejected.digest == digest) {
             return Some(rejected.why.clone());
@@ -144,7 +146,8 @@ impl LastGood {
         Some(why)
     }
 
-    /// Returns whether a site was loaded from another manifest than the one that is kept, if one is kept.
+    /// Returns whether a site was loaded from another manifest than the kept one, if there is a
+    /// kept one.
     pub fn is_on_trial(&self, site: &Site) -> bool {
         let state = self.0.state.lock();
         state.kept.is_some() && state.is_new(site)
@@ -164,7 +167,7 @@ impl LastGood {
         let Some(loaded) = self.take(site) else { return Ok(()) };
         let written = self.write(Arc::clone(&loaded.manifest), &loaded.digest, Vec::new());
         let mut state = self.0.state.lock();
-        // Another one may have been loaded meanwhile, or the same again.
+        // Another manifest may have been loaded meanwhile, or the same one again.
         if written.is_err() {
             state.loaded.get_or_insert(loaded);
         } else {
@@ -174,14 +177,14 @@ impl LastGood {
         written
     }
 
-    /// Takes out what a site was loaded from, if it is to be kept: see invariant 3.
+    /// Takes the manifest that a site was loaded from, if it is to be kept: see invariant 3.
     fn take(&self, site: &Site) -> Option<Loaded> {
         let mut state = self.0.state.lock();
         if state.is_new(site) { state.loaded.take() } else { None }
     }
 
-    /// Asks to go back from the manifest that a site was loaded from, and says why. Does nothing if that is not
-    /// [on trial](Self::is_on_trial).
+    /// Asks to go back from the manifest that a site was loaded from, and says why. Does nothing if
+    /// that manifest is not [on trial](Self::is_on_trial).
     pub fn go_back(&self, site: &Site, why: &str) {
         let state = self.0.state.lock();
         let loaded = state.loaded.as_ref().filter(|_| state.kept.is_some() && state.is_new(site));
@@ -191,7 +194,7 @@ impl LastGood {
         }
     }
 
-    /// Returns whether somebody has asked to go back, and that was not answered.
+    /// Returns whether a wish to go back is not answered yet.
     pub fn is_asked(&self) -> bool {
         self.0.asked.borrow().is_some()
     }
@@ -217,7 +220,7 @@ impl LastGood {
         state.loaded.as_ref().is_some_and(|loaded| loaded.digest == asked.digest)
     }
 
-    /// Ends the wish to go back, which was granted or not.
+    /// Ends the wish to go back, whether it was granted or not.
     pub(crate) fn answered(&self) {
         self.0.asked.send_replace(None);
     }
@@ -238,8 +241,8 @@ impl LastGood {
         self.0.loads.send_modify(|loads| *loads += 1);
     }
 
-    /// Rejects the manifest that was loaded last. That is on record, so that the next agent does not try it again. Blocks
-    /// for the disk.
+    /// Rejects the manifest that was loaded last. The file records that, so that the next agent
+    /// does not try the manifest again. Blocks for the disk.
     pub(crate) fn reject(&self, why: &str) {
         let rejected = {
             let mut state = self.0.state.lock();
@@ -272,7 +275,7 @@ impl LastGood {
         Ok(Folder::open(&self.0.folder)?.replace(NAME, &text, 0o600)?)
     }
 
-    /// Reads the file. One of another site counts as none.
+    /// Reads the file. A file of another site counts as none.
     fn written(&self) -> Option<Written> {
         let folder = &self.0.folder;
         let read = match Folder::open(folder).and_then(|folder| folder.read(NAME, MOST)) {
@@ -298,7 +301,8 @@ impl LastGood {
 }
 
 impl State {
-    /// Returns whether a site is of the last load, and that was of another manifest than the one that is kept.
+    /// Returns whether a site comes from the last load, and from another manifest than the kept
+    /// one.
     fn is_new(&self, site: &Site) -> bool {
         let loaded = self.loaded.as_ref();
         loaded.is_some_and(|loaded| site.renewed_since(&loaded.site).is_some())

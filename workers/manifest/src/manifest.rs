@@ -91,8 +91,8 @@ pub use vars::Overrides;
 
 /// A manifest that was found valid.
 ///
-/// What only the kinds know (the keys of a config) and what depends on the states of dependencies
-/// is not checked yet.
+/// Two things are not checked yet: what only the kinds know, such as the keys of a config, and what
+/// depends on the states of dependencies.
 #[derive(Debug)]
 pub struct Manifest {
     declarations: Vec<Declaration>,
@@ -104,12 +104,12 @@ pub struct Manifest {
     /// The variables that hold secrets.
     secret_vars: BTreeSet<String>,
     rules: Vec<Rule>,
-    /// What is wrong with the facts that are for it, and does not keep it from being loaded.
+    /// The faults of facts that do not keep the manifest from being loaded.
     warnings: Vec<String>,
     inputs: SiteInputs,
 }
 
-/// What a manifest is loaded with beside its files.
+/// The inputs of a load beside the files of the manifest.
 pub(crate) struct Surroundings<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Arc<serde_json::Value>,
@@ -122,22 +122,24 @@ pub(crate) struct Surroundings<'a> {
 }
 
 impl Manifest {
-    /// Loads some files and folders, of which all *.yaml, *.yml and *.json in name order, as one
-    /// manifest. `kinds` are the types that resources may have. Nothing is known of the host, and there are no facts.
+    /// Loads files and folders as one manifest. Of a folder it loads all *.yaml, *.yml and *.json
+    /// in the order of their names. `kinds` are the types that resources may have. Nothing is known
+    /// of the host, and there are no facts.
     ///
-    /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe: that is read to
-    /// its end, which waits for whoever writes to it. Relative paths in it start at the working
-    /// directory.
+    /// A path may also be `-` or `/dev/stdin`, for standard input, or name a pipe. These are read
+    /// to their end, so the load waits for their writers. Relative paths in such a manifest start
+    /// at the working directory.
     ///
-    /// Nothing is executed. All files together have at most 16 MiB and a million values (those that
-    /// aliases stand for included), and each has 64 levels. The values of the files, the variables
-    /// and the configs take at most 64 MiB in all. A text with expressions has at most 1 MiB, 60,000 bytes
-    /// in a line and 1,000 tokens in an expression. All variables together, and each config at
-    /// each rendering, take at most a million steps, of which 64 bytes of text made are one.
+    /// Nothing is executed. All files together have at most 16 MiB and a million values, with those
+    /// that aliases stand for, and each has at most 64 levels. The values of the files, the
+    /// variables and the configs take at most 64 MiB in all. A text with expressions has at most 1
+    /// MiB, 60,000 bytes in a line and 1,000 tokens in an expression. All variables together, and
+    /// each config at each rendering, take at most a million steps; 64 bytes of new text count as
+    /// one step.
     ///
     /// # Errors
     ///
-    /// When anything is wrong, with all that is.
+    /// When anything is wrong. The error has all problems.
     pub fn load(
         paths: &[PathBuf],
         overrides: &Overrides,
@@ -162,7 +164,7 @@ impl Manifest {
         source::list(paths, &mut Problems::default())
     }
 
-    /// Loads a manifest, and has each config judged as far as it needs no other resource's state.
+    /// Loads a manifest, and judges each config as far as it needs no state of another resource.
     ///
     /// Kinds that are not known yet are made when all else is found right.
     pub(crate) fn load_judged(
@@ -233,7 +235,8 @@ impl Manifest {
         })
     }
 
-    /// Names the facts that have changed since the site before, for each resource about which they decide.
+    /// Notes for each resource which of the facts that decide about it have changed since the site
+    /// before.
     pub(crate) fn name_facts(&mut self, before: &SiteBefore<'_>) {
         let SiteInputs { placed, globals, structure, .. } = &self.inputs;
         reasons::name_facts((&mut self.declarations, placed), (globals, structure), before);
@@ -244,18 +247,20 @@ impl Manifest {
         &self.declarations
     }
 
-    /// Returns their order and who depends on whom, by positions in the declarations.
+    /// Returns the order of the resources and their dependencies, by positions in the declarations.
     pub fn order(&self) -> &Order {
         &self.order
     }
 
-    /// Returns what tells it from a manifest that was changed since: a SHA-256, in hexadecimal, of
-    /// the texts with resources, of all variables and of the facts that configs use. Files that resources read are not in it.
+    /// Returns the digest of the manifest, to tell it from a changed one: a SHA-256, in
+    /// hexadecimal, of the texts with resources, of all variables and of the facts that configs
+    /// use. It does not cover files that resources read.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Whether some of it came from standard input or another pipe, and so cannot be read again.
+    /// Returns whether a part of the manifest came from standard input or another pipe, and so
+    /// cannot be read again.
     pub fn is_piped(&self) -> bool {
         self.is_piped
     }
@@ -265,7 +270,8 @@ impl Manifest {
         &self.secret_files
     }
 
-    /// Returns the site of its resources, and what it was made of. Those whose kinds read the host are given it.
+    /// Returns the site of the resources, and the inputs that it was made of. A resource whose kind
+    /// reads the host gets the host.
     pub(crate) fn into_site(
         mut self,
         kinds: Kinds,
@@ -283,7 +289,7 @@ impl Manifest {
     }
 }
 
-/// Hides secrets in what is said of edges, and in warnings.
+/// Hides secrets in the reasons of edges and in warnings.
 fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets: &Secrets) {
     if secrets.is_empty() {
         return;
@@ -299,8 +305,8 @@ fn redact((declarations, warnings): (&mut [Declaration], &mut [String]), secrets
     }
 }
 
-/// Finds which facts resources and their parts keep, and links the resources. `uses` has what each
-/// variable uses.
+/// Finds the facts that resources and their parts keep, and links the resources. `uses` has the
+/// names that each variable uses.
 fn linked(
     expanded: &Expanded,
     (mut outlook, layers): (Outlook<'_, impl Judging>, &[SeenLayer]),

@@ -53,25 +53,25 @@ pub struct SiteFiles {
     /// How long the files must have been left alone after a change before they are loaded again. Default [`QUIET`], at
     /// most 60 s.
     pub quiet: Duration,
-    /// The files that are loaded in the place of those on the disk: manifests, files of variables and templates. All other
-    /// inputs are those of now. Default none.
+    /// The files that are loaded in place of those on the disk: manifests, files of variables and
+    /// templates. All other inputs are the current ones. Default none.
     pub kept: Option<Arc<KeptManifest>>,
 }
 
-/// A site, and what came of its load beside.
+/// A site, and the other results of its load.
 pub(crate) struct LoadedSite {
     pub(crate) site: Site,
-    /// What the site was made of.
+    /// The inputs that the site was made of.
     pub(crate) inputs: SiteInputs,
     /// The files that secrets were read from.
     pub(crate) secret_files: Vec<PathBuf>,
-    /// The files that it was loaded from, by content; none if some came from a pipe, or they are larger than 16 MiB
-    /// together.
+    /// The files that it was loaded from, by content; none if a file came from a pipe, or all
+    /// together have more than 16 MiB.
     pub(crate) files: Option<KeptManifest>,
 }
 
 impl SiteFiles {
-    /// Returns manifests whose variables nothing is set over, on the machine that this runs on.
+    /// Returns the files of a site on this machine, without variables that are set from outside.
     pub fn new(paths: Vec<PathBuf>, kinds: Kinds) -> Self {
         let (overrides, secrets) = (Overrides::default(), Secrets::default());
         let (host, facts) = (Host::of_machine(), Arc::new(NoFacts));
@@ -79,8 +79,9 @@ impl SiteFiles {
         Self { paths, overrides, kinds, host, facts, secrets, state, quiet: QUIET, kept }
     }
 
-    /// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
-    /// `vars.*.auto.yaml`, in the order of their names. They are no manifests. Blocks for the disk.
+    /// Returns the files of variables in a folder that are read without being named:
+    /// `vars.auto.yaml` and `vars.*.auto.yaml`, in the order of their names. They are no manifests.
+    /// Blocks for the disk.
     pub fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
         automatic_vars(folder)
     }
@@ -100,8 +101,8 @@ impl SiteFiles {
     ///
     /// # Errors
     ///
-    /// When anything is wrong, with all that is and its places: the manifest and the attributes
-    /// of its configs alike.
+    /// When the manifest or an attribute of its configs is wrong. The error has all problems, with
+    /// their places.
     pub fn load(&self) -> Result<Site, ManifestError> {
         Ok(self.load_on(self.host.read(), &self.facts.current(), IfFactsAreWrong::Refuse)?.site)
     }
@@ -122,7 +123,8 @@ impl SiteFiles {
         Ok(LoadedSite { site, inputs, secret_files, files })
     }
 
-    /// Loads the site like [`load_on`](Self::load_on), but makes no other kinds than these: no external type is asked.
+    /// Loads the site like [`load_on`](Self::load_on), but makes no kinds beside these: it asks no
+    /// external type.
     pub(crate) fn load_of(
         &self,
         kinds: &Kinds,

@@ -52,8 +52,9 @@ enum Loaded {
 ///
 /// A site that came from a pipe stays as it is, also at SIGHUP.
 ///
-/// With a [`LastGood`] it notes there what it has loaded. When it is asked to, it goes back to that manifest, and refuses
-/// the files that it has gone back from until one of them changes or SIGHUP comes.
+/// With a [`LastGood`] the worker notes each load there. On request it goes back to the last good
+/// manifest. It then refuses the files that it has gone back from, until one of them changes or
+/// SIGHUP comes.
 #[derive(Debug)]
 pub struct SiteSource {
     files: SiteFiles,
@@ -61,9 +62,9 @@ pub struct SiteSource {
     watching: Watching,
     /// The host as it was found last.
     host: Arc<Value>,
-    /// The facts that were taken over last, or refused.
+    /// The facts that were last taken over or refused.
     facts: SeenFacts,
-    /// The files beside the manifest that are watched because it was refused for them.
+    /// The files beside the manifest that are watched because they caused a refusal.
     beside: Vec<PathBuf>,
     /// The files that secrets were read from.
     secret_files: Vec<PathBuf>,
@@ -102,7 +103,7 @@ impl SiteSource {
         }
     }
 
-    /// Sets the manifest that it goes back to when it is asked to. Default none.
+    /// Sets the last good manifest, to which the worker goes back on request. Default none.
     #[must_use]
     pub fn with_last_good(self, last_good: LastGood) -> Self {
         Self { last_good: Some(last_good), ..self }
@@ -192,7 +193,7 @@ impl SiteSource {
 
     /// Takes over facts that have changed.
     async fn follow_facts(&mut self, stop: &Stop) {
-        // These facts may be what a refused manifest waits for.
+        // A refused manifest may be valid with these facts.
         if self.refused.is_none() {
             self.look_at_facts(stop).await;
             if self.renew(stop, false).await {
@@ -209,8 +210,9 @@ impl SiteSource {
         self.facts = stop.blocking(move || facts.current()).await.unwrap_or_default();
     }
 
-    /// Declares the resources again that use facts which have changed. Returns whether that was all there
-    /// is to do; else the site has to be loaded again. If the manifest is refused, what needs a load stays what it is.
+    /// Declares the resources that use changed facts again. Returns whether that was enough; if
+    /// not, the site has to be loaded again. If the manifest is refused, everything that needs a
+    /// load stays as it is.
     async fn renew(&mut self, stop: &Stop, is_refused: bool) -> bool {
         let (facts, judge) = (self.facts.clone(), self.judge.clone());
         match stop.blocking(move || judge.renew(&facts, is_refused)).await {
@@ -224,14 +226,15 @@ impl SiteSource {
         true
     }
 
-    /// Waits until nothing more has changed for a while, or it is not to be waited for any longer;
-    /// returns whether it may go on.
+    /// Waits until nothing has changed for a while, or until the longest wait is over. SIGHUP ends
+    /// the wait. Returns whether the worker may go on.
     async fn is_left_alone(&mut self, stop: &Stop, hangups: &mut u64) -> bool {
         let mut quiet_time = QuietTime::new(self.files.quiet);
         loop {
             quiet_time.note(self.watching.writing());
             self.watching.renew(stop).await;
-            // Changes are last: in a folder that is always busy they must not hide all else.
+            // Changes come last: in a folder that is always busy they must not hide the other
+            // events.
             tokio::select! {
                 biased;
                 () = stop.wait() => return false,
@@ -245,17 +248,17 @@ impl SiteSource {
         }
     }
 
-    /// Looks at the host; returns whether it is another than before.
+    /// Reads the host; returns whether it has changed.
     async fn look_at_host(&mut self, stop: &Stop) -> bool {
         let host = self.files.host.clone();
         let Ok(found) = stop.blocking(move || host.read()).await else { return false };
         std::mem::replace(&mut self.host, Arc::clone(&found)) != found
     }
 
-    /// Loads the site, and watches the files for which it is refused. If it is, the facts of this load reach all
-    /// that needs no load.
+    /// Loads the site, and watches the files that are at fault if the manifest is refused. In that
+    /// case the facts of this load still reach everything that needs no load.
     async fn load(&mut self, stop: &Stop) -> Loaded {
-        // Watched first, as what is in a folder may have changed.
+        // Watched first, because the content of a folder may have changed.
         self.watch(stop).await;
         loop {
             let before = self.secret_files.clone();
@@ -277,7 +280,8 @@ impl SiteSource {
     /// Watches the files that the site is made of, and the files for which it is refused.
     async fn watch(&mut self, stop: &Stop) {
         let paths = self.files.paths.clone();
-        // A folder tells nothing of what is behind a symlink in it: its files are watched as well.
+        // A folder does not report changes behind a symlink in it, so its files are watched as
+        // well.
         let listed = stop.blocking(move || Manifest::list(&paths)).await.unwrap_or_default();
         let named = self.files.paths.iter().chain(&self.files.overrides.files);
         let paths = named.chain(&self.beside).chain(&self.secret_files).cloned().chain(listed);
@@ -285,7 +289,7 @@ impl SiteSource {
         self.watching.renew(stop).await;
     }
 
-    /// Returns the files beside the manifest that are at fault as well.
+    /// Loads the site once. Also returns the files beside the manifest that are at fault.
     async fn load_once(&mut self, stop: &Stop) -> (Loaded, Vec<PathBuf>) {
         self.look_at_facts(stop).await;
         let (files, host) = (self.files.clone(), Arc::clone(&self.host));
@@ -303,7 +307,7 @@ impl SiteSource {
                 }
                 let (site, is_other) = self.offered(site);
                 if let Some(last_good) = &self.last_good {
-                    // Before it is on offer: by then it may be asked for.
+                    // Noted before the site is offered: from then on, other workers may ask for it.
                     last_good.note(&site, files);
                 }
                 if is_other {
@@ -324,7 +328,8 @@ impl SiteSource {
         if *before == loaded { (before, false) } else { (Arc::new(loaded), true) }
     }
 
-    /// Returns why a manifest that can be loaded is refused nevertheless, and the templates for which it may be.
+    /// Returns the reason for which a manifest that can be loaded is refused, and the templates
+    /// that may be at fault.
     fn rejection(&self, files: Option<&KeptManifest>) -> Option<(String, Vec<PathBuf>)> {
         let why = self.last_good.as_ref()?.rejection(files?)?;
         Some((why, files?.templates()))

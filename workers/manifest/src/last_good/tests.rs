@@ -18,7 +18,7 @@ use crate::site_files::SiteFiles;
 
 type TestResult = Result<(), Box<dyn Error>>;
 
-/// Writes a manifest with a file of variables and a template, of which all name `word`.
+/// Writes a manifest, a file of variables and a template, which all contain `word`.
 fn write(folder: &Path, word: &str) -> std::io::Result<()> {
     let text = format!(
         "vars: {{word: x}}\nresources:\n  page: {{type: file, config: {{path: '/tmp/{{{{ word }}}}', template: \

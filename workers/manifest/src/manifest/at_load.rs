@@ -83,7 +83,8 @@ struct AtLoad<'a> {
 }
 
 impl AtLoad<'_> {
-    /// Evaluates a `meta`. Returns what of it follows from facts, if their problems are deferred.
+    /// Evaluates a `meta`. Returns the settings that follow from facts, if the problems of facts
+    /// are deferred.
     fn meta(&mut self, source: &Source, meta: &mut Node) -> MetaOfFacts {
         let mut of_facts = MetaOfFacts::default();
         if let Data::Map(map) = &mut meta.data {
@@ -98,8 +99,8 @@ impl AtLoad<'_> {
         of_facts
     }
 
-    /// Evaluates a value of a `meta`, and returns whether it follows from facts whose problems are deferred. What is
-    /// wrong because of them is noted then.
+    /// Evaluates a value of a `meta`, and returns whether it follows from facts whose problems are
+    /// deferred. In that case `wrong` gets the first of these problems.
     fn setting(&mut self, source: &Source, node: &mut Node, wrong: &mut Option<Unsure>) -> bool {
         let is_deferred =
             self.fact_problems == FactProblems::Deferred && self.follows_facts(source, node);
@@ -147,7 +148,7 @@ impl AtLoad<'_> {
         }
     }
 
-    /// Returns a key, evaluated; one that is wrong as it is.
+    /// Returns the evaluated key. A wrong key is returned as it is written.
     fn key(
         &mut self,
         source: &Source,
@@ -164,7 +165,7 @@ impl AtLoad<'_> {
         key
     }
 
-    /// Says of a name that is there already that it is there twice.
+    /// Reports a name that is there already.
     fn once(&mut self, is_there: bool, (source, offset): (&Source, usize), name: &str) {
         if is_there {
             let message = format!("{} is there twice", quoted(name));
@@ -208,7 +209,7 @@ pub(crate) fn evaluated(
     is_known.then_some(value)
 }
 
-/// Returns a value as if it had been written where a text is.
+/// Returns a value as if it had been written in the place of a text.
 fn data(value: Value, at: &Node) -> Data {
     let node = |value| Node { span: at.span.clone(), data: data(value, at) };
     match value {

@@ -77,7 +77,7 @@ impl<'a> SiteBefore<'a> {
         self.named(name).filter(|(declaration, _)| declaration.kind == kind)
     }
 
-    /// Has a resource claim what it did.
+    /// Gives a resource the claims that it had in the site before.
     pub(crate) fn keep(&self, declaration: &mut Declaration, placed: &mut Placed) {
         if let Some((kept, at)) = self.resource(&declaration.name, &declaration.kind) {
             placed.claimed = at.claimed.clone();
@@ -87,7 +87,7 @@ impl<'a> SiteBefore<'a> {
         }
     }
 
-    /// Has a resource be kept in the way in which it was kept.
+    /// Gives a resource the settings that it had in the site before.
     pub(crate) fn keep_settings(&self, declaration: &mut Declaration) {
         let Some((kept, _)) = self.resource(&declaration.name, &declaration.kind) else { return };
         (declaration.noop, declaration.readonly) = (kept.noop, kept.readonly);
@@ -96,13 +96,14 @@ impl<'a> SiteBefore<'a> {
         declaration.has_automatic_edges = kept.has_automatic_edges;
     }
 
-    /// Returns whether a resource claims what it did.
+    /// Returns whether a resource has the claims that it had in the site before.
     pub(crate) fn has_claims_of(&self, declaration: &Declaration) -> bool {
         let kept = self.resource(&declaration.name, &declaration.kind);
         kept.is_some_and(|(kept, _)| kept.claims == declaration.claims)
     }
 
-    /// Has a resource depend on the parts that it had, and returns them; none if there was no such resource.
+    /// Makes a resource depend on the parts that it had, and returns them; none if the site before
+    /// had no such resource.
     pub(crate) fn parts(&self, declaration: &mut Declaration) -> Option<Vec<DeclaredPart>> {
         let (kept, _) = self.resource(&declaration.name, &declaration.kind)?;
         declaration.dependencies.retain(|used| !is_part_alias(&used.alias));
@@ -124,7 +125,7 @@ impl<'a> SiteBefore<'a> {
         Some(parts)
     }
 
-    /// Returns what was known of the state of a resource.
+    /// Returns the known part of a resource's state in the site before.
     pub(crate) fn state(&self, name: &str) -> Option<&minijinja::Value> {
         self.states.get(name)
     }

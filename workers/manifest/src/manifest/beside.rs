@@ -1,5 +1,5 @@
-//! The files that resources read: which resources make them first, and what is wrong with them, as far as a look
-//! can tell.
+//! The files that resources read: the resources that make them first, and the faults in them, as
+//! far as a look can tell.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,12 +22,12 @@ use crate::manifest::vars::KnownVars;
 /// How many bytes of a template are one step of the work at load.
 const BYTES_PER_STEP: usize = 16;
 
-/// How many edges are followed to find out whether a resource comes after the one that makes a file. Files that are
-/// looked for after that are not missed at load: the resource fails if its file is not there.
+/// The most edges that are followed to find out whether a resource comes after the maker of a file.
+/// After that no file counts as missing at load; the resource fails later if its file is not there.
 const MOST_EDGES: usize = 10_000_000;
 
-/// Has each resource come after those that make the files of the secrets that it uses. `files` has those of each
-/// variable, and `vars` what each variable uses.
+/// Orders each resource after the makers of the files of the secrets that it uses. `files` has the
+/// files of each variable, and `vars` the names that each variable uses.
 pub(crate) fn need_secrets(
     (declarations, placed): (&mut [Declaration], &[Placed]),
     files: &BTreeMap<String, Vec<PathBuf>>,
@@ -49,10 +49,10 @@ pub(crate) fn need_secrets(
 }
 
 /// Finds files that cannot be read, and templates that cannot be rendered, within some steps of
-/// work. One that another resource may make first is not missed. Notes what the templates are. Hides
-/// the attributes that come of templates with secrets. What is wrong because of facts may be
-/// deferred, and is noted at the resource. Beside a kept manifest no file is missed: that concerns
-/// only the resources that read the file, and these find it out.
+/// work. A file that another resource may make first is not reported. Notes the digests of the
+/// templates. Hides the attributes that come of templates with secrets. A problem of facts may be
+/// deferred, and is then noted at the resource. With a kept manifest no missing file is reported:
+/// it concerns only the resources that read the file, and these find it out.
 pub(crate) fn check_read(
     (declarations, placed): (&mut [Declaration], &mut [Placed]),
     (order, reading): (&Order, &Reading<'_>),
@@ -152,7 +152,7 @@ struct Makers<'a> {
     order: &'a Order,
     /// The resources that make each path.
     makers: HashMap<&'a str, HashSet<usize>>,
-    /// Whether any that comes before a resource may make files that nobody can name.
+    /// For each resource, whether one before it may make files whose names are not known.
     follows_any: Vec<bool>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Makers<'a> {
                 makers.entry(claim.name.as_str()).or_default().insert(node);
             }
         }
-        // Without an order, because of a circle, nothing is known of who comes before.
+        // A circle leaves no order, so any resource may come before another.
         let mut follows_any = vec![order.nodes().len() < placed.len(); placed.len()];
         for node in order.nodes() {
             let mut inputs = order.inputs(*node).iter();
@@ -184,7 +184,8 @@ impl<'a> Makers<'a> {
     }
 }
 
-/// Returns whether a resource comes after one of others. So it is assumed when no more edges may be followed.
+/// Returns whether a resource comes after one of `others`. Returns true if no more edges may be
+/// followed.
 fn comes_after(order: &Order, (node, others): (usize, &HashSet<usize>), edges: &mut usize) -> bool {
     let mut open = vec![node];
     let mut seen = HashSet::new();

@@ -10,7 +10,7 @@ pub(crate) const MAX_BYTES: u64 = 16 * 1024 * 1024;
 const MAX_NODES: usize = 1_000_000;
 /// How large all values may be together, in bytes.
 const MAX_VALUES: usize = 64 * 1024 * 1024;
-/// How many bytes a value counts that was evaluated, beside those of its text.
+/// How many bytes an evaluated value counts, beside those of its text.
 const BYTES_PER_VALUE: usize = 16;
 
 /// Why something went beyond a bound.
@@ -19,7 +19,8 @@ pub(crate) type Exceeded = &'static str;
 /// The message about values beyond their bound.
 pub(crate) const TOO_LARGE: Exceeded = "more than 64 MiB of values in all";
 
-/// Returns what an evaluated value counts whose text, if it is one, has so many bytes.
+/// Returns how many bytes an evaluated value counts. `text` is the length of its text, if it is
+/// one.
 pub(crate) fn size_of(text: usize) -> usize {
     text.saturating_add(BYTES_PER_VALUE)
 }
@@ -48,7 +49,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Takes some values as they are written, with so many bytes of text in all.
+    /// Takes `count` values as they are written, with `text` bytes of text in all.
     pub(crate) fn nodes(&mut self, count: usize, text: usize) -> Result<(), Exceeded> {
         let nodes = self.nodes.checked_sub(count);
         self.nodes = nodes.ok_or_else(|| {
@@ -78,7 +79,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Takes values that were made; none may follow if that was too much.
+    /// Takes the bytes of values that were made. If they were too many, nothing more is taken.
     pub(crate) fn made(&mut self, bytes: usize, is_too_much: bool) {
         self.values = self.values.saturating_sub(bytes);
         self.is_spent |= is_too_much;
@@ -106,12 +107,12 @@ impl Share {
         Self { room: Arc::clone(room), held: AtomicUsize::new(0) }
     }
 
-    /// Returns another one in the same room.
+    /// Returns another share in the same room.
     pub(crate) fn beside(&self) -> Self {
         Self::new(&self.room)
     }
 
-    /// Holds so much, in place of what it held before; nothing if that is too much.
+    /// Holds these bytes in place of those that it held before; holds none if that is too much.
     pub(crate) fn hold(&self, bytes: usize) -> Result<(), Exceeded> {
         // Added before the old part is taken away, so that the sum is never too small.
         let with_both = self.room.0.fetch_add(bytes, Ordering::Relaxed) + bytes;

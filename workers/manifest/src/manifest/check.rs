@@ -17,7 +17,7 @@ use crate::manifest::used::Used;
 
 mod fit;
 
-/// The names at the begin of an expression that are no variables.
+/// The names at the beginning of an expression that are no variables.
 pub(crate) const RESERVED: &[&str] =
     &["vars", "deps", "facts", "host", "item", "loop", "self", "true", "false", "none"];
 
@@ -28,8 +28,8 @@ pub(crate) struct Usable<'a> {
     pub(crate) sensitive: &'a Sensitive,
     /// The aliases; none where there are no dependencies.
     pub(crate) aliases: Option<BTreeSet<&'a str>>,
-    /// The resources of the manifest, to say of one that it is no dependency; none where there are no
-    /// dependencies.
+    /// The resources of the manifest, for the message that one of them is no dependency; none where
+    /// there are no dependencies.
     pub(crate) resources: Option<&'a HashSet<String>>,
     /// The aliases that stand for all resources of a `for_each`.
     pub(crate) groups: BTreeSet<&'a str>,
@@ -268,7 +268,7 @@ impl Checker<'_> {
         (message, Hint::of("item"))
     }
 
-    /// Says of a resource that it is no dependency yet.
+    /// Returns the hint that a resource is no dependency yet.
     fn undeclared(&self, name: &str) -> Option<Hint> {
         let is_resource = self.usable.resources.is_some_and(|names| names.contains(name));
         let help = "it is a resource, and no dependency of this one: add it to \"dependencies\"";

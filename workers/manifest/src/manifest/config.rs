@@ -49,8 +49,8 @@ pub(crate) struct Template {
     pub(crate) of_facts: Arc<BTreeSet<String>>,
     /// The facts that it uses and that other resources keep.
     pub(crate) kept_facts: Vec<UsedFact>,
-    /// The variables that follow from facts, if it uses some that follow from these. What they use counts as used by the
-    /// config.
+    /// The variables that follow from facts, if the config uses a variable that follows from
+    /// `kept_facts`. The names that they use count as used by the config.
     pub(crate) late_vars: Option<Arc<VarsOfFacts>>,
     /// The bytes that it holds in the room of its site.
     pub(crate) share: Share,
@@ -72,7 +72,7 @@ impl Template {
     /// Returns the config, and the names of its attributes that are not known: those that need a
     /// dependency, those that are wrong, and those of `left_out`.
     ///
-    /// `declared` is what is known of the states of dependencies, by alias.
+    /// `declared` has the known parts of the states of dependencies, by alias.
     pub(crate) fn rehearse(
         &self,
         (left_out, declared): (&BTreeSet<String>, &HashMap<&str, minijinja::Value>),
@@ -112,8 +112,9 @@ impl Template {
         entries.map(|(attribute, _)| attribute.clone())
     }
 
-    /// Evaluates a template file that the config names as far as it needs no dependency. What is wrong because of
-    /// facts is deferred if there is a place for that. Returns whether the file uses secrets, or may.
+    /// Evaluates a template file that the config names, as far as it needs no dependency. Defers
+    /// the problems of facts if there is a place for them. Returns whether the file uses secrets,
+    /// or may.
     pub(crate) fn rehearse_file(
         &self,
         file: &Source,
@@ -153,7 +154,8 @@ impl Template {
         }
     }
 
-    /// Notes what a kind says of an attribute, where the attribute is written, or at the resource.
+    /// Notes the problem that a kind finds in an attribute: at the attribute if it is written, else
+    /// at the resource.
     pub(crate) fn blame(&self, resource: usize, error: AttributeError, problems: &mut Problems) {
         let offset = self.offset_of(&error.attribute, resource);
         let message = error.to_string();
@@ -166,8 +168,8 @@ impl Template {
         self.config.get(attribute).map_or(resource, |entry| entry.key.start)
     }
 
-    /// Returns what expressions see of states that a plan knows in part, by the names that they have for
-    /// the dependencies.
+    /// Returns the states that a plan knows in part, as expressions see them, by the names that
+    /// they have for the dependencies.
     fn foreseen(&self, inputs: &Inputs) -> BTreeMap<String, minijinja::Value> {
         let is_foreseen =
             |alias: &str| matches!(inputs.deps.get(alias), Some(DependencyState::Foreseen(_)));
@@ -186,7 +188,7 @@ impl Template {
         each.collect()
     }
 
-    /// Returns what expressions see of states that are known in part, by the names that they have for
+    /// Returns the known parts of states, as expressions see them, by the names that they have for
     /// the dependencies.
     fn declared(
         &self,
@@ -204,7 +206,7 @@ impl Template {
         each.map(|(alias, states)| (alias, states.into())).collect()
     }
 
-    /// Returns what is known before any dependency is.
+    /// Returns the names that are known before any dependency is.
     fn first_names(&self) -> Names {
         self.names(&Inputs::default())
     }
@@ -213,8 +215,8 @@ impl Template {
         self.names_of(inputs, |alias| state(alias, inputs))
     }
 
-    /// Returns the names for a scope, which lives as long as its resource is kept. Those of a config
-    /// that sees only what it keeps are shared with other configs.
+    /// Returns the names for a scope, which lives as long as its resource is kept. A config that
+    /// sees only the values that it keeps shares its names with other configs.
     fn lasting_names(&self, inputs: &Inputs) -> Arc<Names> {
         let names = || Arc::new(self.names(inputs));
         let sees_more = self.item.is_some()
@@ -228,7 +230,7 @@ impl Template {
         }
     }
 
-    /// Returns the names with what is known of each state, if a plan foresees a part of one.
+    /// Returns the names with the known part of each state, if a plan foresees a part of one.
     fn names_in_part(&self, inputs: &Inputs) -> Option<Box<(Names, Missed)>> {
         let mut states = inputs.deps.values();
         if !states.any(|state| matches!(state, DependencyState::Foreseen(_))) {
@@ -263,8 +265,8 @@ impl Template {
         self.seeing_kept(names, |alias| kept_fact(alias, inputs))
     }
 
-    /// Returns the names with the facts that other resources keep. `value` is the value of one by the alias of the
-    /// resource that keeps it, if that is known.
+    /// Returns the names with the facts that other resources keep. `value` returns such a fact by
+    /// the alias of the resource that keeps it, if the fact is known.
     fn seeing_kept(&self, names: Names, value: impl Fn(&str) -> Option<minijinja::Value>) -> Names {
         let (mut facts, mut unknown_facts) = (names.facts.clone(), UnknownFacts::default());
         for fact in &self.kept_facts {
@@ -278,8 +280,8 @@ impl Template {
         vars.again(names, &self.kept_paths())
     }
 
-    /// Returns whether a fact that another resource keeps is, or will be, another one than when the manifest was
-    /// loaded.
+    /// Returns whether the value of a fact that another resource keeps differs, or will differ,
+    /// from its value at the load of the manifest.
     fn moves(&self, fact: &UsedFact, inputs: &Inputs) -> bool {
         let at_load = self.kept.get().and_then(|kept| {
             let facts = kept.globals.facts.clone();
@@ -293,8 +295,8 @@ impl Template {
         self.kept_facts.iter().map(|fact| fact.path.clone()).collect()
     }
 
-    /// Evaluates the config; returns how many bytes of values it has made too. The inner error says what is wrong
-    /// with an expression.
+    /// Evaluates the config. Also returns how many bytes of values that has made. The inner error
+    /// is the problem of an expression.
     fn evaluate(&self, names: &Names) -> Result<Result<(Config, usize), RenderError>, Stop> {
         let mut budget = Budget::new();
         let mut texts = Texts::new(names, &mut budget);
@@ -337,7 +339,7 @@ impl Template {
         Waits(aliases.chain(facts).collect())
     }
 
-    /// Returns how many bytes there are of what its expressions see and no other config's do.
+    /// Returns the size, in bytes, of the values that only the expressions of this config see.
     fn seen_size(&self, inputs: &Inputs) -> usize {
         let states = inputs.deps.values().map(|state| match state {
             DependencyState::Known(state) | DependencyState::Foreseen(state) => size(state),
@@ -346,17 +348,17 @@ impl Template {
         states.sum::<usize>() + self.item.as_ref().map_or(0, |item| size(&item.value))
     }
 
-    /// Returns the same with other facts.
+    /// Returns the same template with other facts.
     pub(crate) fn seeing(&self, all: &Arc<AllGlobals>) -> Self {
         Self { all: Arc::downgrade(all), kept: OnceLock::new(), ..self.copy() }
     }
 
-    /// Returns the same of a resource that is unsure.
+    /// Returns the same template, of a resource that is unsure.
     pub(crate) fn but_unsure(&self, why: Unsure) -> Self {
         Self { unsure: Some(Arc::new(why)), ..self.copy() }
     }
 
-    /// Returns the same, which holds nothing yet of the values of its site.
+    /// Returns the same template, which holds nothing in the room of its site yet.
     fn copy(&self) -> Self {
         Self {
             source: Arc::clone(&self.source),
@@ -374,13 +376,15 @@ impl Template {
         }
     }
 
-    /// Keeps what the config uses, and lets go of all else. `renders_files` says that the config names
-    /// files whose texts are rendered, or may: what those use may change at any time.
+    /// Keeps the values that the config uses, and drops all others. `renders_files` says that the
+    /// config names files whose texts are rendered, or may name some: such a file may use any name
+    /// at any time.
     pub(crate) fn keep(&self, all: &AllGlobals, renders_files: bool) {
         let used = if renders_files { &Used::all() } else { &*self.used };
         let mut kept = all.used(used);
         if !self.kept_facts.is_empty() {
-            // These, and what follows from them, come with the states of the resources that keep them.
+            // Kept facts, and the variables that follow from them, come with the states of their
+            // keepers.
             let (facts, secrets) = (self.kept_paths(), &all.seen.sensitive);
             let vars = self.late_vars.as_ref().map(|vars| vars.following(&facts));
             let mut vars = vars.unwrap_or_default();
@@ -434,7 +438,7 @@ fn kept_fact(alias: &str, inputs: &Inputs) -> Option<minijinja::Value> {
     }
 }
 
-/// Returns what is known of a state.
+/// Returns the known part of a state.
 fn state_in_part(alias: &str, inputs: &Inputs, missed: &Missed) -> minijinja::Value {
     let known = match inputs.deps.get(alias) {
         Some(DependencyState::Known(state)) => return from_state(state),
@@ -517,8 +521,8 @@ impl fmt::Debug for Seen {
 }
 
 impl Seen {
-    /// Evaluates something with what is known as a whole, and if that is not enough, with the states that are
-    /// known in part.
+    /// Evaluates something with the states that are known as a whole. If these are not enough, it
+    /// takes the states that are known in part as well.
     fn evaluate<T>(&self, evaluate: impl Fn(&Names) -> Result<T, Stop>) -> Result<T, Stop> {
         let unknown = match evaluate(&self.names) {
             Err(Stop::Unknown(unknown)) => unknown,

@@ -56,7 +56,7 @@ pub struct DataError {
     pub message: String,
     /// The value at fault, as JSON. Default none.
     pub value: Option<String>,
-    /// What would be right, in words. Default none.
+    /// The expected form, in words. Default none.
     pub help: Option<String>,
     /// Whether the line may hold a secret, and so is not shown. Default false.
     pub is_secret: bool,
@@ -79,7 +79,7 @@ impl DataFiles {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the files, with the places.
+    /// When the files are wrong. The error has all problems, with their places.
     pub fn read(paths: &[PathBuf]) -> Result<Self, ManifestError> {
         let (mut problems, mut bounds) = (Problems::default(), Bounds::new());
         let mut sources = Vec::new();
@@ -96,7 +96,7 @@ impl DataFiles {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the text, with the places.
+    /// When the text is wrong. The error has all problems, with their places.
     pub fn of_text(name: &Path, text: &str) -> Result<Self, ManifestError> {
         let source = Source::new(name.to_owned(), text.to_owned());
         Self::parsed(vec![source], Bounds::new(), Problems::default())

@@ -76,7 +76,7 @@ impl Document {
         let written = written.chain(self.rules.values());
         let mut sources: Vec<Arc<Source>> = Vec::new();
         for Written { source, .. } in written {
-            // All of a file comes one after another.
+            // The entries of one file come one after another.
             if !sources.last().is_some_and(|last| Arc::ptr_eq(last, source)) {
                 sources.push(Arc::clone(source));
             }
@@ -144,7 +144,7 @@ pub(crate) fn read_vars(
     Some(written.collect())
 }
 
-/// Takes a map; says if it is none.
+/// Takes a map; reports any other value.
 pub(crate) fn map(source: &Source, node: Node, what: &str, problems: &mut Problems) -> Option<Map> {
     let description = node.description();
     match node.data {

@@ -17,7 +17,7 @@ use crate::manifest::resource::{self, Draft, Guard, MetaOfFacts, Types};
 use crate::manifest::used::Used;
 use crate::manifest::vars::KnownVars;
 
-/// What most configs use, which share it.
+/// The use of no names, which most configs share.
 static NOTHING: LazyLock<Arc<Used>> = LazyLock::new(Arc::default);
 
 /// Decodes the resources and checks their expressions.
@@ -45,7 +45,7 @@ pub(crate) fn decode(
     drafts
 }
 
-/// Checks the expressions of what says whether a resource is there, and for which items.
+/// Checks the expressions of `when` and `for_each`.
 fn check_guards(draft: &mut Draft, vars: &KnownVars<'_>, problems: &mut Problems) {
     let has_item = draft.for_each.is_some();
     if let Some(for_each) = draft.for_each.as_mut().and_then(Arc::get_mut) {
@@ -74,7 +74,7 @@ fn refuse_secret(for_each: &mut Guard, problems: &mut Problems) {
     for_each.is_wrong = true;
 }
 
-/// What is known of a manifest when the config of a resource is checked.
+/// The parts of a manifest that are known when the config of a resource is checked.
 struct Known<'a> {
     vars: &'a KnownVars<'a>,
     /// The names of the resources with `for_each`.
@@ -83,7 +83,8 @@ struct Known<'a> {
     kinds: &'a HashMap<String, &'a dyn Kind>,
 }
 
-/// Returns what the config of a resource may use, and checks that each bare name has one meaning.
+/// Returns the names that the config of a resource may use, and checks that each bare name has one
+/// meaning.
 fn usable<'a>(draft: &'a Draft, known: &'a Known<'a>, problems: &mut Problems) -> Usable<'a> {
     let Known { vars, kinds, .. } = known;
     let (mut aliases, mut groups) = (BTreeSet::new(), BTreeSet::new());
@@ -99,7 +100,7 @@ fn usable<'a>(draft: &'a Draft, known: &'a Known<'a>, problems: &mut Problems) -
             problems.with_hint(&draft.source, *offset, message, Hint::of(alias));
         }
         aliases.insert(alias);
-        // Of a single item the name ends in the item.
+        // The name of a single item's resource ends in the item.
         let name = dependency.resource.split('[').next().unwrap_or_default();
         states.extend(kinds.get(name).map(|kind| (alias, kind.states())));
         if known.groups.contains(&dependency.resource) {

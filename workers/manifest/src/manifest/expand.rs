@@ -80,8 +80,8 @@ struct Expansion<'a> {
 }
 
 impl Expansion<'_> {
-    /// Evaluates a `when` or a `for_each`. If it is wrong because of facts and that is no problem, the error says what
-    /// is wrong. The error is empty if the problem was reported.
+    /// Evaluates a `when` or a `for_each`. If facts make it wrong and that is no problem of the
+    /// manifest, the error says what is wrong. If the problem was reported, the error is empty.
     fn tried<T>(
         &mut self,
         guard: &Guard,
@@ -92,7 +92,8 @@ impl Expansion<'_> {
         }
         let may_defer = self.if_wrong.fact_problems() == FactProblems::Deferred;
         let is_deferred = may_defer && guard.used.follows_facts(self.vars.of_facts);
-        // An agent finds out by itself; anybody else has to be told what is known after apply.
+        // An agent learns later values by itself. Any other caller needs the note that they are
+        // known after apply.
         let is_late = !may_defer && self.vars.are_late(&guard.used);
         if !is_deferred && !is_late {
             return evaluate(self).ok_or(None);
@@ -127,12 +128,12 @@ impl Expansion<'_> {
             Ok(items) => return self.add_items((draft, &for_each), items),
             Err(unsure) => unsure,
         };
-        // If one stood for all before, nobody knows the items.
+        // If one resource stood for all items before, the items are not known.
         let before = self.if_wrong.before();
         let before = before.filter(|it| it.resource(&draft.name, &draft.kind).is_none());
         match (unsure, before) {
             (None, _) => drop(self.expanded.unsure.insert(draft.name)),
-            // One stands for all that may be there.
+            // One resource stands for all that may be there.
             (Some(why), None) => {
                 self.expanded.unsure.insert(draft.name.clone());
                 self.expanded.drafts.push(Draft { unsure: Some(Arc::new(why)), ..draft });
@@ -176,7 +177,7 @@ impl Expansion<'_> {
                 keys.push(key);
             }
         }
-        // In an order of their own, so that what depends on all does not change with the list's.
+        // Sorted, so that the dependents of all items do not change with the order of the list.
         keys.sort_unstable();
         self.expanded.groups.insert(name, keys);
     }
@@ -251,7 +252,7 @@ impl Expansion<'_> {
         Some(items)
     }
 
-    /// Takes texts, no two alike.
+    /// Takes a list of texts without duplicates.
     fn of_list(
         &mut self,
         (source, node): (&Source, &Node),
@@ -261,7 +262,7 @@ impl Expansion<'_> {
         let mut seen = BTreeSet::new();
         let mut items = Vec::with_capacity(values.len());
         for (index, value) in values.into_iter().enumerate() {
-            // An item has a place of its own where the list is written out.
+            // An item has its own place where the list is written out.
             let place = match &node.data {
                 Data::List(written) => written.get(index).unwrap_or(node).span.start,
                 _ => node.span.start,
@@ -285,7 +286,7 @@ impl Expansion<'_> {
         (self.problems.count() == before).then_some(items)
     }
 
-    /// Evaluates what has to be known at load.
+    /// Evaluates a guard. Its value has to be known at load.
     fn value(&mut self, item: Option<&Item>, guard: &Guard) -> Option<Value> {
         let item = item.map(|item| from_json(&item.value));
         let names = Names { item, ..self.globals.names() };

@@ -18,7 +18,7 @@ use crate::manifest::sensitive::Sensitive;
 use crate::manifest::used::Used;
 use crate::manifest::vars::{Evaluated, RenewedVars, Vars, VarsOfFacts};
 
-/// How many resources are named that keep facts at paths which are known only after apply.
+/// The most resources that are named as keepers of facts at paths that are known only after apply.
 const MAX_LATE: usize = 5;
 
 /// The variables, the host and the facts, as expressions see them.
@@ -30,7 +30,7 @@ pub(crate) struct Globals {
     pub(crate) sensitive: Arc<Sensitive>,
     /// The variables that are wrong because of facts, each with the message about it.
     pub(crate) wrong: Arc<BTreeMap<String, String>>,
-    /// Whether there are no more facts than are used.
+    /// Whether it has only the facts that are used.
     is_part: bool,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Returns those of the facts; zeros for a fact that is not there.
+    /// Returns the fingerprints of the facts; zeros for a fact that is not there.
     pub(crate) fn of_facts(&self) -> impl Iterator<Item = Fingerprint> {
         self.facts.iter().map(|fingerprint| fingerprint.unwrap_or_default())
     }
@@ -81,10 +81,10 @@ impl Fingerprints {
 pub(crate) struct UsedValues {
     pub(crate) globals: Globals,
     pub(crate) fingerprints: Fingerprints,
-    /// The names of configs that see no more than this, once one was rendered.
+    /// The names for configs that see only these values, once one of the configs was rendered.
     pub(crate) names: OnceLock<Arc<Names>>,
-    /// The templates that are rendered in the place of those on the disk, if the manifest is a kept one and the config
-    /// renders any.
+    /// The templates that are rendered in place of those on the disk, if the manifest is a kept one
+    /// and the config renders any.
     pub(crate) kept_files: Option<Arc<KeptManifest>>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct AllGlobals {
     /// The names of the resources that keep facts at paths which are known only after apply, if
     /// there are any.
     late_keepers: OnceLock<Arc<str>>,
-    /// What a config keeps that uses nothing: most do, and share it.
+    /// The values of a config that uses nothing. Most configs use nothing, and share them.
     unused: OnceLock<Arc<UsedValues>>,
     /// The manifest that was loaded, if it is a kept one.
     kept_files: Option<Arc<KeptManifest>>,
@@ -166,9 +166,9 @@ impl AllGlobals {
         self.late_keepers.get().cloned()
     }
 
-    /// Returns the same with other facts, whose secrets are at the same places, and the names of the variables that
-    /// are other ones then. `changed` are the facts that differ. Returns none if a variable follows from them that
-    /// holds a secret.
+    /// Returns the same values with other facts, and the names of the variables that change with
+    /// them. The secrets of the other facts are at the same places. `changed` are the facts that
+    /// differ. Returns none if a variable that holds a secret follows from them.
     pub(crate) fn with_facts(
         &self,
         facts: &SeenFacts,
@@ -216,12 +216,12 @@ impl AllGlobals {
         Arc::clone(&self.vars_of_facts)
     }
 
-    /// Returns what tells each variable from another value.
+    /// Returns the fingerprint of each variable.
     pub(crate) fn var_fingerprints(&self) -> impl Iterator<Item = (&str, Fingerprint)> {
         self.vars.iter().map(|(name, fingerprint)| (&**name, *fingerprint))
     }
 
-    /// Returns no more than what is used.
+    /// Returns the values that are used, and no others.
     pub(crate) fn used(&self, used: &Used) -> Arc<UsedValues> {
         let part = || Arc::new(self.part(used));
         match used.has_globals() {
@@ -247,7 +247,7 @@ impl AllGlobals {
         UsedValues { globals, fingerprints, names, kept_files: None }
     }
 
-    /// Returns what tells what is used from other values.
+    /// Returns the fingerprints of the values that are used.
     pub(crate) fn fingerprints(&self, used: &Used) -> Fingerprints {
         let vars = match used.all_vars {
             true => self.vars.clone(),

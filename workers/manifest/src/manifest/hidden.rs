@@ -26,11 +26,11 @@ pub(crate) fn hide(
     kinds: &impl Judging,
     problems: &mut Problems,
 ) {
-    // What is used comes first. A circle is refused anyway.
+    // A resource comes after those that it uses. A circle is refused anyway.
     let in_files: Vec<usize> = (0..drafts.len()).collect();
     let has_order = order.nodes().len() == drafts.len();
     let mut secrets_of: HashMap<String, Arc<[Vec<String>]>> = HashMap::new();
-    // Of the resources of one `for_each` the first stands for all.
+    // The first resource of a `for_each` stands for all.
     let mut told = HashSet::new();
     for node in if has_order { order.nodes() } else { &in_files } {
         let (draft, links) = (&mut drafts[*node], &mut links[*node]);
@@ -62,7 +62,7 @@ fn holds_secrets(draft: &Draft, kind: Option<&dyn Kind>) -> bool {
     !draft.hidden.is_empty() || draft.config.keys().any(is_sensitive)
 }
 
-/// Returns the attributes of a config that come of secrets, and says which of these must not.
+/// Returns the attributes of a config that come of secrets, and reports those that must not.
 fn hidden(
     draft: &Draft,
     links: &Links,

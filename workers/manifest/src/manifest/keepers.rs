@@ -27,9 +27,9 @@ use crate::manifest::source;
 use crate::manifest::used::{Used, UsedByFiles};
 use crate::manifest::vars::KnownVars;
 
-/// Returns the paths of the facts that resources may keep, as far as they are written out: of a
-/// path with expressions what is before the first one. A part may keep any fact, because no path of
-/// a part is written out.
+/// Returns the paths of the facts that resources may keep, as far as they are written out: a path
+/// with expressions counts up to the first one. A part may keep any fact, because its path is never
+/// written out.
 pub(crate) fn paths(resources: &IndexMap<String, Written>, kinds: &impl Judging) -> BTreeSet<Path> {
     let text = |entry: &Entry| match &entry.value.data {
         Data::String(text) => Some(text.clone()),
@@ -68,8 +68,8 @@ fn with_keeping_parts<'n>(
     kinds
 }
 
-/// Judges configs as far as they need no state of another resource. What is wrong with them is found again when all are
-/// evaluated.
+/// Judges configs as far as they need no state of another resource. Their problems are found again
+/// when all configs are evaluated.
 pub(crate) struct Outlook<'a, K> {
     kinds: &'a K,
     globals: &'a Arc<AllGlobals>,
@@ -78,7 +78,7 @@ pub(crate) struct Outlook<'a, K> {
 }
 
 impl<'a, K: Judging> Outlook<'a, K> {
-    /// Returns one that may make values of so many bytes.
+    /// Returns an outlook that may make `values` bytes of values.
     pub(crate) fn new(kinds: &'a K, globals: &'a Arc<AllGlobals>, values: usize) -> Self {
         Self { kinds, globals, budget: Budget::of_values(values), room: Arc::default() }
     }
@@ -90,7 +90,7 @@ impl<'a, K: Judging> Outlook<'a, K> {
         let composites = with_keeping_parts(kinds, self.kinds);
         for (node, draft) in drafts.iter().enumerate() {
             let may_keep = self.keeps_facts(&draft.kind) || composites.contains(&*draft.kind);
-            // One of which it is not known whether it is there keeps nothing for sure.
+            // A resource that may not be there keeps nothing for sure.
             if draft.unsure.is_some() || !may_keep {
                 continue;
             }
@@ -111,9 +111,9 @@ impl<'a, K: Judging> Outlook<'a, K> {
         self.kinds.kind(kind).is_some_and(<dyn Kind>::keeps_facts)
     }
 
-    /// Returns what the template files of a resource and of its parts use that can be read.
+    /// Returns the names that the readable template files of a resource and of its parts use.
     pub(crate) fn used_by_files(&mut self, draft: &Draft, vars: &KnownVars<'_>) -> UsedByFiles {
-        // One that is made later renders no files.
+        // A resource whose kind is made later renders no files.
         if self.kinds.kind(&draft.kind).is_none() {
             return UsedByFiles::default();
         }
@@ -143,7 +143,7 @@ impl<'a, K: Judging> Outlook<'a, K> {
     }
 }
 
-/// Returns what those template files use that a resource reads and that can be read.
+/// Returns the names that the readable template files of one resource use.
 fn used_in_files(
     (declaration, claimed): (&Declaration, &Claimed),
     usable: &Usable<'_>,

@@ -1,5 +1,6 @@
-//! Conflicts of resources: one keeps a thing that another one keeps already, also under another path that leads to the
-//! same file, or would keep something in the agent's own state folder, as far as a look can tell.
+//! Conflicts of resources: a resource keeps a thing that another one keeps already, maybe under
+//! another path to the same file, or a thing in the agent's own state folder. Both are found as far
+//! as a look can tell.
 
 use std::path::Path;
 
@@ -18,9 +19,9 @@ type Site<'a> = (&'a [Declaration], &'a [Placed]);
 /// A resource, by its position, and what it keeps.
 type Kept<'a> = (usize, &'a Claim);
 
-/// Finds things that several resources keep, files that they keep under two paths, through symlinks, hard
-/// links or mounts, and what they would keep in the state folder of the agent. Problems that are there
-/// because of facts may be deferred: then returns the resources that are wrong, each of which was right before.
+/// Finds things that several resources keep, files that they keep under two paths, through
+/// symlinks, hard links or mounts, and things in the state folder of the agent. Problems of facts
+/// may be deferred. In that case returns the wrong resources, each of which was right before.
 pub(crate) fn check_kept(
     site: Site<'_>,
     (state, if_wrong): (Option<&Path>, IfFactsAreWrong<'_>),
@@ -57,7 +58,7 @@ struct Wrong<'a, 'b> {
 }
 
 impl Wrong<'_, '_> {
-    /// Tells that a resource keeps what another one has already.
+    /// Reports that a resource keeps a thing that another one keeps already.
     fn tell_kept(&mut self, (first, how): (usize, &str), (second, claim): Kept<'_>, help: &str) {
         let (declarations, resources) = self.site;
         let Placed { template, offset, .. } = &resources[first];
@@ -66,7 +67,8 @@ impl Wrong<'_, '_> {
         self.tell(&[second, first], claim, message, Hint::of(&claim.name).or(help));
     }
 
-    /// Tells what is wrong with a claim of some resources: at the first of them, unless one of them is deferred.
+    /// Reports a problem with a claim of some resources: at the first of them, unless one of them
+    /// is deferred.
     fn tell(&mut self, nodes: &[usize], claim: &Claim, message: String, hint: Hint) {
         let (_, resources) = self.site;
         let told = &resources[nodes[0]];
@@ -80,8 +82,9 @@ impl Wrong<'_, '_> {
         }
     }
 
-    /// Returns a resource whose claim follows from facts: that one is taken to be wrong. Of several it is one whose
-    /// claims are other ones than before, and of those one that does not write out the name of the claim.
+    /// Returns the resource that counts as wrong: one whose claim follows from facts. Of several it
+    /// is one whose claims have changed, and of those one that does not write out the name of the
+    /// claim.
     fn deferrable(&self, nodes: &[usize], claim: &Claim) -> Option<usize> {
         if self.if_wrong.fact_problems() == FactProblems::Told {
             return None;
@@ -92,8 +95,8 @@ impl Wrong<'_, '_> {
         };
         let may_be = |node: &usize| {
             let template = &resources[*node].template;
-            // A claim does not say which attribute it comes from. If there is one with the name of its space, it is
-            // that one, and else any.
+            // A claim does not say from which attribute it comes. The attribute with the name of
+            // its space counts, if there is one, and any attribute if there is none.
             let follows_facts = match template.config.contains_key(&*claim.space) {
                 true => template.of_facts.contains(&*claim.space),
                 false => !template.of_facts.is_empty() && !is_as_before(*node),

@@ -12,7 +12,7 @@ use minijinja::value::{Serde, ValueKind};
 use crate::facts::SeenLayer;
 use crate::manifest::used::{Used, is_on_the_way};
 
-/// The attribute of a resource's state that has the fact which the resource keeps.
+/// The attribute of a resource's state with the fact that the resource keeps.
 pub(crate) const VALUE: &str = "value";
 
 /// The names that lead to a fact.
@@ -121,7 +121,8 @@ impl KeptFacts {
         self.facts.is_empty()
     }
 
-    /// Returns the facts that are at a path, in it or around it, each as often as resources keep it.
+    /// Returns the facts that are at a path, in it or around it, once for each resource that keeps
+    /// them.
     fn touched(&self, path: &[String]) -> impl Iterator<Item = (&Path, &KeptFact)> {
         let within = self.facts.range(path.to_vec()..);
         let within = within.take_while(move |(at, _)| at.starts_with(path));
@@ -129,13 +130,13 @@ impl KeptFacts {
         above.chain(within).flat_map(|(path, keepers)| keepers.iter().map(move |kept| (path, kept)))
     }
 
-    /// Returns all facts, each as often as resources keep it.
+    /// Returns all facts, once for each resource that keeps them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeptFact> {
         self.facts.values().flatten()
     }
 
-    /// Returns the facts that are used, directly or by way of variables, each as often as resources
-    /// keep it. `vars` has what each variable uses.
+    /// Returns the facts that are used, directly or by way of variables, once for each resource
+    /// that keeps them. `vars` has the names that each variable uses.
     pub(crate) fn used(
         &self,
         used: &Used,
@@ -146,7 +147,7 @@ impl KeptFacts {
         kept.map(|(path, fact)| ((path, &fact.keeper), fact)).collect()
     }
 
-    /// Returns whether the host sees the same of the facts below these layers.
+    /// Returns whether the host sees the kept facts in the same way with these layers.
     pub(crate) fn is_alike(&self, layers: &[SeenLayer]) -> bool {
         self.seen_layers.iter().all(|layer| has_layer(layers, layer))
             && !self.other_layers.iter().any(|layer| has_layer(layers, layer))
@@ -180,14 +181,14 @@ impl fmt::Debug for UsedFact {
 }
 
 impl UsedFact {
-    /// Returns what expressions see if the resource keeps this value.
+    /// Returns the value that expressions see if the resource keeps this one.
     pub(crate) fn seen(&self, kept: Value) -> Value {
         self.over.iter().fold(kept, |below, layer| overlaid(&below, &Value::from(Serde(layer))))
     }
 }
 
-/// The facts that are known only when the resources that keep them are: their paths, with the aliases of these
-/// resources.
+/// The facts that are not known before the resources that keep them: their paths, with the aliases
+/// of these resources.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownFacts(BTreeMap<Path, String>);
 
@@ -202,14 +203,14 @@ impl UnknownFacts {
         self.0.is_empty()
     }
 
-    /// Returns the aliases of the resources that keep what is at a path, in it or around it.
+    /// Returns the aliases of the resources that keep facts at a path, in it or around it.
     pub(crate) fn at(&self, path: &[String]) -> BTreeSet<String> {
         let unknown = self.0.iter().filter(|(kept, _)| is_on_the_way(kept, path));
         unknown.map(|(_, alias)| alias.clone()).collect()
     }
 }
 
-/// Returns facts with another value at a path. What is on the way and no map becomes one.
+/// Returns facts with another value at a path. A value on the way that is no map becomes one.
 pub(crate) fn with_fact(facts: &Value, path: &[String], value: Value) -> Value {
     let Some((name, rest)) = path.split_first() else { return value };
     let mut members = members(facts);

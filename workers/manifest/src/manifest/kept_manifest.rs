@@ -51,7 +51,7 @@ impl fmt::Debug for KeptManifest {
 }
 
 impl KeptManifest {
-    /// Returns what tells the files from others: a SHA-256, in hexadecimal, of all paths and texts.
+    /// Returns the digest of the files: a SHA-256, in hexadecimal, of all paths and texts.
     pub fn digest(&self) -> String {
         let mut hasher = Sha256::new();
         let mut add = |bytes: &[u8]| {
@@ -115,7 +115,7 @@ struct Read {
 }
 
 impl Read {
-    /// Returns whether a text may be noted. All of them together are bounded as a manifest is.
+    /// Returns whether a text may be noted. All noted texts together have the bound of a manifest.
     fn has_room(&mut self, text: &str) -> bool {
         self.bytes = self.bytes.saturating_add(text.len() as u64);
         self.bytes <= MAX_BYTES

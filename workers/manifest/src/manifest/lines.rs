@@ -66,9 +66,9 @@ impl Source {
         (shows && !text.is_empty()).then_some(text)
     }
 
-    /// Finds the byte in the file of a byte in a scalar's decoded text.
+    /// Returns the byte of the file for a byte of a scalar's decoded text.
     ///
-    /// What cannot be found (an escape, a folded line) is taken as the scalar's start.
+    /// Where that cannot be found (an escape, a folded line), returns the start of the scalar.
     pub(crate) fn locate(&self, scalar: &Range<usize>, decoded: &str, offset: usize) -> usize {
         let raw = self.text.get(scalar.clone()).unwrap_or_default();
         if !decoded.contains('\n')

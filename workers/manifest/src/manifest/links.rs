@@ -15,8 +15,8 @@ use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Draft;
 use crate::manifest::used::{Used, UsedByFiles};
 
-/// How many edges the resources of a manifest may have, of which the depending of all resources of
-/// one `for_each` on all of another has many.
+/// The most edges among the resources of a manifest. There are many if all resources of one
+/// `for_each` depend on all of another.
 const MAX_EDGES: usize = 1_000_000;
 
 /// The dependencies of one resource, and the resources that it notifies.
@@ -45,8 +45,8 @@ pub(crate) struct PartLinks {
 }
 
 impl Links {
-    /// Has expressions see a fact that a resource keeps under an alias. A fact that a layer hides
-    /// or sets is seen as it was when the manifest was loaded.
+    /// Lets expressions see, under an alias, a fact that a resource keeps. If a layer hides or sets
+    /// the fact, they see it as it was when the manifest was loaded.
     fn see(&mut self, (path, fact): (&Path, &KeptFact), keeper: &str, alias: &str) {
         if let Some(over) = fact.seen_under() {
             let (path, over) = (path.clone(), over.clone());
@@ -55,8 +55,8 @@ impl Links {
         }
     }
 
-    /// Notes where the secrets are in the states of dependencies, and which of their facts are secrets. Those of all
-    /// items are at the same places.
+    /// Notes where the secrets are in the states of dependencies, and which of their facts are
+    /// secrets. The secrets of all items are at the same places.
     pub(crate) fn note_secrets(&mut self, secrets_of: &HashMap<String, Arc<[Vec<String>]>>) {
         for alias in &mut self.aliases {
             let item = alias.items.iter().flatten().next();
@@ -73,7 +73,7 @@ impl Links {
         }
     }
 
-    /// Returns the secrets that are used of facts that dependencies keep, as expressions name them.
+    /// Returns the used secrets among the facts that dependencies keep, as expressions name them.
     pub(crate) fn secret_facts(&self, used: &Used) -> impl Iterator<Item = String> {
         let by_way = self.in_turn.is_some() && (used.all_vars || !used.vars.is_empty());
         let secret = self.kept_facts.iter().filter(|fact| fact.is_secret);
@@ -83,9 +83,10 @@ impl Links {
     }
 }
 
-/// Looks up what resources refer to, and orders them. Returns the links of each. A resource comes
-/// after those that keep facts which it or its parts use; `vars` has what each variable uses, and
-/// `files` what the template files of each resource use, if any resource keeps a fact.
+/// Looks up the resources that others refer to, and orders all. Returns the links of each. A
+/// resource comes after the keepers of the facts that it or its parts use. `vars` has the names
+/// that each variable uses, and `files` the names that the template files of each resource use, if
+/// any resource keeps a fact.
 pub(crate) fn connect(
     expanded: &Expanded,
     (kept_facts, vars, files): (&KeptFacts, &BTreeMap<String, Used>, &[UsedByFiles]),
@@ -119,8 +120,8 @@ pub(crate) fn connect(
     (order, links)
 }
 
-/// Notes which parts keep facts, and who keeps one that says what resources there are. `vars` has
-/// what each variable uses.
+/// Notes the parts that keep facts, and the keepers of facts that say which resources there are.
+/// `vars` has the names that each variable uses.
 fn note_keepers(
     links: &mut [Links],
     (expanded, kept_facts, vars): (&Expanded, &KeptFacts, &BTreeMap<String, Used>),
@@ -141,8 +142,8 @@ fn note_keepers(
     }
 }
 
-/// The facts for which resources come after others: by the resource that uses the fact, and the one
-/// that keeps it or whose part does.
+/// The facts because of which a resource comes after another: by the resource that uses the fact,
+/// and the resource that keeps it, itself or in a part.
 type OfFacts<'a> = HashMap<(usize, usize), &'a KeptFact>;
 
 /// Returns the name of the resource that keeps a fact.
@@ -169,7 +170,7 @@ fn tell_cycle(
     let (user, keeper) = (&drafts[cycle[at]], &drafts[cycle[at + 1]]);
     let mut offset = keeper.config.get("path").map_or(keeper.offset, |entry| entry.key.start);
     if let Some(part) = &fact.keeper.part {
-        // Its config is nowhere written. It needs the resource that it is a part of.
+        // The config of a part is nowhere written. A part needs the resource that it belongs to.
         path[at + 1] = part;
         path.insert(at + 2, &keeper.name);
         offset = keeper.offset;
@@ -265,8 +266,8 @@ impl<'a> Connecting<'a> {
         links
     }
 
-    /// Has a resource come after those that keep facts which it or its parts use. Of a fact that a
-    /// part of its own keeps, the part that uses the fact comes after that one.
+    /// Orders a resource after the keepers of the facts that it or its parts use. If the keeper is
+    /// a part of the same resource, the part that uses the fact comes after that part.
     fn link_facts(&mut self, node: usize, draft: &Draft, links: &mut Links) {
         let (facts, vars) = (self.kept_facts, self.vars);
         if facts.is_empty() {
@@ -311,8 +312,8 @@ impl<'a> Connecting<'a> {
         }
     }
 
-    /// Has a resource come after another one, or a part of that, which keeps a fact. `declared` has
-    /// the aliases of the declared dependencies, by their names.
+    /// Orders a resource after the one that keeps a fact, itself or in a part. `declared` has the
+    /// aliases of the declared dependencies, by their names.
     fn link_fact(
         &mut self,
         node: usize,
@@ -355,7 +356,7 @@ impl<'a> Connecting<'a> {
         }
         let base = name.split_once('[').map_or(name, |(base, _)| base);
         if unsure.contains(name) || unsure.contains(base) {
-            // One stands for all that may be there, if facts are wrong.
+            // If facts are wrong, one resource stands for all that may be there.
             return self
                 .positions
                 .get(base)
@@ -368,7 +369,7 @@ impl<'a> Connecting<'a> {
         Meant::Unsure
     }
 
-    /// Returns whether the state of what is left out is needed, and says so.
+    /// Returns whether the state of a resource that is left out is needed, and reports that.
     fn is_needed(&mut self, (draft, offset): (&Draft, usize), dependency: &Dependency) -> bool {
         let Dependency { alias, resource, .. } = dependency;
         if !draft.used.states.contains_key(alias) {
@@ -383,8 +384,8 @@ impl<'a> Connecting<'a> {
         true
     }
 
-    /// Returns whether an edge may be added, and says why not. One to a resource of a `for_each` has
-    /// names of its own, of so many bytes.
+    /// Returns whether an edge may be added, and reports why not. An edge to a resource of a
+    /// `for_each` has its own names, of this many bytes.
     fn may_add(
         &mut self,
         (draft, offset): (&Draft, usize),

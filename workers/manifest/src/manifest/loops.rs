@@ -28,9 +28,9 @@ pub(crate) struct Wired {
     pub(crate) notifies: Vec<String>,
 }
 
-/// Reports loops with a rule in them: each change in a loop may cause the next one, for ever. A value without an
-/// expression ends a loop, and so may a "match": such rules are not in `rules`, or their values are not. `vars` has
-/// what each variable uses.
+/// Reports loops with a rule in them: each change in a loop may cause the next one, for ever. A
+/// value without an expression ends a loop, and a "match" may end one. So `rules` has no rules with
+/// a "match", and no values without an expression. `vars` has the names that each variable uses.
 pub(crate) fn check_loops(
     rules: &[Wired],
     (declarations, resources): (&[Declaration], &[Placed]),
@@ -44,7 +44,7 @@ pub(crate) fn check_loops(
         return;
     };
     for circle in circles {
-        // A path of nodes is from each to one that it is caused by.
+        // A path leads from each node to one of its causes.
         let name = |node: &usize| match (rules.get(*node), node.checked_sub(rules.len())) {
             (Some(rule), _) => format!("rule {}", quoted(&rule.name)),
             (None, node) => {
@@ -63,8 +63,8 @@ pub(crate) fn check_loops(
     }
 }
 
-/// Returns what is caused by what. The nodes are the rules, then the resources that change, then the resources that are
-/// refreshed.
+/// Returns the edges from nodes to their causes. The nodes are the rules, then the resources that
+/// change, then the resources that are refreshed.
 fn edges(
     rules: &[Wired],
     (declarations, resources): (&[Declaration], &[Placed]),

@@ -63,7 +63,7 @@ impl PartialEq for Entry {
 }
 
 impl Node {
-    /// Says what kind of value it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub(crate) fn description(&self) -> &'static str {
         match self.data {
             Data::Null => "nothing",

@@ -19,7 +19,7 @@ use crate::manifest::placed::Placed;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::resource::Unsure;
 
-/// Orders the resources. What two of them keep, or call themselves, is told.
+/// Orders the resources. Reports resources that keep the same thing or have the same name.
 pub(crate) fn in_order(
     (declarations, placed): (&mut [Declaration], &mut [Placed]),
     (connects, if_wrong, state): (bool, IfFactsAreWrong<'_>, Option<&Path>),
@@ -31,7 +31,8 @@ pub(crate) fn in_order(
         if wrong.is_empty() {
             break;
         }
-        // What these keep from before may be what another one claims now.
+        // A wrong resource takes its earlier claims again, and another resource may claim the same
+        // now.
         for (node, why) in wrong {
             make_unsure(&mut declarations[node], &mut placed[node], why, if_wrong);
         }
@@ -45,7 +46,7 @@ pub(crate) fn in_order(
     })
 }
 
-/// Says why there is no order, unless that was said when the resources were linked.
+/// Reports why there is no order, unless that was reported when the resources were linked.
 fn tell(
     error: &OrderError,
     declarations: &[Declaration],
@@ -101,7 +102,7 @@ fn tell_circle(
     }
 }
 
-/// Has a resource keep what it did in the site before, as it is not known what it is to keep.
+/// Makes a resource keep what it kept in the site before, because its present claims are not known.
 fn make_unsure(
     declaration: &mut Declaration,
     placed: &mut Placed,
@@ -111,7 +112,7 @@ fn make_unsure(
     placed.template = Arc::new(placed.template.but_unsure(why));
     declaration.config = Arc::clone(&placed.template) as _;
     declaration.claims.clear();
-    // What it has kept is not released, and not put back.
+    // The things that it has kept are neither released nor put back.
     declaration.is_unsure = true;
     declaration.is_claimed = false;
     if let Some(before) = if_wrong.before() {

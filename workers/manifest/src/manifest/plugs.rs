@@ -1,4 +1,4 @@
-//! What a manifest offers to the types that are made for it.
+//! The plugs of a manifest: what it offers to the types that are made for it.
 
 use std::path::{Path, PathBuf};
 

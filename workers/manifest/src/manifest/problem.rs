@@ -20,7 +20,7 @@ const MAX_BESIDE: usize = 100;
 const MAX_COMPARISONS: usize = 50_000;
 /// How long a name in a message may be, in characters.
 const MAX_QUOTED: usize = 80;
-/// How long a name may be that a nearest right one is looked for, in bytes.
+/// The longest name, in bytes, for which a nearest right one is looked for.
 const MAX_COMPARED: usize = 64;
 
 /// Everything that is wrong with a manifest.
@@ -53,8 +53,8 @@ impl ManifestError {
         lines.join("\n")
     }
 
-    /// Returns the files beside the manifest that are missing or wrong, of many only some: once
-    /// they have changed the same manifest may be valid.
+    /// Returns the files beside the manifest that are missing or wrong, at most 100. Once they have
+    /// changed, the same manifest may be valid.
     pub fn beside(&self) -> &[PathBuf] {
         &self.beside
     }
@@ -66,8 +66,8 @@ impl ManifestError {
         self
     }
 
-    /// Returns whether nothing is wrong with the manifest itself: the machine lacks what its types need,
-    /// such as an image or what runs it.
+    /// Returns whether the manifest itself is right, and the machine lacks something that its types
+    /// need, such as an image or the program that runs it.
     pub fn is_of_machine(&self) -> bool {
         self.is_of_machine
     }
@@ -82,9 +82,9 @@ impl ManifestError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The file that it is about; none for what was not written in one.
+    /// The file with the problem; none if the problem is in no file.
     pub file: Option<PathBuf>,
-    /// Where in it; none if it is about the file as a whole.
+    /// The place in the file; none if the problem is with the file as a whole.
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
@@ -148,8 +148,8 @@ impl Problem {
     }
 }
 
-/// Returns whether a line of a manifest may hold a quoted text that is written otherwise than it reads, so that a
-/// secret is not found in it.
+/// Returns whether a line of a manifest may hold a quoted text that is written otherwise than it
+/// reads: a search for a secret does not find it there.
 fn has_escapes(line: &str) -> bool {
     line.contains('\\') || line.contains("''")
 }
@@ -296,7 +296,7 @@ impl Problems {
         self.push((None, None), message, Hint::default(), None);
     }
 
-    /// Notes a problem without a place in a file, with what else there is to say.
+    /// Notes a problem without a place in a file, with a hint.
     pub(crate) fn note_with_hint(&mut self, message: impl fmt::Display, hint: Hint) {
         self.push((None, None), message, hint, None);
     }
@@ -311,7 +311,7 @@ impl Problems {
         self.unused.retain(|unused| unused != variable);
     }
 
-    /// Counts problems of which nothing is known but that there are so many.
+    /// Counts problems of which only the number is known.
     pub(crate) fn omit(&mut self, count: usize) {
         self.omitted += count;
     }
@@ -348,7 +348,7 @@ impl Problems {
         self.with_hint(source, offset, message, Hint::default());
     }
 
-    /// Notes a problem at a byte of a source, with what else there is to say.
+    /// Notes a problem at a byte of a source, with a hint.
     pub(crate) fn with_hint(
         &mut self,
         source: &Source,
@@ -359,14 +359,14 @@ impl Problems {
         if self.only_counts() {
             return;
         }
-        // Until it is read, nobody knows what on it is a secret.
+        // Until the line is read, nobody knows the secrets on it.
         let line = source.line_at(offset).filter(|line| !line.contains("sensitive:"));
         let place = source.place(offset);
         let place = (Some(place.file.clone()), Some(place));
         self.push(place, message, hint, line.map(str::to_owned));
     }
 
-    /// Notes the same where the line may hold a secret.
+    /// Notes a problem on a line that may hold a secret, so the line is not shown.
     pub(crate) fn without_line(
         &mut self,
         source: &Source,
@@ -378,7 +378,7 @@ impl Problems {
         self.push((Some(place.file.clone()), Some(place)), message, hint, None);
     }
 
-    /// Notes the same of what the machine lacks.
+    /// Notes a problem of the machine, which lacks something.
     pub(crate) fn of_machine(
         &mut self,
         source: &Source,
@@ -434,7 +434,7 @@ impl Problems {
         Err(ManifestError { problems, omitted, beside, is_of_machine })
     }
 
-    /// Counts a problem of which nothing would be kept; returns whether that was so.
+    /// Counts a problem that there is no room for; returns whether that was so.
     pub(crate) fn only_counts(&mut self) -> bool {
         self.omitted += usize::from(self.is_full());
         self.is_full()

@@ -13,8 +13,9 @@ use crate::manifest::structure::Structure;
 use crate::manifest::tuning::TUNINGS;
 use crate::manifest::used::named_facts;
 
-/// Names the facts that have changed since the site before, for each resource about which they decide: there and here,
-/// so that no fact is named for what an edit of the manifest has changed.
+/// Names, for each resource, the facts that have changed since the site before and decide about it.
+/// They have to decide about it in the site before as well, so that no fact is named for a change
+/// that an edit of the manifest has made.
 pub(crate) fn name_facts(
     (declarations, placed): (&mut [Declaration], &[Arc<Placed>]),
     (globals, structure): (&AllGlobals, &Structure),
@@ -53,8 +54,8 @@ pub(crate) fn name_facts(
     }
 }
 
-/// Returns which facts to name for a resource that uses some: those of them that have changed. If there are none, and
-/// it renders files, which may use any fact, returns the first of all that have changed.
+/// Returns the facts to name for a resource: those that it uses and that have changed. If there are
+/// none, and it renders files, which may use any fact, returns the first of all changed facts.
 pub(crate) fn named_for(
     used: &BTreeSet<Path>,
     claimed: &Claimed,

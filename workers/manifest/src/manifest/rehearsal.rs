@@ -36,7 +36,7 @@ pub(crate) struct Rehearsal<'a, K> {
 }
 
 impl<'a, K: Judging> Rehearsal<'a, K> {
-    /// Returns one that has done nothing yet.
+    /// Returns a rehearsal that has done nothing yet.
     pub(crate) fn new(
         bounds: Bounds,
         (kinds, secrets): (&'a K, &'a Secrets),
@@ -45,9 +45,9 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         Self { left: REHEARSAL, bounds, kinds, secrets, problems, if_wrong }
     }
 
-    /// Evaluates and judges the configs of all resources, and declares what they are made of: parts stand
-    /// before the resource that they are parts of. Returns what is known of the states of those that
-    /// others depend on, too.
+    /// Evaluates and judges the configs of all resources, and declares their parts, each part
+    /// before its resource. Also returns the known parts of the states that other resources depend
+    /// on.
     pub(crate) fn run(
         &mut self,
         drafts: Vec<Draft>,
@@ -114,8 +114,8 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         (declarations, placed, states)
     }
 
-    /// Has a resource that is wrong claim and state what it did in the site before. Returns the parts that it had;
-    /// none if it was not there.
+    /// Gives a wrong resource the claims and the states that it had in the site before. Returns the
+    /// parts that it had; none if it was not there.
     fn keep(
         &self,
         (declaration, placed): (&mut Declaration, &mut Placed),
@@ -158,7 +158,8 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         let errors = std::mem::take(&mut declared.judged.errors);
         let mut told = Vec::new();
         if !errors.is_empty() && found.defers_any() {
-            // A kind may blame one attribute for another one, so it is asked what is wrong whatever the facts are.
+            // A kind may blame one attribute for another one. So it is asked for the errors that do
+            // not depend on facts.
             told = errors_without(&draft.of_facts, (self.kinds, declaration), &known);
         }
         for error in errors {
@@ -173,7 +174,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
     }
 }
 
-/// Returns what a kind says of a config while some attributes of it are not known.
+/// Returns the errors that a kind finds in a config while these attributes are not known.
 fn errors_without(
     attributes: &BTreeSet<String>,
     (kinds, declaration): (&impl Judging, &Declaration),
@@ -188,7 +189,7 @@ fn errors_without(
     kinds.declare(&mut declaration.clone(), &known).judged.errors
 }
 
-/// Adds to the parts of a resource what comes of the facts that they keep.
+/// Adds to the parts of a resource the links that come of the facts that they keep.
 fn link_parts(parts: &mut [DeclaredPart], links: &BTreeMap<String, PartLinks>) {
     for DeclaredPart { declaration, .. } in parts {
         let of_facts = links.get(&declaration.name);
@@ -198,7 +199,7 @@ fn link_parts(parts: &mut [DeclaredPart], links: &BTreeMap<String, PartLinks>) {
     }
 }
 
-/// Returns what is known of the states of parts that keep facts, by the names of these.
+/// Returns the known states of the parts that keep facts, by the names of the parts.
 fn states_of_keepers(
     parts: &[DeclaredPart],
     links: &BTreeMap<String, PartLinks>,
@@ -208,7 +209,7 @@ fn states_of_keepers(
     keepers.map(|part| (part.declaration.name.clone(), from_json(&part.state.clone().into())))
 }
 
-/// Puts before each resource those that it is made of.
+/// Puts the parts of each resource before the resource.
 fn with_parts(
     resources: impl Iterator<Item = (Declaration, Placed)>,
     mut parts: HashMap<usize, Vec<DeclaredPart>>,
@@ -227,7 +228,7 @@ fn with_parts(
     whole
 }
 
-/// Returns what is known of the states that a config uses, by alias.
+/// Returns the known parts of the states that a config uses, by alias.
 pub(crate) fn known_states<'a>(
     declaration: &'a Declaration,
     template: &Template,

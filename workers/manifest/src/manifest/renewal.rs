@@ -143,7 +143,7 @@ impl SiteInputs {
         SiteBefore::new((site.declarations(), &self.placed), made_of, &self.states)
     }
 
-    /// Returns what tells the site from one that is declared otherwise.
+    /// Returns the digest of the site. A site that is declared otherwise has another one.
     pub(crate) fn digest(&self) -> String {
         let mut hasher = Hasher::default();
         for template in self.placed.iter().map(|placed| &placed.template) {
@@ -164,8 +164,8 @@ impl SiteInputs {
         hasher.finish()
     }
 
-    /// Returns what is wrong with the site because of facts, or would be after a renewal. Reads the files that are
-    /// rendered.
+    /// Returns the faults of the site that are due to facts, or those that it would have after a
+    /// renewal. Reads the files that are rendered.
     pub(crate) fn wrong(&self, site: &Site, renewal: Option<&Renewal>) -> Vec<WrongFacts> {
         let declared = renewal.map_or(&[][..], |renewal| &renewal.declared);
         let declared: HashMap<usize, &Redeclared> =
@@ -181,8 +181,8 @@ impl SiteInputs {
         wrong.collect()
     }
 
-    /// Returns what becomes of the site with other facts; none if the manifest has to be loaded for that. If it was
-    /// refused with these facts, what needs a load stays what it is.
+    /// Returns the renewal of the site with other facts; none if that takes a load of the manifest.
+    /// If the manifest was refused with these facts, everything that needs a load stays as it is.
     pub(crate) fn renew(
         &self,
         site: &Site,
@@ -205,7 +205,7 @@ impl SiteInputs {
             let is_other = template.used.uses_facts(&changed) || template.used.uses_any(&vars);
             let is_unsure = template.unsure.is_some() || site.declarations()[node].is_unsure;
             let declared = match is_unsure {
-                // Only a load knows whether it is sure now.
+                // Only a load finds out whether the resource is sure now.
                 true => (!is_other).then_some(()),
                 false if is_other || claimed.renders_any && !changed.is_empty() => {
                     self.declare((node, &changed), site, &mut renewal)
@@ -260,7 +260,7 @@ impl SiteInputs {
         Some(())
     }
 
-    /// Returns whether what the dependents of a resource may know of its state has changed.
+    /// Returns whether the part of a resource's state that its dependents may know has changed.
     fn is_seen_changed(&self, declaration: &Declaration, declared: &Map<String, Value>) -> bool {
         let before = self.states.get(&declaration.name);
         let before =
@@ -270,8 +270,8 @@ impl SiteInputs {
         used.any(|name| before.get(name) != declared.get(name))
     }
 
-    /// Returns the site that a renewal makes of the one before, and what it is made of. Returns no site if no resource
-    /// uses what has changed.
+    /// Returns the site after a renewal, and the inputs that it is made of. Returns no site if no
+    /// resource uses anything that has changed.
     pub(crate) fn with(&self, site: &Site, renewal: Renewal) -> (Option<Site>, Self) {
         let mut inputs = Self { globals: renewal.globals, ..self.clone() };
         let mut declarations = Vec::with_capacity(renewal.declared.len());

@@ -179,7 +179,7 @@ pub(crate) struct Types<'a> {
     pub(crate) metas: &'a BTreeMap<String, MetaOfFacts>,
 }
 
-/// Decodes one resource; says all that is wrong with it, and returns what is right.
+/// Decodes one resource; reports all its problems, and returns the right parts of it.
 pub(crate) fn decode(
     name: &str,
     written: Written,
@@ -238,7 +238,7 @@ fn guard(source: &Arc<Source>, node: Node) -> Arc<Guard> {
     Arc::new(Guard { source: Arc::clone(source), node, used: Used::default(), is_wrong: false })
 }
 
-/// Returns what is wrong with the name of a resource.
+/// Returns the message about the name of a resource, if the name is wrong.
 fn amiss(name: &str) -> Option<String> {
     if !is_name(name) {
         return Some(bad_name("name of a resource", name));

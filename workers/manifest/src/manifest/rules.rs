@@ -48,8 +48,9 @@ const EVENTS: [EventKind; 5] = [
 /// The longest debounce, and the longest timeout.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Decodes the rules, and checks their expressions. `resources` has the names of all resources. Also returns what the
-/// rules that may be in a loop wait for and change, and the variables that rules use.
+/// Decodes the rules, and checks their expressions. `resources` has the names of all resources.
+/// Also returns the triggers and effects of the rules that may be in a loop, and the variables that
+/// rules use.
 pub(crate) fn decode(
     written: &IndexMap<String, Written>,
     resources: &HashSet<String>,

@@ -1,4 +1,4 @@
-//! Where secrets come from, and what becomes a secret because it uses one.
+//! The sources of secrets, and the values that become secrets because they use one.
 
 use std::env;
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,7 @@ impl Sensitive {
         used.iter().any(|used| matches!(used, Use::Name { path, .. } if self.used(path).is_some()))
     }
 
-    /// Adds what is written as a secret in a variable.
+    /// Adds the values of a variable that are written as secrets.
     pub(crate) fn add_written(&mut self, name: &str, node: &Node) {
         self.add_literals(node);
         self.walk(&mut vec![name.to_owned()], node, &|_, node| Form::of(node).is_some());
@@ -44,7 +44,7 @@ impl Sensitive {
         }
     }
 
-    /// Adds what becomes a secret in a variable because it uses one.
+    /// Adds the values of a variable that become secrets because they use one.
     pub(crate) fn add_derived(&mut self, name: &str, node: &Node) {
         if self.is_empty() {
             return;
@@ -87,7 +87,7 @@ impl Sensitive {
     }
 }
 
-/// How a value is written that is a secret.
+/// The written form of a secret.
 enum Form<'a> {
     /// `{sensitive: VALUE}`
     Here(&'a Node),
@@ -125,7 +125,7 @@ pub(crate) struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    /// Returns the value with the secrets in the place of what says where they come from.
+    /// Returns the value, with each secret in place of the map that stands for it.
     pub(crate) fn fill(&mut self, node: &Node, value: Value) -> Value {
         match (Form::of(node), &node.data, value) {
             (Some(Form::Here(inner)), _, Value::Object(mut map)) => {

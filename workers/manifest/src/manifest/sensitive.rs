@@ -65,7 +65,7 @@ impl Sensitive {
         names.filter(|name| *name != FACTS).cloned().collect()
     }
 
-    /// Returns those among the values that are used.
+    /// Returns the secrets among the values that are used.
     pub(crate) fn used_by(&self, used: &Used) -> Arc<Self> {
         let is_used = |path: &&Vec<String>| match path.split_first() {
             Some((first, rest)) if first == FACTS => {
@@ -83,7 +83,7 @@ impl Sensitive {
         self.paths.is_empty() && self.states.is_empty()
     }
 
-    /// Returns whether what an expression uses is a secret of a state, or has one in it. `path` is an alias
+    /// Returns whether a used value is a secret of a state, or has one in it. `path` is an alias
     /// with the attributes that are taken from it.
     pub(crate) fn is_of_state(&self, path: &[String]) -> bool {
         let below = path.strip_prefix(&["deps".to_owned()]).unwrap_or(path);
@@ -92,7 +92,7 @@ impl Sensitive {
         self.states.iter().any(|secret| secret.iter().zip(below).all(is_alike))
     }
 
-    /// Returns the path as it is shown, if what an expression uses holds a secret, or is in one. `path` is
+    /// Returns the path as it is shown, if the value there holds a secret, or is in one. `path` is
     /// a name with the attributes that are taken from it.
     pub(crate) fn used(&self, path: &[String]) -> Option<String> {
         let below = path.strip_prefix(&["vars".to_owned()]).unwrap_or(path);
@@ -110,7 +110,7 @@ impl Sensitive {
             let below = path[1..].iter().try_fold(value, |value, key| match value {
                 Value::Array(items) => items.get(key.parse::<usize>().ok()?),
                 Value::Object(map) => map.get(key),
-                // It was set in the place of one with such keys.
+                // It was set in place of a value with such keys.
                 value => Some(value),
             });
             if let Some(secret) = below {

@@ -11,7 +11,7 @@ use crate::manifest::bounds::{Bounds, MAX_BYTES};
 use crate::manifest::lines::Source;
 use crate::manifest::problem::{Problems, quoted};
 
-/// What says at the begin of a text how it is written; it is no part of it.
+/// The mark of the encoding at the beginning of a text. It is no part of the text.
 pub(crate) const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// How many files a folder or a call may name.
@@ -67,8 +67,8 @@ fn list_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the files of variables in a folder that count without being named: `vars.auto.yaml` and
-/// `vars.*.auto.yaml`, in the order of their names. A folder that cannot be listed has none.
+/// Returns the files of variables in a folder that are read without being named: `vars.auto.yaml`
+/// and `vars.*.auto.yaml`, in the order of their names. A folder that cannot be listed has none.
 pub(crate) fn automatic_vars(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.take(MAX_FILES).map(|entry| entry.path());
@@ -87,7 +87,7 @@ pub(crate) fn read(path: &Path, bounds: &mut Bounds, problems: &mut Problems) ->
     take(path, read_bytes(path), bounds, problems)
 }
 
-/// Takes what was read of a file, within the manifest's bounds.
+/// Takes the bytes of a file that were read, within the manifest's bounds.
 pub(crate) fn take(
     path: &Path,
     bytes: Result<Vec<u8>, Unreadable>,
@@ -186,7 +186,7 @@ impl<'a> Pipe<'a> {
         Ok(bytes)
     }
 
-    /// Returns what it is called in messages. That is in no folder, and so relative paths in the
+    /// Returns the name of the pipe in messages. The name is in no folder, so relative paths in the
     /// manifest start at the working directory.
     fn name(&self) -> PathBuf {
         let name = self.path.file_name().filter(|_| !is_stdin(self.path));
@@ -215,7 +215,7 @@ impl From<FileError> for Unreadable {
     }
 }
 
-/// Says an I/O error as other messages are said.
+/// Returns the message of an I/O error, in the style of other messages.
 fn reason(err: &std::io::Error) -> String {
     match err.kind() {
         ErrorKind::NotFound => "it does not exist".to_owned(),
@@ -231,7 +231,7 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.chars().all(|next| next.is_ascii_alphanumeric() || "_.-".contains(next))
 }
 
-/// Says what a name must look like.
+/// Returns the message about a bad name, with the expected form.
 pub(crate) fn bad_name(what: &str, name: &str) -> String {
     format!(
         "{} is not a {what}: it begins with a letter, goes on with letters, digits, \"_\", \".\" \

@@ -39,7 +39,7 @@ pub(crate) struct DecidingFacts {
 /// The names that decide which resources there are, how they hang together and how they are kept.
 #[derive(Debug)]
 pub(crate) struct Structure {
-    /// All of them: with another value of one there may be another site.
+    /// All these names: if the value of one changes, there may be another site.
     pub(crate) used: Used,
     of_resources: BTreeMap<String, DecidingFacts>,
 }

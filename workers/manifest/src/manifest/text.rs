@@ -69,7 +69,7 @@ impl<'a> Texts<'a> {
         values
     }
 
-    /// Takes a value that is not evaluated; says once that there are too many.
+    /// Takes the bytes of a value that is not evaluated; reports once that there are too many.
     fn take(&mut self, bytes: usize, span: &Range<usize>) -> bool {
         if self.budget.is_overdrawn() {
             return false;
@@ -125,7 +125,8 @@ fn of_variable<'a>(path: &[String], names: &'a Names) -> impl Iterator<Item = &'
     name.and_then(|name| names.unknown_vars.get(name)).into_iter().flatten()
 }
 
-/// Adds the unknown aliases that the evaluation, which ended at the first, did not come to, and those of facts.
+/// Adds the unknown aliases that the evaluation did not reach, as it ended at the first, and those
+/// of facts.
 fn complete(stop: Stop, parsed: &Parsed<'_>, names: &Names) -> Stop {
     let Stop::Unknown(mut aliases) = stop else { return stop };
     let is_unknown = |name: &String| matches!(names.deps.get(name), Some(None));

@@ -12,14 +12,14 @@ use crate::facts::SeenFacts;
 use crate::manifest::problem::quoted;
 use crate::manifest::vars::Outside;
 
-/// Where facts say how resources are kept.
+/// The path of the facts that say how resources are kept.
 pub(crate) const TUNINGS: [&str; 2] = ["agent", "resources"];
 
-/// How many unknown names are told.
+/// The most unknown names that a warning lists.
 const TOLD: usize = 10;
 
-/// Sets how resources are kept, as far as it is set from outside or the facts say. Returns what the facts say wrongly,
-/// which then counts for nothing.
+/// Sets how resources are kept, by the settings from outside and by the facts. Returns the faults
+/// of these facts; wrong facts set nothing.
 pub(crate) fn tune(
     declarations: &mut [Declaration],
     written: &HashSet<String>,
@@ -30,7 +30,7 @@ pub(crate) fn tune(
     warnings
 }
 
-/// Sets how resources are kept, as far as the facts say.
+/// Sets how resources are kept, by the facts.
 fn tune_by(
     facts: &SeenFacts,
     declarations: &mut [Declaration],

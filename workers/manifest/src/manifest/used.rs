@@ -24,7 +24,7 @@ pub(crate) struct Used {
     pub(crate) host: bool,
     /// Whether anything of the item is used.
     pub(crate) item: bool,
-    /// The facts that are used: the names that lead to each, none of them for all.
+    /// The facts that are used: the names that lead to each, or no names for all facts.
     pub(crate) facts: BTreeSet<Vec<String>>,
     /// The secrets of variables and facts that are used, as expressions name them.
     pub(crate) secrets: BTreeSet<String>,
@@ -48,7 +48,7 @@ impl Used {
         Self { facts, ..Self::default() }
     }
 
-    /// Returns this and what is used elsewhere.
+    /// Returns these names and those that are used elsewhere.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.vars.extend(other.vars);
         self.secrets.extend(other.secrets);
@@ -63,8 +63,8 @@ impl Used {
         self
     }
 
-    /// Returns the names of all variables that are used, directly or by way of others. `vars` has what each of
-    /// them uses.
+    /// Returns the names of all variables that are used, directly or by way of others. `vars` has
+    /// the names that each variable uses.
     pub(crate) fn vars_in_turn<'a>(
         &'a self,
         vars: &'a BTreeMap<String, Self>,
@@ -81,13 +81,15 @@ impl Used {
         names
     }
 
-    /// Returns the facts that are used, directly or by way of variables. `vars` has what each variable uses.
+    /// Returns the facts that are used, directly or by way of variables. `vars` has the names that
+    /// each variable uses.
     pub(crate) fn facts_in_turn(&self, vars: &BTreeMap<String, Self>) -> BTreeSet<Vec<String>> {
         let by_way = self.vars_in_turn(vars).into_iter().filter_map(|name| vars.get(name));
         by_way.chain([self]).flat_map(|used| used.facts.iter().cloned()).collect()
     }
 
-    /// Returns this with all that is used by way of variables. `vars` has what each variable uses.
+    /// Returns these names and all that are used by way of variables. `vars` has the names that
+    /// each variable uses.
     pub(crate) fn in_turn(&self, vars: &BTreeMap<String, Self>) -> Self {
         let names = self.vars_in_turn(vars);
         let used = names.iter().filter_map(|name| vars.get(*name)).cloned();
@@ -96,7 +98,8 @@ impl Used {
         all
     }
 
-    /// Returns this without some facts, with all that is in them, and some variables.
+    /// Returns these names without these facts, without anything in them, and without these
+    /// variables.
     pub(crate) fn without(&self, facts: &BTreeSet<Vec<String>>, vars: &BTreeSet<String>) -> Self {
         let mut others = self.clone();
         others.facts.retain(|used| !facts.iter().any(|fact| used.starts_with(fact)));
@@ -114,7 +117,8 @@ impl Used {
         self.facts.iter().any(|used| is_any_on_the_way(facts, used))
     }
 
-    /// Returns whether it follows from facts: it uses some, or one of these variables, which do.
+    /// Returns whether it follows from facts: it uses some, or uses one of these variables, which
+    /// follow from facts.
     pub(crate) fn follows_facts(&self, vars: &BTreeSet<String>) -> bool {
         !self.facts.is_empty() || self.uses_any(vars)
     }
@@ -156,7 +160,8 @@ fn pointer(names: &[String]) -> String {
     names.iter().flat_map(|name| ["/".into(), pointer_segment(name)]).collect()
 }
 
-/// Returns whether another way leads to one of these, or one of these to it. There may be many of these.
+/// Returns whether a way leads to one of `ways`, or one of `ways` leads to it. There may be many of
+/// them.
 fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
     let from_other = (Bound::Included(other), Bound::Unbounded);
     // The ways that begin with the other one follow it in the set.
@@ -165,7 +170,7 @@ fn is_any_on_the_way(ways: &BTreeSet<Vec<String>>, other: &[String]) -> bool {
         || (0..other.len()).any(|length| ways.contains(&other[..length]))
 }
 
-/// Returns whether one of two ways to a value, of the names that lead there, leads to the other.
+/// Returns whether one of two ways begins with the other. A way is the names that lead to a value.
 pub(crate) fn is_on_the_way(one: &[String], other: &[String]) -> bool {
     one.iter().zip(other).all(|(one, other)| one == other)
 }

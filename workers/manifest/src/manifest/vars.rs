@@ -35,18 +35,18 @@ pub(crate) use crate::manifest::vars::of_facts::{RenewedVars, VarsOfFacts};
 pub(crate) use crate::manifest::vars::outside::Outside;
 pub use crate::manifest::vars::outside::Overrides;
 
-/// What came of the variables.
+/// The variables after their evaluation.
 #[derive(Default)]
 pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
     /// Those that are wrong or use one that is; they are null.
     wrong: BTreeSet<String>,
-    /// Others that are wrong, and no problem until they are used, each with what is wrong.
+    /// Other wrong variables, each with what is wrong. That is no problem until the variable is used.
     pub(crate) deferred: Arc<BTreeMap<String, String>>,
     pub(crate) sensitive: Arc<Sensitive>,
     /// The files that secrets were read from, by the variable that they are in.
     pub(crate) files: BTreeMap<String, Vec<PathBuf>>,
-    /// What the expressions of each use.
+    /// The names that the expressions of each variable use.
     pub(crate) uses: BTreeMap<String, Used>,
     /// Those that follow from facts.
     of_facts: BTreeSet<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Evaluated {
 }
 
 impl Evaluated {
-    /// Returns what is known of them, beside the names of the resources.
+    /// Returns the variables as checks of expressions know them, with the names of the resources.
     pub(crate) fn known<'a>(&'a self, resources: &'a HashSet<String>) -> KnownVars<'a> {
         let names = self.vars.keys().map(String::as_str).collect();
         KnownVars {
@@ -70,7 +70,7 @@ impl Evaluated {
     }
 }
 
-/// What is known of the variables.
+/// The variables as checks of expressions know them.
 pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
     /// Those that are wrong or use one that is.
@@ -85,20 +85,20 @@ pub(crate) struct KnownVars<'a> {
 }
 
 impl<'a> KnownVars<'a> {
-    /// Returns whether what is used follows from facts that resources may keep.
+    /// Returns whether any used name follows from facts that resources may keep.
     pub(crate) fn are_late(&self, used: &Used) -> bool {
         self.late.are_used(used)
     }
 
-    /// Returns what may be used where everything has to be known at load.
+    /// Returns the names that may be used where everything has to be known at load.
     pub(crate) fn usable(&'a self, has_item: bool, place: &'a str) -> Usable<'a> {
         Usable::at_load((&self.names, self.sensitive), has_item, place)
     }
 }
 
 /// Evaluates the variables. Those that are set from outside must be among the others, if these
-/// could be read as a whole. `kept` are paths of facts that resources may keep: what is wrong with a variable because
-/// of these is no problem until it is used.
+/// could be read as a whole. `kept` are paths of facts that resources may keep: a fault of a
+/// variable because of these is no problem until the variable is used.
 pub(crate) fn evaluate(
     (written, is_whole, kept): (IndexMap<String, Written>, bool, BTreeSet<Path>),
     outside: &Outside<'_>,
@@ -133,7 +133,7 @@ pub(crate) fn evaluate(
         }
         Err(cycles) => {
             report_cycles(&vars, &cycles, problems);
-            // Their names are enough to check what uses them.
+            // Their names are enough to check the texts that use them.
             let null = |name: &String| (name.clone(), Value::from(()));
             Evaluated {
                 vars: Arc::new(vars.keys().map(null).collect()),
@@ -146,7 +146,8 @@ pub(crate) fn evaluate(
     }
 }
 
-/// Returns the variables in an order, each with what its expressions use and whether they are wrong.
+/// Returns the variables in an order, each with the names that its expressions use and whether they
+/// are wrong.
 fn ordered(
     order: &Order,
     vars: IndexMap<String, Var>,
@@ -187,7 +188,7 @@ fn in_order(
     bounds.made(budget.made(), budget.is_overdrawn());
     let (vars, sensitive, deferred) = (names.vars, names.sensitive, Arc::new(deferred));
     let uses = ordered.iter().map(|it| (it.name.clone(), it.used.clone())).collect();
-    // These are kept with the site, so without room for the others.
+    // The rest is kept with the site, so it gives back its spare memory.
     ordered.retain(|variable| of_facts.contains(&variable.name));
     ordered.shrink_to_fit();
     let vars_of_facts = Arc::new(VarsOfFacts(ordered));

@@ -1,4 +1,4 @@
-//! What the dependents of each resource use of its state.
+//! The parts of each resource's state that its dependents use.
 //!
 //! A dependent whose uses are not all known counts as one that uses the whole state: a template file may be another
 //! one when it is rendered, and a kind reads the states of the parts of its resource.
@@ -12,7 +12,7 @@ use crate::manifest::config::Template;
 use crate::manifest::kept_facts::VALUE;
 use crate::manifest::placed::Placed;
 
-/// Tells each resource what its dependents use of its state.
+/// Sets for each resource the part of its state that its dependents use.
 pub(crate) fn tell_wanted(declarations: &mut [Declaration], resources: &[Placed]) {
     let mut wanted: HashMap<String, Wanted> = HashMap::new();
     for (declaration, Placed { template, claimed, .. }) in declarations.iter().zip(resources) {

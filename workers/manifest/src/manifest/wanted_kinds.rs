@@ -13,7 +13,8 @@ use crate::manifest::judging::Judging;
 use crate::manifest::problem::{Hint, Problems};
 use crate::manifest::resource::Draft;
 
-/// Has the kinds made that are not known yet, each problem at the resource or plug that is at fault.
+/// Makes the kinds that are not known yet, and reports each problem at the resource or plug that is
+/// at fault.
 pub(crate) fn make_kinds(
     kinds: &mut impl Judging,
     drafts: &[Draft],
@@ -22,12 +23,12 @@ pub(crate) fn make_kinds(
 ) {
     let mut unknown: Vec<&Draft> = drafts.iter().collect();
     unknown.retain(|draft| kinds.kind(&draft.kind).is_none());
-    // What is offered is also for types of what has left.
+    // The offers are also for the types of resources that have left the manifest.
     if kinds.source().is_none() || unknown.is_empty() && offered.is_empty() {
         return;
     }
     let kinds_of = drafts.iter().flat_map(|draft| {
-        // One of a `for_each` goes by the name of all, too.
+        // A resource of a `for_each` also goes by the name of the whole `for_each`.
         let all = draft.name.split('[').next().unwrap_or_default();
         [(draft.name.as_str(), &draft.kind), (all, &draft.kind)]
     });

@@ -22,8 +22,8 @@ use plain::{duplicate, number, plain};
 /// The types of YAML's core schema, by the names of their tags.
 const CORE_TYPES: [&str; 7] = ["null", "bool", "int", "float", "str", "seq", "map"];
 
-/// Parses the one document of a source, within the bounds of its manifest. Says what is wrong, and
-/// returns none if that leaves no document.
+/// Parses the one document of a source, within the bounds of its manifest. Reports the problems,
+/// and returns none if they leave no document.
 pub(crate) fn parse(source: &Source, bounds: &mut Bounds, problems: &mut Problems) -> Option<Node> {
     let parsed = if json::is_json(source) {
         json::parse(source, bounds, problems)
@@ -65,7 +65,7 @@ struct Open {
     key: Option<Key>,
     /// The maps that `<<` merges into this one.
     merges: Vec<Node>,
-    /// What stood before it.
+    /// The size of the values before it.
     before: Size,
     /// How deep its deepest value nests.
     depth: usize,

@@ -37,12 +37,12 @@ impl Budget {
         Self { left: WORK, most: MAX_CONFIG, made: 0, too_large }
     }
 
-    /// Returns the budget of one config, of which a site has some bytes left.
+    /// Returns the budget of one config, in a site that may still take `values` bytes of values.
     pub(crate) fn of_config(values: usize) -> Self {
         if values < MAX_CONFIG { Self::of_values(values) } else { Self::new() }
     }
 
-    /// Returns a budget for all the values that there may still be.
+    /// Returns a budget that may make `values` bytes of values: all that a site may still take.
     pub(crate) fn of_values(values: usize) -> Self {
         Self { left: WORK, most: values, made: 0, too_large: TOO_LARGE }
     }
@@ -52,7 +52,7 @@ impl Budget {
         WORK - self.left
     }
 
-    /// Takes the making of a value that stays; of a text the bytes.
+    /// Takes the making of a value that stays. `text` is the length of its text, if it is one.
     pub(crate) fn value(&mut self, text: usize) -> Result<(), Exceeded> {
         self.made = self.made.saturating_add(size_of(text));
         if self.is_overdrawn() { Err(self.too_large) } else { Ok(()) }
@@ -87,7 +87,7 @@ impl Budget {
         self.steps(bytes / BYTES_PER_UNIT)
     }
 
-    /// Takes a walk through a whole value, which an operator or a filter is about to do.
+    /// Takes the work of a walk through a whole value, before an operator or a filter walks.
     pub(crate) fn walk(&mut self, value: &Value) -> Result<(), Exceeded> {
         self.walk_at(value, 0)
     }
@@ -98,7 +98,7 @@ impl Budget {
         }
         self.steps(1)?;
         if let Some(partial) = value.downcast_object_ref::<Partial>() {
-            // To walk through it is not to use it.
+            // A walk through the value is no use of it.
             return partial.known.values().try_for_each(|inner| self.walk_at(inner, depth + 1));
         }
         match value.kind() {

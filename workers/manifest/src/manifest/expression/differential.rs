@@ -1,7 +1,8 @@
 //! Our evaluation against minijinja's own, on expressions and templates of random parts.
 //!
-//! What both evaluate must be equal. What minijinja evaluates and we do not must be refused for one
-//! of the reasons in [`OURS`], and what it refuses and we evaluate for one of those in [`THEIRS`].
+//! If both evaluate a text, the results must be equal. If only minijinja evaluates it, ours must
+//! refuse it for one of the reasons in [`OURS`]. If only ours evaluates it, minijinja must refuse
+//! it for one of the reasons in [`THEIRS`].
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -134,7 +135,7 @@ const FILTERS: &[&str] = &[
     "zip([1, 2])",
 ];
 
-/// Filters that make a text of what they are given.
+/// Filters that make a text of their input.
 const TEXTUAL: &[&str] = &[
     "capitalize",
     "indent(2)",
@@ -195,7 +196,8 @@ const SLICES: &[&str] = &["[1:]", "[:1]", "[1:2]", "[-2:]", "[:-1]", "[5:]", "[2
 
 const TEXTS: &[&str] = &["s", "t", "e", "d", "'wörld'", "(s | upper)"];
 
-/// A boolean as text is `true` to us and `True` to minijinja, which is seen in no result later on.
+/// Replaces a boolean by 'B'. Its text is `true` to us and `True` to minijinja, and a later result
+/// does not show that.
 fn plain(expr: &str) -> String {
     format!("({expr} if ({expr}) is not boolean else 'B')")
 }

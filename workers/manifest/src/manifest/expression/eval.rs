@@ -65,7 +65,8 @@ impl fmt::Debug for Names {
 pub(crate) enum Stop {
     /// It is wrong.
     Failed(Failure),
-    /// It uses dependencies whose state is not known yet, or facts that these keep: these aliases.
+    /// It uses the dependencies with these aliases, or facts that they keep, and their states are
+    /// not known yet.
     Unknown(BTreeSet<String>),
 }
 
@@ -246,7 +247,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
         Ok(value)
     }
 
-    /// Evaluates an expression that may be undefined: what `default` and `is defined` ask for.
+    /// Evaluates an expression that may be undefined, as `default` and `is defined` allow.
     fn maybe(&mut self, expr: &'a Expr<'a>) -> Result<Value, Stop> {
         self.nest(offset(expr))?;
         let value = self.maybe_at(expr);
@@ -374,7 +375,7 @@ impl<'n, 'b, 'a> Eval<'n, 'b, 'a> {
         self.admit(items.into(), place)
     }
 
-    /// Takes a new collection, so that none nests without end.
+    /// Counts a new collection, and refuses one that nests too deep.
     fn admit(&mut self, value: Value, place: usize) -> Result<Value, Stop> {
         self.budget.walk(&value).map_err(|why| failed(place, why))?;
         Ok(value)

@@ -13,7 +13,8 @@ use crate::manifest::expression::value::require_values;
 
 /// The filters that expressions may use.
 ///
-/// Those of minijinja without what only escapes, prints for people, or takes a size of its own.
+/// These are minijinja's filters, without those that only escape, print for people, or take a size
+/// of their own.
 pub(crate) const FILTERS: &[&str] = &[
     "abs",
     "attr",
@@ -158,7 +159,8 @@ pub(super) fn function(name: &str, args: &[Value], budget: &mut Budget) -> Resul
     Ok(items.into())
 }
 
-/// Says an error of minijinja. The alternate form would print the values of variables.
+/// Returns the message of an error of minijinja. The alternate form would print the values of
+/// variables.
 fn said(err: &Error, what: &str, name: &str) -> String {
     let detail = |err: &Error| err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
     let cause = std::error::Error::source(err).and_then(|cause| cause.downcast_ref::<Error>());

@@ -1,4 +1,4 @@
-//! What Jinja2 has and is not here, with what to write in its place.
+//! The parts of Jinja2 that are not here, and what to write in their place.
 
 /// Returns what to write in the place of a method of Python, of TEXT, LIST or MAP.
 pub(super) fn instead_of_method(name: &str) -> Option<&'static str> {

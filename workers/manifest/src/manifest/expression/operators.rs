@@ -204,7 +204,7 @@ fn floor(first: i128, second: i128) -> Option<(i128, i128)> {
     Some((quotient, remainder))
 }
 
-/// The same of floats, as Python does it: what is near a whole number is one.
+/// Divides floats downwards, as Python does: a quotient near a whole number becomes that number.
 fn floor_float(first: f64, second: f64) -> (f64, f64) {
     let mut remainder = first % second;
     let mut quotient = (first - remainder) / second;

@@ -35,7 +35,7 @@ impl Failure {
         Self { offset, message: message.into(), hint: Hint::default() }
     }
 
-    /// Adds what would be right.
+    /// Adds the expected form.
     pub(super) fn with_help(mut self, help: &str) -> Self {
         self.hint.help = Some(help.to_owned());
         self
@@ -55,7 +55,7 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-/// Returns whether an expression of a text begins as none does here, but those of other programs do, as in
+/// Returns whether an expression of a text begins as only those of other programs do, as in
 /// `{{.Names}}`.
 fn is_for_another(text: &str) -> bool {
     let begins = text.match_indices("{{").map(|(at, braces)| &text[at + braces.len()..]);
@@ -106,7 +106,7 @@ pub(super) fn syntax() -> SyntaxConfig {
         .unwrap_or_default()
 }
 
-/// Refuses what would exhaust the parser's stack, before it is parsed.
+/// Refuses a text that would exhaust the parser's stack, before it is parsed.
 fn check_size(text: &str, syntax: &SyntaxConfig) -> Result<(), Failure> {
     let (mut tokens, mut brackets, mut prefixes, mut elifs) = (0, 0_usize, 0, 0);
     for token in tokenize(text, false, syntax.clone()) {

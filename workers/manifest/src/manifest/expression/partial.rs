@@ -22,7 +22,7 @@ impl Missed {
     }
 }
 
-/// A state with the attributes that are known of it.
+/// The known attributes of a state.
 pub(crate) struct Partial {
     pub(super) known: BTreeMap<String, Value>,
     missed: Missed,
@@ -36,8 +36,8 @@ impl fmt::Debug for Partial {
 }
 
 impl Partial {
-    /// Returns the state as a value. Whoever asks it for another attribute, or for all of them, has missed
-    /// something.
+    /// Returns the state as a value. A read of another attribute, or of all attributes, sets
+    /// `missed`.
     pub(crate) fn value(known: BTreeMap<String, Value>, missed: &Missed) -> Value {
         Value::from_object(Self { known, missed: missed.clone() })
     }

@@ -26,8 +26,8 @@ pub(crate) fn uses(parsed: &Parsed<'_>) -> Result<Vec<Use>, Failure> {
     Ok(walk.uses)
 }
 
-/// Returns the name, with the attributes that are taken from it, that is a whole text: its value keeps
-/// its type.
+/// Returns the name, with the attributes that are taken from it, if a text is nothing else: its
+/// value keeps its type.
 pub(crate) fn bare(parsed: &Parsed<'_>) -> Option<Use> {
     let [Stmt::EmitExpr(emit)] = parsed.statements() else { return None };
     Some(Use::Name { offset: start(&emit.expr), path: path(&emit.expr)? })
@@ -218,7 +218,7 @@ pub(super) fn start(expr: &Expr<'_>) -> usize {
     }
 }
 
-/// Says that what is called is none of the functions, and what to write instead.
+/// Returns the failure that a called name is no function, with what to write instead.
 fn no_method(called: &Expr<'_>, offset: usize) -> Failure {
     let Expr::GetAttr(method) = called else {
         return Failure::new(offset, "only a function can be called, by its name");

@@ -32,7 +32,7 @@ pub(crate) fn from_state(state: &serde_json::Value) -> Value {
     known.chain(unusable).collect::<BTreeMap<_, _>>().into()
 }
 
-/// Says which error a value stands for.
+/// Returns the error that a value stands for.
 pub(super) fn no_value(value: &Value) -> String {
     // minijinja gives the error in no other way.
     let text = value.to_string();
@@ -63,7 +63,7 @@ pub(crate) fn to_json(value: &Value, budget: &mut Budget) -> Result<serde_json::
     convert(value, 0, budget)
 }
 
-/// Returns what a value counts of the bytes of its site.
+/// Returns how many bytes a value counts in its site.
 pub(crate) fn size(value: &serde_json::Value) -> usize {
     match value {
         serde_json::Value::String(text) => size_of(text.len()),

@@ -9,7 +9,7 @@ use crate::manifest::lines::Source;
 use crate::manifest::node::{Data, Map, Node};
 use crate::manifest::problem::{Hint, Problems, quoted};
 
-/// Takes values of the right types, and says where they are of others.
+/// Takes values of the right types, and reports the places of all others.
 pub(crate) struct Decoder<'a> {
     pub(crate) source: &'a Source,
     pub(crate) problems: &'a mut Problems,
@@ -30,7 +30,7 @@ impl Decoder<'_> {
         self.problems.with_hint(self.source, span.start, message, hint);
     }
 
-    /// Returns whether a text is an expression that could not be evaluated, which was told.
+    /// Returns whether a text is an expression that could not be evaluated. That was reported.
     pub(crate) fn is_unevaluated(&self, text: &str) -> bool {
         is_template(text) && self.problems.count() > 0
     }

@@ -27,9 +27,9 @@ pub(crate) type Vars = Arc<BTreeMap<String, Value>>;
 pub(super) struct CheckedVar {
     pub(super) name: String,
     pub(super) var: Var,
-    /// What its expressions use.
+    /// The names that its expressions use.
     pub(super) used: Used,
-    /// Whether its expressions are wrong in themselves, which was told.
+    /// Whether its expressions are wrong in themselves. That was reported.
     pub(super) is_wrong: bool,
 }
 

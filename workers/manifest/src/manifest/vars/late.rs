@@ -23,7 +23,8 @@ impl LateFacts {
         Self { paths, vars: BTreeSet::new() }
     }
 
-    /// Notes what a variable uses. Returns whether the variable follows from any of these facts.
+    /// Notes the names that a variable uses. Returns whether the variable follows from any of these
+    /// facts.
     pub(super) fn note(&mut self, variable: &str, used: &Used) -> bool {
         let is_late = self.are_used(used);
         if is_late {

@@ -18,7 +18,7 @@ use crate::manifest::vars::late::LateFacts;
 #[derive(Default)]
 pub(crate) struct VarsOfFacts(pub(super) Vec<CheckedVar>);
 
-/// What came of the variables after facts have changed.
+/// The variables after a change of facts.
 pub(crate) struct RenewedVars {
     pub(crate) vars: Vars,
     /// Those that are wrong, each with what is wrong.
@@ -28,8 +28,8 @@ pub(crate) struct RenewedVars {
 }
 
 impl VarsOfFacts {
-    /// Returns names with those of the variables evaluated again that use some facts, directly or by way of another one.
-    /// One that holds a secret stays as it is.
+    /// Evaluates the variables again that use some facts, directly or by way of another variable,
+    /// and returns the names with them. A variable that holds a secret stays as it is.
     pub(crate) fn again(&self, names: Names, facts: &BTreeSet<Path>) -> Names {
         let (wrong, following) = (BTreeMap::clone(&names.wrong), self.following(facts));
         let mut evaluation = self.evaluation(names, wrong);
@@ -70,7 +70,7 @@ impl VarsOfFacts {
         facts
     }
 
-    /// Returns whether others are written alike.
+    /// Returns whether other variables are written alike.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         let is_alike = |one: &Var, other: &Var| match (one, other) {
             (Var::Written(one), Var::Written(other)) => one.node == other.node,
@@ -85,7 +85,7 @@ impl VarsOfFacts {
     /// Returns the variables before any is evaluated again.
     fn evaluation(&self, names: Names, wrong: BTreeMap<String, String>) -> Evaluation {
         Evaluation {
-            // What is wrong may be right once it was evaluated again.
+            // A wrong variable may be right after this evaluation.
             names: Names { wrong: Arc::default(), ..names },
             fact_problems: FactProblems::Deferred,
             late: LateFacts::default(),
@@ -97,9 +97,10 @@ impl VarsOfFacts {
         }
     }
 
-    /// Evaluates those again that use facts which have changed, or another one of them. `names` are what they see,
-    /// with the facts after the change, and `wrong` those that were wrong before. Returns none if one of them holds a
-    /// secret: only a load finds what becomes of that.
+    /// Evaluates the variables again that use changed facts, directly or by way of another
+    /// variable. `names` are the names that they see, with the facts after the change. `wrong` are
+    /// the variables that were wrong before. Returns none if one of the variables to evaluate holds
+    /// a secret: only a load finds the new secret.
     pub(crate) fn renew(
         &self,
         (names, wrong): (Names, &BTreeMap<String, String>),

@@ -1,4 +1,5 @@
-//! What a manifest is evaluated with beside its files: what is set, the host, the facts and the secrets.
+//! The inputs of a manifest beside its files: the values from outside, the host, the facts and the
+//! secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,17 +13,17 @@ use crate::manifest::kept_manifest::Reading;
 use crate::manifest::lines::Source;
 use crate::manifest::problem::FactProblems;
 
-/// What is set from outside, over what a manifest says.
+/// The values from outside, which replace those of a manifest.
 #[derive(Clone, Default)]
 pub struct Overrides {
     /// Files that hold a map of variables; a later one counts more.
     pub files: Vec<PathBuf>,
-    /// Names and values, which count more than the files. A value is a text that is taken as it is, but
-    /// one of a variable that is written as a boolean has to be one. A name that is not among the variables
-    /// has to be used by an expression.
+    /// Names and values, which count more than the files. A value is a text, and is taken as it is.
+    /// For a variable that is written as a boolean it has to be a boolean. A name that is not among
+    /// the variables has to be used by an expression.
     pub vars: Vec<(String, String)>,
-    /// Names and values of variables that there are without being written, and only for a manifest that
-    /// names them. They may begin with `_`, as no others do.
+    /// Names and values of variables that need not be written. They are there only for a manifest
+    /// that names them. Only these names may begin with `_`.
     pub built_in: Vec<(String, String)>,
     /// Whether resources are ordered by what is declared alone, without automatic edges.
     pub no_automatic_edges: bool,
@@ -47,13 +48,14 @@ impl fmt::Debug for Overrides {
     }
 }
 
-/// What a manifest is evaluated with beside its files.
+/// The inputs of a manifest beside its files.
 pub(crate) struct Outside<'a> {
     pub(crate) overrides: &'a Overrides,
     pub(crate) host: Value,
     pub(crate) facts: &'a SeenFacts,
     pub(crate) secrets: &'a Secrets,
-    /// What becomes of variables that are wrong because of facts. Deferred, each is no problem until it is used.
+    /// The treatment of variables that are wrong because of facts. A deferred one is no problem
+    /// until it is used.
     pub(crate) fact_problems: FactProblems,
     /// The files that the manifest was read from.
     pub(crate) sources: &'a [Arc<Source>],

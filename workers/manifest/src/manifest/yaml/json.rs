@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a text in quotes that counts as so many values; `serde_json` reads its escapes.
+    /// Reads a text in quotes that counts as `count` values; `serde_json` reads its escapes.
     fn text(&mut self, count: usize) -> Result<String, Failure> {
         let (start, bytes) = (self.place, self.source.text().as_bytes());
         let mut end = start + 1;

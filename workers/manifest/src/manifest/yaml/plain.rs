@@ -42,7 +42,7 @@ pub(super) fn number(text: &str) -> Option<Data> {
     }
 }
 
-/// Says that a map has a key already.
+/// Reports that a map has a key already.
 pub(super) fn duplicate(
     source: &Source,
     (key, offset): (&str, usize),

@@ -91,7 +91,8 @@ impl<'a> Eval<'_, '_, 'a> {
         }
     }
 
-    /// Returns an attribute of a state that is known as far as it is declared; none of any other value.
+    /// Returns an attribute of a state of which only the declared part is known; none for any other
+    /// value.
     fn declared(&mut self, state: &'a Expr<'a>, attribute: &Value) -> Result<Option<Value>, Stop> {
         let of = match state {
             Expr::GetAttr(attr) => &attr.expr,
@@ -111,7 +112,7 @@ impl<'a> Eval<'_, '_, 'a> {
         }
     }
 
-    /// Returns what is declared of the states of an alias, if an expression is that alias.
+    /// Returns an alias and the declared parts of its states, if an expression is that alias.
     fn declared_states(&self, expr: &Expr<'_>) -> Option<(String, Value)> {
         if self.names.declared.is_empty() {
             return None;
@@ -182,7 +183,7 @@ impl<'a> Eval<'_, '_, 'a> {
         Err(Stop::Failed(Failure::new(start(expr), message).with_help(help)))
     }
 
-    /// Refuses the null of a variable, which has no value then.
+    /// Refuses a variable that is null, because it has no value then.
     pub(super) fn not_forgotten(&self, expr: &Expr<'_>, value: &Value) -> Result<(), Stop> {
         let Some(path) = path(expr).filter(|_| value.is_none()) else { return Ok(()) };
         let name = match &path[..] {
@@ -216,7 +217,7 @@ impl<'a> Eval<'_, '_, 'a> {
         let is_of_facts = what == "facts" || what.starts_with("facts.");
         if let Ok(value) = self.expr(of)
             && value.kind() == ValueKind::Map
-            // Of a part nobody knows what else there is.
+            // A part of the facts does not show which others there are.
             && !(is_of_facts && self.names.has_part_of_facts)
         {
             let keys = listed(&value);
@@ -245,7 +246,8 @@ fn listed(map: &Value) -> String {
     keys.map(|key| key.to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Says why an item cannot be used: a state says it, or it is an item of a chain with what is no list.
+/// Returns the reason why an item cannot be used: the state says it, or its chain of lists has a
+/// part that is no list.
 fn unusable(of: &Expr<'_>, (value, key): (&Value, &Value), item: &Value) -> Stop {
     let why = value.get_attr(UNUSABLE).and_then(|unusable| unusable.get_item(key));
     let Some(why) = why.ok().filter(|why| why.as_str().is_some()) else {

@@ -15,8 +15,8 @@ const VALUES_PER_STEP: usize = 16;
 const BYTES_PER_VALUE: usize = 64;
 
 impl<'a> Eval<'_, '_, 'a> {
-    /// Evaluates an expression; says whether it has used a secret. What is wrong with one that has is not
-    /// shown: an error may hold its values.
+    /// Evaluates an expression, and returns whether it has used a secret. If it has, its problem is
+    /// not shown, because an error may hold its values.
     pub(super) fn watched(&mut self, expr: &'a Expr<'a>) -> Result<(Value, bool), Stop> {
         self.taint = Taint::default();
         let value = self.expr(expr);
@@ -32,7 +32,7 @@ impl<'a> Eval<'_, '_, 'a> {
         }
     }
 
-    /// Takes a result that comes of a secret for one.
+    /// Counts a result that comes of a secret as a secret.
     pub(super) fn note(&self, value: &Value, is_secret: bool) {
         if is_secret && let Ok(value) = serde_json::to_value(value) {
             add_secret(&value, &self.names.sensitive.secrets);
@@ -75,8 +75,8 @@ impl<'a> Eval<'_, '_, 'a> {
         value
     }
 
-    /// Returns whether a text, or one in a list or a map, holds a secret that is known. Counts the values that it has
-    /// looked through.
+    /// Returns whether a value holds a known secret: in its text, or in a text of its list or map.
+    /// Counts the values that it has looked through.
     fn holds_secret(&self, value: &Value, looked: &mut usize) -> bool {
         let secrets = &self.names.sensitive.secrets;
         if secrets.is_empty() {
@@ -84,7 +84,7 @@ impl<'a> Eval<'_, '_, 'a> {
         }
         *looked += 1 + value.as_str().map_or(0, str::len) / BYTES_PER_VALUE;
         if let Some(partial) = value.downcast_object_ref::<Partial>() {
-            // To look through it is not to use it.
+            // A look through the value is no use of it.
             return partial.known.values().any(|known| self.holds_secret(known, looked));
         }
         let mut inner = value.try_iter().into_iter().flatten();

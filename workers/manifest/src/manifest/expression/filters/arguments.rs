@@ -7,10 +7,10 @@ use minijinja::value::{Kwargs, Value};
 use super::said;
 use crate::manifest::expression::operators;
 
-/// The filters whose arguments are looked at here and may have names, which are in order.
+/// The filters whose arguments are read here and may have names, with these names in their order.
 ///
-/// What a named argument is must not be looked for in two places: one that was forgotten would be
-/// an argument without a bound.
+/// No second list says what a named argument is: an argument that is missing there would have no
+/// bound.
 const NAMED: &[(&str, &[&str])] =
     &[("indent", &["width", "first", "blank"]), ("join", &["d", "attribute"])];
 
@@ -49,13 +49,13 @@ pub(super) fn in_order<'a>(name: &str, args: &'a [Value]) -> Result<Cow<'a, [Val
     Ok(args.into())
 }
 
-/// Makes texts of the values that a filter would make texts of in minijinja's way.
+/// Makes texts of the arguments before a filter would make texts of them in minijinja's way.
 pub(super) fn with_texts<'a>(name: &str, args: &'a [Value]) -> Result<Cow<'a, [Value]>, String> {
     let of = |value: &Value| operators::text(value).map(|text| Value::from(&*text));
     let count = match name {
         "replace" => 3,
         _ if TEXTUAL.contains(&name) => 1,
-        // With an attribute it makes texts of what it takes out of the items.
+        // With an attribute, "join" makes texts of the attributes of the items.
         "join" if args.len() < 3 => 0,
         "map" if args.get(1).and_then(Value::as_str).is_some_and(|of| TEXTUAL.contains(&of)) => 0,
         _ => return Ok(args.into()),

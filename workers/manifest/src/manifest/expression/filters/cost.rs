@@ -1,10 +1,10 @@
-//! What a filter costs, taken before it is applied: its result is seen too late.
+//! The cost of a filter, which is taken before the filter is applied: its result is seen too late.
 
 use minijinja::value::{Kwargs, Value, ValueKind};
 
 use crate::manifest::expression::budget::Budget;
 
-/// What `map` may apply to each item: filters whose result is not larger than their input.
+/// The filters that `map` may apply to each item. Their result is not larger than their input.
 const MAPPED: &[&str] = &[
     "abs",
     "bool",
@@ -43,9 +43,9 @@ const ITEMWISE: &[&str] = &[
 
 /// How wide `indent` may indent, in characters.
 const MAX_INDENT: usize = 1_000;
-/// How wide it indents unless it is told.
+/// How wide it indents by default.
 const INDENT: usize = 4;
-/// What arguments may cost that are taken with each item for nothing.
+/// How many steps of the arguments do not count for each item.
 const FREE: usize = 16;
 
 /// How many steps it took to walk through the arguments of a filter.
@@ -93,7 +93,7 @@ pub(super) fn take(
     refuse(name, args)
 }
 
-/// Takes what a filter makes of a text.
+/// Takes the cost of the result that a filter makes of a text.
 fn text(name: &str, args: &[Value], budget: &mut Budget) -> Result<(), String> {
     let text = args.first().and_then(Value::as_str).unwrap_or_default();
     let argument = args.get(1).and_then(Value::as_str);
