@@ -1,4 +1,4 @@
-//! Runs of manifolds among faults, each decided by a seed.
+//! Runs of manifolds among faults. A seed decides each run.
 
 mod alarms;
 mod broken;
@@ -41,12 +41,14 @@ use run::{Baseline, Part, Run};
 use seeds::Seeds;
 
 impl Simulation<'_> {
-    /// Runs all these seeds with faults that go on to the end; the environment may ask for others.
+    /// Runs all these seeds with faults that go on to the end. The environment may ask for other
+    /// seeds.
     ///
     /// # Errors
     ///
-    /// The first failure; also if there is no seed, if a manifold has come up in no run that does not
-    /// [rest](Setup::may_rest), and if a path was asked for that nobody had.
+    /// The first failure. Also if there is no seed, if a manifold that may not
+    /// [rest](Setup::may_rest) has come up in no run, and if an invariant asks for a path that no
+    /// worker has.
     ///
     /// # Panics
     ///
@@ -55,18 +57,20 @@ impl Simulation<'_> {
         self.all(seeds, Mode::Safety)
     }
 
-    /// Runs all these seeds with faults that stop; the environment may ask for others.
+    /// Runs all these seeds with faults that stop. The environment may ask for other seeds.
     ///
-    /// Each seed is first run without faults, to see who is up at the end and who is done; so must
-    /// they be again. In the run with faults, calls by hand and new values of inputs end at a random
-    /// moment, and what they have left behind is put back: a bounce or a new value may put right what
-    /// a worker has done wrong. All other faults go on for a quarter of the time at least. When they
-    /// stop, who has failed more often than its intensity allows is unparked once.
+    /// Each seed is first run without faults, to see which workers are up at the end and which are
+    /// done. After the faults these must be so again. In the run with faults, calls by hand and new
+    /// values of inputs end at a random moment, and their effects are undone, because a bounce or a
+    /// new value may put right what a worker has done wrong. All other faults go on for at least a
+    /// quarter of the time. When they stop, each worker that has failed more often than its
+    /// intensity allows is unparked once.
     ///
     /// # Errors
     ///
-    /// The first failure; also if there is no seed, if a manifold has come up in no run that does not
-    /// [rest](Setup::may_rest), and if a path was asked for that nobody had.
+    /// The first failure. Also if there is no seed, if a manifold that may not
+    /// [rest](Setup::may_rest) has come up in no run, and if an invariant asks for a path that no
+    /// worker has.
     ///
     /// # Panics
     ///
@@ -86,19 +90,20 @@ impl Simulation<'_> {
             tally += trace.tally();
             met.add(seed, &trace.met);
         }
-        // Also for one seed: what is found in its run without faults is found again.
+        // Also for one seed: its run without faults fails again if it has failed before.
         let idle = self.idle(&met, mode)?;
         match unjudged(&tally, &met).or(idle) {
-            // One seed alone says nothing of all of them.
+            // One seed alone shows nothing about all seeds.
             Some(what) if !seeds.is_one => Err(Broken::of_all(seeds.last, mode, what, trace)),
             _ => Ok(tally),
         }
     }
 
-    /// Returns what to say of a path that should have come up in some run, and did not.
+    /// Returns a message about a path that should have come up in some run, and did not.
     fn idle(&self, met: &Met, mode: Mode) -> Result<Option<String>, Broken> {
         for (path, seed) in met.idle() {
-            // The faults may be too many. Without any it comes up, or the reason is of use.
+            // Too many faults may have kept it down. Without any it comes up, or the reason is of
+            // use.
             let run = || self.once(seed, mode, &Part::Baseline).map(|(_, trace)| trace);
             let calm = run().map_err(|broken| replayed(broken, run))?;
             if let Some(why) = calm.met.why_idle(path) {
@@ -128,9 +133,9 @@ impl Simulation<'_> {
         self.once(seed, mode, &part).map(|(_, trace)| trace)
     }
 
-    /// Runs one part of a seed's run. Who is up is told after a baseline.
+    /// Runs one part of a seed's run. After a baseline, returns the workers that were well.
     fn once(&self, seed: u64, mode: Mode, part: &Part) -> Result<(Baseline, Trace), Broken> {
-        // Without the drivers of real I/O, whose system calls each advance of the clock would make.
+        // Without the drivers of real I/O: each advance of the clock would make their system calls.
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
         let runtime = runtime.expect("a runtime without threads can be made");
         let entered = runtime.enter();
@@ -182,7 +187,7 @@ impl Simulation<'_> {
     }
 }
 
-/// Says what was not judged in any run, though it was to be.
+/// Returns a message if something that should be judged was not judged in any run.
 fn unjudged(tally: &Tally, met: &Met) -> Option<String> {
     if tally.starts == 0 {
         return Some("nobody has come up in any run, so nothing was judged".to_owned());
@@ -191,7 +196,7 @@ fn unjudged(tally: &Tally, met: &Met) -> Option<String> {
     Some(format!("{path:?} was asked for, and nobody has that path in any run"))
 }
 
-/// Makes a run that failed once more, to say whether it replays.
+/// Repeats a failed run, to find out whether it replays.
 fn replayed(mut broken: Broken, run: impl FnOnce() -> Result<Trace, Broken>) -> Broken {
     let is_same = |again: &Broken| again.what() == broken.what() && again.trace() == broken.trace();
     let is_same = run().err().as_ref().is_some_and(is_same);

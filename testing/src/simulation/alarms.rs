@@ -1,4 +1,4 @@
-//! Wakes those who wait for a moment of the paused clock.
+//! Wakes the tasks that wait for a moment of the paused clock.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -10,27 +10,29 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Of how many milliseconds the moments are multiples, but for those that come sooner.
+/// The moments are multiples of this many milliseconds, except for those that come sooner.
 ///
-/// It saves the runtime a step. Its timers lie in a wheel of slots, each as long as this for what is
-/// up to four seconds away. The paused clock first jumps to the begin of the next slot that is not
-/// empty, and then to the timers in it. A timer at the begin of a slot needs the first jump alone: one
-/// at 640 ms is met by one jump, one at 650 ms by a jump to 640 ms and another one.
+/// It saves the runtime a step. The runtime keeps its timers in a wheel of slots. For the next four
+/// seconds, each slot is as long as this. The paused clock first jumps to the beginning of the next
+/// slot that is not empty, and then to the timers in it. A timer at the beginning of a slot takes
+/// the first jump alone: a timer at 640 ms takes one jump, a timer at 650 ms takes a jump
+/// to 640 ms and another one.
 ///
-/// More moments are shared by two alarms then. So more races are tried. The judge cannot say of all
-/// of them who was first, and judges those less.
+/// As a result, alarms share more moments, and more races are tried. The judge cannot always tell
+/// which of two alarms was first, and judges those races less.
 const STEP: u64 = 64;
 
-/// When it is next looked whether someone waits, if nobody does.
+/// The time to the next look for waiting tasks, if there are none.
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
-/// Wakes whoever waits for a moment. The runtime has one timer for all of them: most who wait are
-/// gone before their moment, and a timer of each one's own would cost more than all else about it.
+/// Wakes each task that waits for a moment. The runtime has one timer for all of them: most waiting
+/// tasks are gone before their moment, and a timer for each would cost more than the rest of the
+/// task.
 ///
 /// Invariants:
-/// 1. The timer is set for the first moment that someone waits for.
-/// 2. `rung` has reached a moment before anyone is woken for it.
-/// 3. A waker goes when it is woken or gives up.
+/// 1. The timer is set for the first moment that a task waits for.
+/// 2. `rung` reaches a moment before any task is woken for it.
+/// 3. A waker is removed when it is woken or its task gives up.
 pub(super) struct Alarms {
     began: Instant,
     /// The moment up to which all were woken.
@@ -39,7 +41,7 @@ pub(super) struct Alarms {
 }
 
 struct State {
-    /// Who waits, by the moments, and those of one moment in the order in which they came.
+    /// The waiting tasks by their moments; those of one moment in the order in which they came.
     waiting: BTreeMap<Alarm, Waker>,
     count: u64,
     sleep: Pin<Box<Sleep>>,
@@ -47,7 +49,8 @@ struct State {
     next: u64,
 }
 
-/// A moment that someone waits for, in milliseconds since the beginning, and whose it is.
+/// A moment that a task waits for, in milliseconds since the beginning, with the number of the
+/// alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Alarm {
     at: u64,
@@ -55,7 +58,7 @@ pub(super) struct Alarm {
 }
 
 impl Alarms {
-    /// Must be called on the runtime whose clock it is, before the clock goes on.
+    /// Must be called on the runtime that has the clock, before the clock goes on.
     pub(super) fn new() -> Self {
         let began = Instant::now();
         let sleep = Box::pin(sleep_until(began + NEVER));
@@ -63,7 +66,7 @@ impl Alarms {
         Self { began, rung: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
-    /// Has a task be woken after this time, or a little sooner.
+    /// Wakes a task after this time, or a little sooner.
     pub(super) fn set(&self, after: Duration, waker: &Waker) -> Alarm {
         let now = millis(self.began.elapsed());
         let at = in_step(now, after);
@@ -77,12 +80,12 @@ impl Alarms {
         alarm
     }
 
-    /// Whether a moment has come.
+    /// Returns whether the moment of an alarm has come.
     pub(super) fn is_due(&self, alarm: Alarm) -> bool {
         alarm.at <= self.rung.load(Ordering::Relaxed)
     }
 
-    /// Wakes nobody for a moment, if it has not come yet.
+    /// Takes back an alarm whose moment has not come yet.
     pub(super) fn cancel(&self, alarm: Alarm) {
         let mut state = self.state.lock();
         if state.waiting.remove(&alarm).is_some() && alarm.at == state.next {
@@ -91,7 +94,7 @@ impl Alarms {
         }
     }
 
-    /// Does something, and meanwhile wakes all when their moments come.
+    /// Does some work, and meanwhile wakes all tasks at their moments.
     pub(super) async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let both = |cx: &mut TaskContext<'_>| {
@@ -130,7 +133,7 @@ impl State {
     }
 }
 
-/// Returns a moment after this time, or a little sooner if it is one at which the clock stops anyway.
+/// Returns a moment after this time, or a little sooner if the clock stops there anyway.
 fn in_step(now: u64, after: Duration) -> u64 {
     let at = now.saturating_add(millis(after));
     let step = at - at % STEP;

@@ -26,18 +26,18 @@ pub struct Broken {
     pub(super) replay: Replay,
 }
 
-/// What is known of whether a seed fails again in the same way.
+/// Whether a seed fails again in the same way, as far as that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replay {
     Unknown,
     Same,
     Other,
-    /// It is not one seed that fails, but all of them together.
+    /// All seeds together fail, and not one of them.
     None,
 }
 
 impl Broken {
-    /// Returns what a run has found after this time.
+    /// Returns the finding of a run after this time.
     pub(super) fn new(seed: u64, mode: Mode, at: Duration, found: Finding, trace: Trace) -> Self {
         let Finding { what, about } = found;
         let (trace, replay) = (Box::new(trace), Replay::Unknown);
@@ -50,18 +50,18 @@ impl Broken {
         Self { replay: Replay::None, ..broken }
     }
 
-    /// Returns the seed of the run; of a failure that is not one run's, the last seed, or the first one
-    /// if none was run.
+    /// Returns the seed of the run. If all runs together have failed, returns the last seed, or the
+    /// first one if there was no run.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Returns what does not hold. A promise of the engine's begins with its number.
+    /// Returns the text of what does not hold. A promise of the engine's begins with its number.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// Returns what happened in the run up to then.
+    /// Returns the events of the run up to the failure.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }

@@ -16,10 +16,10 @@ use super::judge::Need;
 use super::record::{Begun, Notes};
 use super::starts::SURE;
 
-/// After how many steps of workers events are entered at the latest.
+/// The most steps of workers before events are entered.
 const STEPS: u32 = 64;
 
-/// What all workers of a run have in common.
+/// The state that all workers of a run share.
 pub(super) struct Chaos {
     seed: u64,
     faults: Faults,
@@ -33,7 +33,7 @@ pub(super) struct Chaos {
     held: Mutex<Held>,
 }
 
-/// Who is held up until the faults stop, in the order in which they began.
+/// The workers that are held up until the faults stop, in the order in which they began.
 #[derive(Default)]
 struct Held {
     wakers: BTreeMap<u64, Waker>,
@@ -53,7 +53,7 @@ impl Chaos {
         debug_assert!(spared.is_ok(), "it is said once in a run");
     }
 
-    /// Lets no fault strike any more, and all go on that are held up.
+    /// Stops all faults, and lets all workers go on that are held up.
     pub(super) fn calm(&self) {
         self.is_calm.store(true, Ordering::Relaxed);
         let held = std::mem::take(&mut self.held.lock().wakers);
@@ -62,7 +62,7 @@ impl Chaos {
 
     /// A worker takes a step, and may make events.
     fn step(&self) {
-        // Most workers are on one thread, and of others a step may be lost.
+        // Most workers are on one thread. A step of a worker on another thread may be lost.
         let steps = self.steps.load(Ordering::Relaxed).wrapping_add(1);
         self.steps.store(steps, Ordering::Relaxed);
         if steps.is_multiple_of(STEPS) {
@@ -100,11 +100,11 @@ struct Player {
     begun: Begun,
     plan: Option<Plan>,
     told: Told,
-    /// How often it was asked whether its start may go on.
+    /// How often the wrapper was asked whether the start may go on.
     asked: u32,
-    /// Its start is apart from its run; that of a closure is not.
+    /// The start is apart from the run, as it is not for a closure.
     is_staged: bool,
-    /// Its start is over, or it need not be known whether it is.
+    /// The start is over, or it does not matter whether it is.
     is_up: bool,
     yielded: [u32; 2],
     /// The fault of its stop has struck.
@@ -113,13 +113,13 @@ struct Player {
 }
 
 enum PlayerState {
-    /// Nothing has struck yet that lasts.
+    /// Nothing that lasts has struck yet.
     Free,
-    /// It runs, and its fault strikes then.
+    /// The worker runs, and its fault strikes at this alarm.
     Armed(Alarm),
-    /// It is held up until then.
+    /// The worker is held up until this alarm.
     Slow(Alarm),
-    /// It is held up until the faults stop; its number among those who are.
+    /// The worker is held up until the faults stop; the number is its place among such workers.
     Held(u64),
 }
 
@@ -195,21 +195,22 @@ impl Player {
 
     /// Whether a closure is not up yet.
     fn is_coming(&self, plan: &Plan) -> bool {
-        // It is asked at its beginning and before its first poll; after that its events tell.
+        // A closure is asked at its beginning and before its first poll. After that its events
+        // tell.
         let is_polled = self.asked >= SURE;
         let is_pending = plan.start != Start::Well && self.asked <= self.start_at(plan);
         !is_polled
             || ((is_pending || self.is_lesson(plan)) && self.chaos.notes.is_starting(&self.begun))
     }
 
-    /// Whether it is to be learnt from this start how often one is asked. One that is struck by a
-    /// fault is asked otherwise.
+    /// Returns whether this start teaches how often a start is asked. A start that a fault strikes
+    /// is asked another number of times.
     fn is_lesson(&self, plan: &Plan) -> bool {
         plan.start == Start::Well && self.begun.starts.are_new()
     }
 
-    /// Returns after how many times that it was asked the fault of the start strikes. It is one of
-    /// those that there are at the least, or the worker might be up before it.
+    /// Returns how often the start is asked before its fault strikes. The number is below the least
+    /// that was seen, or the worker might be up before it.
     fn start_at(&self, plan: &Plan) -> u32 {
         plan.start_at % self.begun.starts.asks()
     }
@@ -288,7 +289,7 @@ impl Player {
         self.chaos.notes.strikes(&self.begun, text);
     }
 
-    /// Panics without the message of a panic hook: it is wanted.
+    /// Panics without a message of the panic hook, because the panic is wanted.
     fn panic(&self, text: &'static str) -> ! {
         self.strikes(text);
         std::panic::resume_unwind(Box::new("a fault of the simulation"))
@@ -311,7 +312,7 @@ impl Player {
     }
 
     fn slow(&mut self, delay: Duration, cx: &TaskContext<'_>) -> Poll<Option<Outcome>> {
-        // What it was armed with will not strike any more.
+        // The alarm of its fault is taken back: that fault will not strike any more.
         self.disarm();
         self.state = PlayerState::Slow(self.chaos.alarms.set(delay, cx.waker()));
         Poll::Pending
@@ -322,7 +323,7 @@ impl Player {
             PlayerState::Free => {}
             PlayerState::Armed(alarm) | PlayerState::Slow(alarm) => self.chaos.alarms.cancel(alarm),
             PlayerState::Held(number) => {
-                // Dropped without the lock: it may be the last of its task.
+                // Dropped without the lock, because it may be the last handle of its task.
                 let waker = self.chaos.held.lock().wakers.remove(&number);
                 drop(waker);
             }

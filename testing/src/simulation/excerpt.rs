@@ -1,4 +1,4 @@
-//! What a failure shows of its trace.
+//! The part of its trace that a failure shows.
 
 use std::collections::HashMap;
 
@@ -7,29 +7,29 @@ use crankcase_engine::EventKind;
 use super::seeds;
 use super::trace::{Entry, Line, Trace, What};
 
-/// How many lines a failure shows of the end.
+/// How many lines a failure shows of the end of the trace.
 const SHOWN: usize = 60;
 
-/// How many it shows of the end after a story.
+/// How many lines it shows of the end after a story.
 const SHOWN_AFTER: usize = 20;
 
-/// How many lines a story has at most, of its beginning and of its end: what matters most is how it
-/// began.
+/// The most lines of a story, of its beginning and of its end. The beginning matters most.
 const STORY: [usize; 2] = [40, 20];
 
-/// How many lines a story has that are alike but for numbers.
+/// How many lines of a story may be alike but for numbers.
 const ALIKE: usize = 3;
 
-/// What a failure shows of its trace.
+/// The part of its trace that a failure shows.
 pub(super) struct Excerpt {
-    /// What has become of who has not recovered, if the last lines do not tell.
+    /// The story of the worker that has not recovered, if the last lines do not tell it.
     pub(super) story: Vec<String>,
     /// The last lines.
     pub(super) tail: Vec<String>,
 }
 
 impl Excerpt {
-    /// Returns what is to be shown of a failure that is about these paths: one, and what it uses.
+    /// Returns the excerpt for a failure about these paths: one path, and the paths of what it
+    /// uses.
     pub(super) fn of(trace: &Trace, about: &[String]) -> Self {
         let shown = seeds::lines().unwrap_or(SHOWN);
         let story = story(trace, about, trace.kept().saturating_sub(shown));
@@ -39,10 +39,10 @@ impl Excerpt {
     }
 }
 
-/// Returns the lines before this one that are about the first of these paths since it was up last, and
-/// those about the others meanwhile; nothing if there are none.
+/// Returns the lines before this one since the first of these paths was last up: those about this
+/// path and about the others. Returns nothing if there are none.
 ///
-/// Who does not recover is tried again and again: lines alike are left out.
+/// A worker that does not recover is tried again and again, so similar lines are left out.
 fn story(trace: &Trace, about: &[String], before: usize) -> Vec<String> {
     let numbers: Vec<_> = about.iter().filter_map(|path| trace.number(path)).collect();
     let Some(subject) = about.first().and_then(|path| trace.number(path)) else {
@@ -78,7 +78,7 @@ fn story(trace: &Trace, about: &[String], before: usize) -> Vec<String> {
     lines
 }
 
-/// Returns what lines have in common that are alike.
+/// Returns the text that similar lines have in common.
 fn likeness(line: &Line<'_>) -> String {
     let said = line.said();
     match line.entry.what {
@@ -88,7 +88,7 @@ fn likeness(line: &Line<'_>) -> String {
     }
 }
 
-/// Returns what stands in the place of lines that are left out.
+/// Returns the line in place of those that are left out.
 fn leave_out(lines: &mut Vec<Line<'_>>) -> Option<String> {
     match &*std::mem::take(lines) {
         [] => None,

@@ -5,20 +5,21 @@ use std::time::Duration;
 use crankcase_engine::ConfigError;
 use rand::{RngExt, SeedableRng};
 
-/// What numbers a seed gives: by a generator with a name, so that they are the same on all machines.
+/// The generator of random numbers. It is named, so that a seed gives the same numbers on all
+/// machines.
 pub(super) type Random = rand::rngs::Xoshiro256PlusPlus;
 
-/// The longest time that is told from one without end. A clock that goes on by more at once may come
-/// to its own end.
+/// The longest time that differs from one without end. A clock that goes on by more at once may
+/// come to its own end.
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The faults that strike the workers of a simulation, and how often each does.
 ///
 /// Shares are of all starts, from 0 to 1; those of one moment add up to at most 1. They strike all
 /// workers alike, also those of nested engines, but not [spared](super::Setup::spare) workers. A
-/// start is struck at its beginning, before its first poll, or before a later one, if the starts of
-/// its path were seen to have more. A blocking worker is struck less often, because it can be at
-/// its beginning alone.
+/// fault strikes a start at its beginning, before its first poll, or before a later poll if earlier
+/// starts of its path had more. A blocking worker is struck less often, because a fault can strike
+/// it only at its beginning.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Faults {
@@ -44,17 +45,18 @@ pub struct Faults {
     pub stop_ignored: f64,
     /// How many workers fail when they are told to stop. Default 0.05.
     pub stop_error: f64,
-    /// Within how long of a worker's run its fault strikes, in steps of 64 ms. Default 30 s; a year at
-    /// most.
+    /// How long after the beginning of a worker's run its fault strikes at the latest, in steps of
+    /// 64 ms. Default 30 s; a year at most.
     pub within: Duration,
-    /// How long what is slow takes at most, in steps of 64 ms. Default 5 s; a year at most.
+    /// The longest extra time of a slow start or stop, in steps of 64 ms. Default 5 s; a year at
+    /// most.
     pub slow: Duration,
-    /// How many times each step of a worker lets others go first, at most: it shuffles the order of
-    /// tasks. Default 3.
+    /// The most times that each step of a worker lets other tasks go first. It shuffles the order
+    /// of tasks. Default 3.
     pub yields: u32,
     /// The mean time between two control calls: bounce, park and unpark, uninstall and install,
-    /// replacements by the same manifold with another input, and groups of them. Default 5 s; zero and
-    /// what is longer than a year are never, here and in the next two.
+    /// replacements by the same manifold with another input, and groups of them. Default 5 s. Zero,
+    /// and a time longer than a year, mean never, here and in the next two fields.
     pub calls_every: Duration,
     /// The mean time between two new values of [inputs](super::Setup::input). Default 3 s.
     pub values_every: Duration,
@@ -136,7 +138,7 @@ impl Faults {
         }
     }
 
-    /// Whether nothing strikes.
+    /// Returns whether no fault strikes.
     pub(super) fn are_none(&self) -> bool {
         let Self { within, slow, jump, yields, .. } = *self;
         *self == Self { within, slow, jump, yields, ..Self::none() }
@@ -146,7 +148,7 @@ impl Faults {
     ///
     /// # Errors
     ///
-    /// Names the first field at fault, with its value and what would be right.
+    /// Names the first field at fault, with its value and the expected form.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let moments = [
             ("start_error", &self.at_start()[..]),
@@ -165,7 +167,7 @@ impl Faults {
                 return Err(ConfigError::new(first, sum, expected));
             }
         }
-        // Those between disturbances may be of any length: it is never for what is longer.
+        // The times between disturbances may have any length: a longer one means never.
         for (field, time) in [("within", self.within), ("slow", self.slow), ("jump", self.jump)] {
             if time > LONGEST {
                 let (value, expected) = (format!("{time:?}"), "a year at most");
@@ -201,10 +203,10 @@ impl Faults {
         ]
     }
 
-    /// Returns what is to happen to one worker: the one with this number of those at this path.
+    /// Returns the faults of one worker: the one with this number among those at this path.
     ///
-    /// It depends on nothing else. So a fault that comes sooner or later at one path changes no fault at
-    /// another one.
+    /// They depend on nothing else. So a fault that comes sooner or later at one path changes no
+    /// fault at another one.
     pub(super) fn plan(&self, seed: u64, path: &str, nth: u64) -> Plan {
         let mut key = seed ^ nth.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for byte in path.bytes() {
@@ -238,15 +240,16 @@ impl Faults {
     }
 }
 
-/// What is to happen to one worker.
+/// The faults of one worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Plan {
     pub(super) start: Start,
-    /// At which moment of the start its fault strikes: a random number, of which the remainder counts.
+    /// The moment of the start at which its fault strikes: a random number, of which the remainder
+    /// counts.
     pub(super) start_at: u32,
     pub(super) run: Option<(Run, Duration)>,
     pub(super) stop: Stop,
-    /// How often it lets others go first, before its start and before its run.
+    /// How often it lets other tasks go first, before its start and before its run.
     pub(super) yields: [u32; 2],
 }
 
@@ -288,7 +291,7 @@ fn up_to(random: &mut Random, most: Duration) -> Duration {
     most.mul_f64(random.random())
 }
 
-/// Returns a random time whose mean is this; `None` for never.
+/// Returns a random time with this mean; `None` for never.
 pub(super) fn about(random: &mut Random, mean: Duration) -> Option<Duration> {
     let is_never = mean.is_zero() || mean > LONGEST;
     (!is_never).then(|| up_to(random, mean.saturating_mul(2)))

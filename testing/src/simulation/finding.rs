@@ -1,12 +1,12 @@
-//! What a part of a run has found that does not hold.
+//! The finding of a part of a run: something that does not hold.
 
-/// What comes of a part of a run, or what it found that does not hold.
+/// The result of a part of a run, or its finding.
 pub(super) type Found<T = ()> = Result<T, Finding>;
 
-/// What does not hold.
+/// Something that does not hold.
 #[derive(Debug)]
 pub(super) struct Finding {
-    /// A promise begins with its number.
+    /// The text. That of a promise begins with its number.
     pub(super) what: String,
     /// The path of the worker that has not recovered, and the paths of what it uses.
     pub(super) about: Vec<String>,

@@ -25,7 +25,7 @@ use known::Known;
 use next::{Next, Rest};
 use places::Places;
 
-/// What went against a promise; it begins with the promise's number.
+/// The result of judging: the error names the broken promise, and begins with its number.
 pub(super) type Judged = Result<(), String>;
 
 macro_rules! ensure {
@@ -41,31 +41,32 @@ use ensure;
 pub(super) struct Judge {
     pub(super) seats: Vec<Seat>,
     places: Places,
-    /// The outermost engine was at rest when it was killed.
+    /// Set if the outermost engine was at rest when it was killed.
     pub(super) is_killed_at_rest: bool,
-    /// Users whose input has ended by itself, and who must be told at once: user and input.
+    /// Pairs of a user and its input. The input has ended by itself, and the user must be told at
+    /// once.
     owed: Vec<(usize, usize)>,
-    /// By which waits are judged, where that was demanded.
+    /// The policies by which waits are judged, for the paths for which that was demanded.
     pub(super) policies: HashMap<String, Policy>,
     /// How many events there were.
     pub(super) count: u64,
     at: Duration,
-    /// Where the clock has jumped to last.
+    /// The time to which the clock has last jumped.
     jumped_to: Duration,
-    /// The paths that are installed and have no worker. May hold some that have one again.
+    /// The paths that are installed and have no worker. May hold paths that have one again.
     idle: Vec<usize>,
     /// The paths that began to stop after the last event, each with the live users it waits for.
     pub(super) closing: Vec<(usize, Vec<usize>)>,
     /// The paths whose worker has ended, and whose next step is not judged yet.
     due: Vec<usize>,
-    /// Room for what a look at the statuses finds, and for inputs.
+    /// Space for the statuses that a look finds, and for inputs.
     known: Known,
     declared: Vec<(usize, Need)>,
 }
 
 impl Judge {
-    /// Returns what is known of a path, if something was ever installed there. What others only speak
-    /// of, as of an input that nobody is, has a seat too.
+    /// Returns the seat of a path, if something was ever installed there. A path that others only
+    /// name, such as that of an input that is never installed, has a seat too.
     pub(super) fn seat(&self, path: &str) -> Option<&Seat> {
         let seat = self.places.find(path).map(|index| &self.seats[index]);
         seat.filter(|seat| seat.was_installed)
@@ -113,7 +114,7 @@ impl Judge {
         kind: &EventKind,
     ) -> Judged {
         if at > self.at {
-            // All that an engine does at one moment is done before the clock goes on.
+            // An engine finishes its work of one moment before the clock goes on.
             self.judge_owed()?;
             self.judge_starts()?;
             self.at = at;
@@ -145,7 +146,7 @@ impl Judge {
             EventKind::Installed => {
                 (seat.is_installed, seat.was_installed) = (true, true);
                 seat.is_parked = false;
-                // Who is installed anew is counted anew.
+                // A path that is installed again counts its workers from the beginning.
                 if seat.phase == Phase::Idle {
                     seat.counted = 0;
                 }
@@ -189,7 +190,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Enters that the clock has jumped: what was due meanwhile comes now.
+    /// Enters that the clock has jumped: everything that was due meanwhile comes now.
     pub(super) fn jumped(&mut self, to: Duration) {
         self.jumped_to = to;
     }

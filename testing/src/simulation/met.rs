@@ -1,22 +1,23 @@
-//! The paths that the runs have met, to find those that no run has or that never came up.
+//! The paths that the runs have met, to find paths that no run has or that never came up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which paths were met in a run or in several ones.
+/// The paths that were met in one or several runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Met {
-    /// Those that something was installed at.
+    /// The paths at which something was installed.
     pub(super) known: BTreeSet<String>,
-    /// Those that were asked for, or spoken of, and that nothing was installed at then.
+    /// The paths that were asked for or named while nothing was installed there.
     pub(super) unknown: BTreeSet<String>,
-    /// Those of the setup's own manifolds that have come up.
+    /// The paths of the setup's own manifolds that have come up.
     pub(super) up: BTreeSet<String>,
-    /// Those of them that have not and should: why not, and in which run.
+    /// The paths of the setup's own manifolds that should have come up and have not, each with the
+    /// reason and the seed.
     pub(super) idle: BTreeMap<String, (String, u64)>,
 }
 
 impl Met {
-    /// Adds what was met in the run of a seed.
+    /// Adds the paths that were met in the run of a seed.
     pub(super) fn add(&mut self, seed: u64, met: &Self) {
         self.known.extend(met.known.iter().cloned());
         self.unknown.extend(met.unknown.iter().cloned());
@@ -26,18 +27,18 @@ impl Met {
         }
     }
 
-    /// Returns a path that was asked for and that nobody has.
+    /// Returns a path that was asked for and that no worker has.
     pub(super) fn nobodys(&self) -> Option<&str> {
         self.unknown.difference(&self.known).next().map(String::as_str)
     }
 
-    /// Returns the paths that should have come up and have not, each with a seed of which that is so.
+    /// Returns the paths that should have come up and have not, each with the seed of such a run.
     pub(super) fn idle(&self) -> impl Iterator<Item = (&str, u64)> {
         let idle = self.idle.iter().filter(|(path, _)| !self.up.contains(*path));
         idle.map(|(path, (_, seed))| (&**path, *seed))
     }
 
-    /// Returns why a path has not come up, if it has not.
+    /// Returns the reason why a path has not come up, if it has not.
     pub(super) fn why_idle(&self, path: &str) -> Option<&str> {
         self.idle.get(path).map(|(why, _)| &**why)
     }

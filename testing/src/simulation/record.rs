@@ -1,4 +1,5 @@
-//! What happens in a run, in its order: entered into the trace, and judged at once.
+//! The record of a run: all that happens, in its order, is entered into the trace and judged at
+//! once.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +20,7 @@ use super::trace::{About, Number, Trace, What};
 
 /// Writes into the trace of a run; made by [`Setup::notes`](super::Setup::notes).
 ///
-/// Give it to workers, so that the trace of a failure tells what they did.
+/// Give it to workers, so that the trace of a failure shows their work.
 #[derive(Clone)]
 pub struct Notes {
     record: Arc<Mutex<Record>>,
@@ -28,17 +29,17 @@ pub struct Notes {
 
 struct Record {
     written: Written,
-    /// Away while someone looks at it.
+    /// Taken out while someone looks at it.
     judge: Option<Box<Judge>>,
     source: Option<Source>,
     /// The workers that each path has had, by its seat.
     lives: Vec<Lives>,
-    /// No fault strikes, not yet or not any more.
+    /// Set if no fault strikes, not yet or not any more.
     is_calm: bool,
-    /// What was found first, and who waits for it.
+    /// The first finding, and the task that waits for it.
     found: Option<String>,
     waiter: Option<Waker>,
-    /// How many events there may be.
+    /// The most events of a run.
     most_events: u64,
 }
 
@@ -49,16 +50,16 @@ struct Written {
     numbers: Vec<Number>,
 }
 
-/// The workers that one path has had, as their tasks tell.
+/// The workers that one path has had, as its tasks report.
 #[derive(Clone, Copy, Default)]
 struct Lives {
     count: u64,
-    /// The number of the one that lives, and its generation.
+    /// The number of the live worker, and its generation.
     live: Option<(u64, u32)>,
     starts: Starts,
 }
 
-/// Which worker has begun: the path and its seat, and how many it has had with this one.
+/// A worker that has begun: its path and seat, and its number among the workers of the path.
 pub(super) struct Begun {
     pub(super) path: About,
     seat: usize,
@@ -71,12 +72,13 @@ struct Source {
     events: Events,
     /// The wall clock when the engine began.
     wall: SystemTime,
-    /// The time of the last event, by the wall clock and since the beginning: many have the same.
+    /// The time of the last event, by the wall clock and since the beginning: many events have the
+    /// same.
     last: (SystemTime, Duration),
 }
 
 impl Source {
-    /// Returns how long after the beginning something was.
+    /// Returns the time from the beginning to an event.
     fn since(&mut self, at: SystemTime) -> Duration {
         if self.last.0 != at {
             self.last = (at, at.duration_since(self.wall).unwrap_or_default());
@@ -86,7 +88,7 @@ impl Source {
 }
 
 impl Record {
-    /// Enters the events that have come.
+    /// Enters the new events.
     fn catch_up(&mut self) {
         let (Some(source), Some(judge)) = (&mut self.source, &mut self.judge) else { return };
         while let Some(notice) = source.events.try_next() {
@@ -105,7 +107,7 @@ impl Record {
     }
 }
 
-/// Keeps what was found first, and wakes who waits for it.
+/// Keeps the first finding, and wakes the task that waits for it.
 fn find(first: &mut Option<String>, waiter: &mut Option<Waker>, found: String) {
     first.get_or_insert(found);
     if let Some(waiter) = waiter.take() {
@@ -166,19 +168,19 @@ impl Notes {
         Self { record: Arc::new(Mutex::new(record)), began: Instant::now() }
     }
 
-    /// Follows an engine, whose wall clock began at this moment.
+    /// Follows an engine. `wall` is the wall clock at its beginning.
     pub(super) fn follow(&self, events: Events, wall: SystemTime) {
         self.record.lock().source = Some(Source { events, wall, last: (wall, Duration::ZERO) });
     }
 
-    /// Says how many events there may be.
+    /// Sets how many events there may be.
     pub(super) fn allow(&self, most_events: u64) {
         self.record.lock().most_events = most_events;
     }
 
-    /// Waits until something is found that does not hold. One waits at a time.
+    /// Waits for a finding. Only one task waits at a time.
     ///
-    /// Cancel safe: what was found is not forgotten.
+    /// Cancel safe: a finding is not forgotten.
     pub(super) fn is_broken(&self) -> impl Future<Output = ()> {
         poll_fn(|cx| {
             let Record { found, waiter, .. } = &mut *self.record.lock();
@@ -192,8 +194,8 @@ impl Notes {
         })
     }
 
-    /// Returns whether no fault strikes: they have stopped, or the run has none. What fails by itself,
-    /// such as stubs of the simulation's own, should not do so then.
+    /// Returns whether no fault strikes: the faults have stopped, or the run has none. Anything
+    /// that fails by itself, such as a stub of the simulation's own, should not fail then.
     pub fn is_calm(&self) -> bool {
         self.record.lock().is_calm
     }
@@ -207,7 +209,7 @@ impl Notes {
         self.push(|_| None, What::Note(line.into()));
     }
 
-    /// Writes that something strikes what has this path.
+    /// Writes that a fault strikes this path.
     pub(super) fn fault(&self, path: &str, text: Cow<'static, str>) {
         let number_of = |written: &mut Written| Some(written.trace.number_of(&About::new(path)));
         self.push(number_of, What::Fault(text));
@@ -222,7 +224,7 @@ impl Notes {
         self.push(number, What::Fault(text.into()));
     }
 
-    /// Enters something after all events that have come before it.
+    /// Enters something after all earlier events.
     fn push(&self, about: impl FnOnce(&mut Written) -> Option<Number>, what: What) {
         let at = self.began.elapsed();
         let mut record = self.record.lock();
@@ -283,7 +285,7 @@ impl Notes {
         seat.is_some_and(|seat| seat.phase == Phase::Starting)
     }
 
-    /// Enters how often a worker was asked in its start.
+    /// Enters how often a worker was asked during its start.
     pub(super) fn learn_start(&self, begun: &Begun, asks: u32) {
         self.record.lock().lives[begun.seat].starts.learn(asks);
     }
@@ -296,12 +298,12 @@ impl Notes {
         }
     }
 
-    /// Enters the events that have come.
+    /// Enters the new events.
     pub(super) fn enter(&self) {
         self.record.lock().catch_up();
     }
 
-    /// Enters the events that have come; returns what was found up to now.
+    /// Enters the new events; returns the finding up to now.
     pub(super) fn catch_up(&self) -> Judged {
         let mut record = self.record.lock();
         record.catch_up();
@@ -311,13 +313,13 @@ impl Notes {
         }
     }
 
-    /// Looks at what is known.
+    /// Looks at the judge.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Judge) -> T) -> T {
         self.with(|judge| look(judge))
     }
 
-    /// Takes the judge out meanwhile, so that who looks may write notes. If who looks panics it stays
-    /// out: the run is over then, and what is left of it only gives its trace.
+    /// Takes the judge out while `work` looks at it, so that `work` may write notes. If `work`
+    /// panics, the judge stays out: the run is over then, and only its trace is still used.
     fn with<T>(&self, work: impl FnOnce(&mut Judge) -> T) -> T {
         let taken = self.record.lock().judge.take();
         let mut judge = taken.expect("nobody looks at the judge while another one does");
@@ -326,25 +328,25 @@ impl Notes {
         done
     }
 
-    /// Says by which policies waits are judged.
+    /// Sets the policies by which waits are judged.
     pub(super) fn judge_waits(&self, policies: Vec<(String, Policy)>) {
         self.with(|judge| judge.policies.extend(policies));
     }
 
-    /// Says that the clock has just jumped.
+    /// Notes that the clock has just jumped.
     pub(super) fn jumped(&self) {
         let to = self.began.elapsed();
         self.enter();
         self.with(|judge| judge.jumped(to));
     }
 
-    /// Says that the engine is at rest, and will be killed next.
+    /// Notes that the engine is at rest, and will be killed next.
     pub(super) fn is_at_rest(&self) {
         self.enter();
         self.with(|judge| judge.is_killed_at_rest = true);
     }
 
-    /// Counts a preview that was compared with what is known.
+    /// Counts a preview that was compared with the judge's knowledge.
     pub(super) fn judged_a_preview(&self) {
         self.record.lock().written.trace.tally.previews += 1;
     }
@@ -354,15 +356,15 @@ impl Notes {
         self.began.elapsed()
     }
 
-    /// Leaves in the trace which paths were met.
+    /// Leaves in the trace the paths that were met.
     pub(super) fn leave(&self, met: Met) {
         self.record.lock().written.trace.met = met;
     }
 
-    /// Takes all that was written.
+    /// Takes the whole trace.
     pub(super) fn take_trace(&self) -> Trace {
         let mut record = self.record.lock();
-        // What is still entered is in a trace that begins with no paths.
+        // Later entries go into a trace that begins without paths.
         std::mem::replace(&mut record.written, Written::new()).trace
     }
 }

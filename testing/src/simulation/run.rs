@@ -1,10 +1,10 @@
-//! One run: an engine, its faults, and who judges it, on one thread under a paused clock.
+//! One run: an engine, its faults, and its judge, on one thread under a paused clock.
 //!
-//! Invariant: whatever the run waits for, events are entered and judged meanwhile. With invariants of
-//! the user's the run's own task does that, which wakes for each event and then looks at them. Without
-//! any it does not wake: the workers' tasks enter the events, whenever a worker begins and every so many
-//! steps. For example, while the run sleeps until its next fault, a worker that is started too early is
-//! found by that worker's task.
+//! Invariant: whatever the run waits for, events are entered and judged meanwhile. If the user has
+//! set invariants, the run's own task does that: it wakes for each event and then looks at the
+//! invariants. If not, that task does not wake: the workers' tasks enter the events, whenever a
+//! worker begins and after every so many steps. For example, while the run sleeps until its next
+//! fault, a worker that is started too early is found by that worker's own task.
 
 mod asked;
 mod baseline;
@@ -35,23 +35,24 @@ use asked::Asked;
 
 pub(super) use baseline::Baseline;
 
-/// How far a judge may be behind: more than an engine does at one moment, before it lets others run.
+/// The most events that a judge may be behind: more than an engine makes at one moment, before
+/// other tasks run.
 const CAPACITY: usize = 1 << 16;
 
-/// What a run is for.
+/// The purpose of a run.
 pub(super) enum Part {
-    /// To see who is up without faults.
+    /// To see which workers are up without faults.
     Baseline,
     /// Faults to the end.
     Safety,
-    /// Faults that stop; then all must be as they were without any.
+    /// Faults that stop. After that, all workers must be as they were without faults.
     Liveness(Baseline),
 }
 
 pub(super) struct Run {
     engine: Engine,
-    /// Wakes when something has happened, for the invariants; nothing without any, and when the engine
-    /// has ended and all its events were entered.
+    /// Wakes for each event, for the invariants. None if there are no invariants, or the engine has
+    /// ended and all its events were entered.
     woken: Option<Events>,
     chaos: Arc<Chaos>,
     notes: Notes,
@@ -62,14 +63,14 @@ pub(super) struct Run {
     bounds: Bounds,
     random: Random,
     asked: Asked,
-    /// Who need not come up.
+    /// The paths that need not come up.
     resting: Vec<String>,
-    /// The paths that were asked for, or spoken of, when nothing was known of them.
+    /// The paths that were asked for or named before anything was known of them.
     unknown: BTreeSet<String>,
 }
 
 impl Run {
-    /// Builds the engine and installs what the setup says.
+    /// Builds the engine and installs the manifolds of the setup.
     pub(super) async fn begin(
         simulation: &Simulation<'_>,
         seed: u64,
@@ -98,7 +99,7 @@ impl Run {
             notes.calm();
         }
         let chaos = Chaos::new(seed, faults, notes.clone(), alarms);
-        // What is judged of the users of a border is judged by the workers of the border.
+        // The judge sees the users of a border through the workers of the border.
         let builder = (simulation.configure)(Engine::builder()).show_carriers();
         let builder = builder.seed(seed).event_capacity(CAPACITY);
         let built = builder.wrap(Arc::new(Around(Arc::clone(&chaos)))).build();
@@ -110,7 +111,7 @@ impl Run {
         notes.follow(events, engine.report().await.at.0);
         let mut run = Self {
             engine: engine.clone(),
-            // Who follows the events alone need not copy them.
+            // A judge that follows only the events needs no copy of them.
             woken: (!invariants.is_empty()).then(|| engine.events()),
             chaos,
             notes,
@@ -129,7 +130,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Waits for something, and judges all that happens meanwhile.
+    /// Waits for something, and judges all events meanwhile.
     async fn drive<T>(&mut self, work: impl Future<Output = T>) -> Found<T> {
         let mut work = pin!(work);
         loop {
@@ -138,7 +139,7 @@ impl Run {
                 () = self.notes.is_broken() => self.catch_up()?,
                 is_over = next(&mut self.woken), if self.woken.is_some() => {
                     self.catch_up()?;
-                    // What has come so far is entered, and need not wake this again.
+                    // The events so far are entered, and need not wake this task again.
                     self.woken = (!is_over).then(|| self.engine.events());
                 }
                 done = &mut work => {
@@ -149,7 +150,7 @@ impl Run {
         }
     }
 
-    /// Enters what has happened, then looks at the invariants.
+    /// Enters the new events, then looks at the invariants.
     fn catch_up(&mut self) -> Found {
         self.notes.catch_up()?;
         if self.invariants.is_empty() {
@@ -219,7 +220,7 @@ impl Run {
         self.puts.iter().map(|put| self.path_of(&put.name))
     }
 
-    /// Returns why those have not come up that should have.
+    /// Returns the reasons why paths that should have come up have not.
     async fn idle(&mut self) -> Found<BTreeMap<String, (String, u64)>> {
         let idle: Vec<_> = self.notes.look(|judge| {
             let is_idle = |path: &String| judge.seat(path).is_none_or(|seat| seat.starts == 0);
@@ -235,7 +236,7 @@ impl Run {
         Ok(whys)
     }
 
-    /// Leaves in the trace which paths were met.
+    /// Leaves in the trace the paths that were met.
     fn leave(&mut self, idle: BTreeMap<String, (String, u64)>) {
         let mut unknown = std::mem::take(&mut self.unknown);
         let met = self.notes.look(|judge| {

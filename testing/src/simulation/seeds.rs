@@ -1,23 +1,23 @@
-//! Which seeds are run, by the test and by the environment.
+//! The seeds that are run, by the test and by the environment.
 
 use std::ops::Range;
 
-/// Names the seed that is to be run first, and alone unless more are asked for.
+/// The variable with the seed that is run first, and alone unless it is asked for more.
 pub(super) const SEED: &str = "CRANKCASE_SIM_SEED";
 
-/// Says how many seeds are to be run.
+/// The variable with the number of seeds.
 const RUNS: &str = "CRANKCASE_SIM_RUNS";
 
-/// Says how many lines of a trace a failure shows.
+/// The variable with the number of lines of a trace that a failure shows.
 const LINES: &str = "CRANKCASE_SIM_LINES";
 
 /// The seeds that are run: at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Seeds {
     pub(super) first: u64,
-    /// The last one, which is run too.
+    /// The last seed, which is run too.
     pub(super) last: u64,
-    /// The environment asks for this one alone.
+    /// Set if the environment asks for this seed alone.
     pub(super) is_one: bool,
 }
 
@@ -50,7 +50,7 @@ impl Seeds {
     }
 }
 
-/// Returns how many lines of a trace a failure is to show, if the environment says so.
+/// Returns how many lines of a trace a failure shows, if the environment sets that.
 pub(super) fn lines() -> Option<usize> {
     lines_from(variable(LINES)).ok().flatten()
 }
@@ -60,7 +60,7 @@ fn lines_from(lines: Option<String>) -> Result<Option<usize>, String> {
     Ok(lines.map(|lines| usize::try_from(lines).unwrap_or(usize::MAX)))
 }
 
-/// Returns a variable of the environment; one that is empty is as none.
+/// Returns a variable of the environment; an empty one counts as none.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.to_string_lossy().into_owned();
     (!value.is_empty()).then_some(value)

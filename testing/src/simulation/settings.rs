@@ -1,4 +1,4 @@
-//! What is simulated, among which faults and for how long.
+//! The settings of a simulation: its manifolds, its faults and the length of its runs.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crankcase_engine::EngineBuilder;
 use super::faults::{Faults, LONGEST};
 use super::setup::Setup;
 
-/// Runs manifolds of your own among faults, again and again, each run as its seed decides.
+/// Runs manifolds of your own among faults, again and again. The seed of a run decides it.
 ///
 /// A run has one thread and a paused clock. The [faults](Faults) strike the workers from outside:
 /// starts that fail, panic, hang or are slow, workers that fail, panic, bounce or hang, stops that
@@ -70,25 +70,25 @@ use super::setup::Setup;
 ///
 /// # Replay
 ///
-/// A failure names its seed, and the same seed gives the same run, event by event. So that it does,
-/// the manifolds must not be random by themselves: real input and output, threads, the wall clock,
-/// the order of a `HashMap`, a `select!` that is not `biased`, and the order in which tokio wakes
-/// several waiters of one `watch` are. Threads are also those of `spawn_blocking` and of blocking
-/// workers. Put stubs in the place of the first, and seed what is random from [`Setup::seed`]. A failure
-/// says if its seed does not replay.
+/// A failure names its seed, and the same seed gives the same run, event by event. For this the
+/// manifolds must not be random by themselves. Real input and output, threads, the wall clock, the
+/// order of a `HashMap`, a `select!` that is not `biased`, and the order in which tokio wakes
+/// several waiters of one `watch` make them random. Threads are also those of `spawn_blocking` and
+/// of blocking workers. Put stubs in the place of real input and output, and seed random choices
+/// from [`Setup::seed`]. A failure says if its seed does not replay.
 ///
-/// `CRANKCASE_SIM_SEED=17` runs that seed alone, `CRANKCASE_SIM_RUNS=10000` as many seeds from the
-/// first one on, both together as many from seed 17 on, and `CRANKCASE_SIM_LINES=500` shows as many
-/// lines of a failure's trace (60 by default). One that is empty is as none; one that is no number
-/// fails the simulation.
+/// `CRANKCASE_SIM_SEED=17` runs that seed alone. `CRANKCASE_SIM_RUNS=10000` runs this many seeds,
+/// beginning with the first one, or with seed 17 if both are set. `CRANKCASE_SIM_LINES=500` shows
+/// this many lines of a failure's trace (60 by default). An empty variable counts as none; a
+/// variable that is no number fails the simulation.
 ///
 /// # Limits
 ///
-/// The runtime has a clock and nothing else: what asks tokio for a socket, a process or a signal
-/// panics there, and a worker that ends by it fails the simulation, since no run with them would
-/// replay.
+/// The runtime has a clock and nothing else. Code that asks tokio for a socket, a process or a
+/// signal panics there. A worker that ends by this panic fails the simulation, because no run with
+/// such code would replay.
 ///
-/// A worker that blocks the thread, and one that never yields, stops the simulation as a whole.
+/// A worker that blocks the thread, or never yields, stops the whole simulation.
 #[must_use = "a simulation does nothing until it is run"]
 pub struct Simulation<'a> {
     pub(super) build: Box<dyn Fn(&mut Setup) + 'a>,
@@ -107,7 +107,7 @@ pub(super) struct Bounds {
 }
 
 impl<'a> Simulation<'a> {
-    /// Returns a simulation of what `build` installs, for every run anew.
+    /// Returns a simulation. `build` installs the manifolds anew for every run.
     ///
     /// It is called on a tokio runtime with a paused clock.
     pub fn new(build: impl Fn(&mut Setup) + 'a) -> Self {
@@ -129,24 +129,24 @@ impl<'a> Simulation<'a> {
         Self { faults, ..self }
     }
 
-    /// Sets up the engine, as for production. The simulation itself sets its seed, its event capacity
-    /// and what is [wrapped](EngineBuilder::wrap) around its workers, in the place of any that is set
+    /// Sets up the engine, as for production. The simulation itself sets the seed, the event
+    /// capacity and the [wrapper](EngineBuilder::wrap) of its workers, in place of any that are set
     /// here.
     ///
-    /// A classifier that takes all errors for fatal ends the engine by the first fault, and fails the
-    /// simulation: leave it out, or let [`Faults`] have no errors and panics.
+    /// A classifier that makes all errors fatal ends the engine by the first fault, and fails the
+    /// simulation. Leave it out, or let [`Faults`] have no errors and panics.
     pub fn engine(self, configure: impl Fn(EngineBuilder) -> EngineBuilder + 'a) -> Self {
         Self { configure: Box::new(configure), ..self }
     }
 
     /// Sets how long each run lasts by the paused clock: the faults of a run with faults, and the
-    /// whole of the run without them that it is compared with. Default 5 min; a year at most.
+    /// whole of the run without faults that it is compared with. Default 5 min; a year at most.
     pub fn lasts(mut self, lasts: Duration) -> Self {
         self.bounds.lasts = lasts.min(LONGEST);
         self
     }
 
-    /// Sets how long after the last fault everyone must have recovered. Default 1 h; a year at
+    /// Sets how long after the last fault all workers must have recovered. Default 1 h; a year at
     /// most.
     pub fn settles_within(mut self, limit: Duration) -> Self {
         self.bounds.settles_within = limit.min(LONGEST);

@@ -1,4 +1,4 @@
-//! What one run begins with: its manifolds, its inputs and what must hold.
+//! The setup of one run: its manifolds, its inputs and its demands.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::record::Notes;
 use super::view::View;
 use super::view::in_full;
 
-/// What must hold at every moment, with the words it is told in.
+/// A demand that must hold at every moment, with its text.
 pub(super) struct Invariant {
     pub(super) text: String,
     pub(super) holds: Box<dyn FnMut(&View<'_>) -> bool>,
@@ -24,16 +24,16 @@ pub(super) type SendValue = Box<dyn FnMut(u64)>;
 /// Rewires a manifold.
 pub(super) type Rewire<'a> = &'a dyn Fn(Manifold) -> Manifold;
 
-/// What puts a manifold in the place of its present one.
+/// Puts a manifold in the place of its present one.
 pub(super) struct Put {
     pub(super) name: String,
-    /// It is a nested engine, which is never rewired.
+    /// Set for a nested engine, which is never rewired.
     pub(super) is_nested: bool,
-    /// Adds the manifold to a change once more, as it is after it was rewired.
+    /// Adds the manifold to a change again, rewired.
     pub(super) again: Box<dyn Fn(Change, Rewire<'_>) -> Change>,
 }
 
-/// What one run of a [`Simulation`](super::Simulation) begins with.
+/// The setup of one run of a [`Simulation`](super::Simulation).
 ///
 /// It is made anew for every run, so that runs share nothing.
 pub struct Setup {
@@ -42,13 +42,13 @@ pub struct Setup {
     notes: Notes,
     pub(super) change: Change,
     pub(super) invariants: Vec<Invariant>,
-    /// What must come to hold once the faults have stopped.
+    /// The demands that must come to hold once the faults have stopped.
     pub(super) recovered: Vec<Invariant>,
     pub(super) inputs: Vec<(String, SendValue)>,
     pub(super) spared: Vec<String>,
-    /// Who need not come up.
+    /// The paths that need not come up.
     pub(super) resting: Vec<String>,
-    /// By which policies waits are judged.
+    /// The policies by which waits are judged.
     pub(super) policies: Vec<(String, Policy)>,
     pub(super) puts: Vec<Put>,
 }
@@ -70,7 +70,7 @@ impl Setup {
         }
     }
 
-    /// Returns the run's seed, to seed with it what the manifolds do at random.
+    /// Returns the run's seed, to seed the random choices of manifolds.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -106,8 +106,9 @@ impl Setup {
     /// installed. The paths of the workers in it begin with its own path.
     ///
     /// Faults strike the workers in it. The worker that is the nested engine itself is
-    /// [spared](Self::spare); it is bounced, parked and replaced by hand like any other, and gets no
-    /// other inputs. Those that pass values over its border are the engine's own, and left alone.
+    /// [spared](Self::spare): it is bounced, parked and replaced by hand like any other, and gets
+    /// no other inputs. The workers that pass values over its border are the engine's own, and left
+    /// alone.
     ///
     /// # Examples
     ///
@@ -170,11 +171,12 @@ impl Setup {
         self.install(name, stub);
     }
 
-    /// Installs a stub whose value changes at random to another one of these, and which comes and
-    /// goes like any worker: a flapping input.
+    /// Installs a flapping input: a stub whose value changes at random to another one of these, and
+    /// which comes and goes like any worker.
     ///
-    /// It begins with the first of the values, which is the one of a run without faults, and which it
-    /// has again before the faults of a [`liveness`](super::Simulation::liveness) run stop.
+    /// It begins with the first of the values. A run without faults has only this value, and the
+    /// input gets it back before the faults of a [`liveness`](super::Simulation::liveness) run
+    /// stop.
     ///
     /// # Panics
     ///
@@ -203,12 +205,12 @@ impl Setup {
         self.install(name, stub);
     }
 
-    /// Demands that something always holds; the text says what.
+    /// Demands that something always holds. The text says what must hold.
     ///
-    /// It is looked at whenever something has happened in an engine and the tasks that were ready then
-    /// have had a turn. So what is made and unmade within one turn is not seen, nor what changes without
-    /// an event before there is one: let workers note that in a state of their own, which is looked at
-    /// here.
+    /// The simulation looks at it after each event of an engine, once the tasks that were ready at
+    /// that moment have had a turn. So it does not see a state that begins and ends within one
+    /// turn, nor a change without an event before the next event. Let workers note such changes in
+    /// a state of their own, and look at that state here.
     pub fn invariant(
         &mut self,
         text: impl Into<String>,
@@ -217,8 +219,8 @@ impl Setup {
         self.invariants.push(Invariant { text: text.into(), holds: Box::new(holds) });
     }
 
-    /// Demands that something comes to hold once the faults have stopped; the text says what. It is
-    /// of use in [`liveness`](super::Simulation::liveness) runs.
+    /// Demands that something comes to hold once the faults have stopped. The text says what must
+    /// hold. It is of use in [`liveness`](super::Simulation::liveness) runs.
     pub fn recovered(
         &mut self,
         text: impl Into<String>,
@@ -233,21 +235,21 @@ impl Setup {
         self.spared.push(in_full(path).into_owned());
     }
 
-    /// Lets the manifold with this path never come up in any run. Of others that is a failure: nothing
-    /// is judged of who does nothing.
+    /// Allows the manifold with this path to come up in no run. For any other manifold that is a
+    /// failure, because nothing is judged of a worker that does nothing.
     pub fn may_rest(&mut self, path: &str) {
         self.resting.push(in_full(path).into_owned());
     }
 
-    /// Demands that the waits of the worker with this path are as this policy says: its bounce delay,
-    /// and its backoff. Of others it is judged only that a wait is over when a worker is started,
-    /// and that a worker that is bounced because of another one does not wait. So a manifold with a
-    /// `max_bounce_delay` needs this: with it every bounce waits.
+    /// Demands that the waits of the worker with this path follow this policy: its bounce delay,
+    /// and its backoff. For other workers, it is only judged that a wait is over when a worker is
+    /// started, and that a worker that is bounced because of another one does not wait. So a
+    /// manifold with a `max_bounce_delay` needs this: with it every bounce waits.
     pub fn waits(&mut self, path: &str, policy: Policy) {
         self.policies.push((in_full(path).into_owned(), policy));
     }
 
-    /// Returns what writes into the trace of the run.
+    /// Returns a handle that writes into the trace of the run.
     pub fn notes(&self) -> Notes {
         self.notes.clone()
     }

@@ -1,16 +1,16 @@
-//! What is known of how the workers of a path start.
+//! The judge's knowledge of how the workers of a path start.
 
-/// How often any worker is asked before it is up whether it may go on: at its beginning, and before
-/// its first poll.
+/// How often any worker is asked, before it is up, whether it may go on: at its beginning, and
+/// before its first poll.
 pub(super) const SURE: u32 = 2;
 
-/// Of how many starts of a path it is learnt how often they are asked.
+/// How many starts of a path teach how often its starts are asked.
 const LESSONS: u32 = 8;
 
 /// How often the starts of one path are asked whether they may go on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Starts {
-    /// The least that was seen.
+    /// The smallest number that was seen.
     asks: u32,
     /// How many starts were looked at.
     lessons: u32,
@@ -21,7 +21,7 @@ impl Starts {
         self.asks.max(SURE)
     }
 
-    /// Whether more are to be looked at.
+    /// Returns whether more starts are to be looked at.
     pub(super) fn are_new(self) -> bool {
         self.lessons < LESSONS
     }

@@ -1,4 +1,4 @@
-//! What happened in one run, to compare runs and to show a failure.
+//! The events of one run, to compare runs and to show a failure.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -14,13 +14,13 @@ use crankcase_engine::EventKind;
 
 use super::met::Met;
 
-/// How many entries are kept: the last ones.
+/// How many entries are kept. These are the last ones.
 const KEPT: usize = 4096;
 
-/// What happened in one run of a simulation: the engine's events, the faults that struck, and the
-/// notes of workers.
+/// The trace of one run of a simulation: the engine's events, the faults that struck, and the notes
+/// of workers.
 ///
-/// It counts and compares all that happened, and shows the last lines of it.
+/// It counts and compares all entries, and shows the last lines of them.
 #[derive(Debug, Clone)]
 pub struct Trace {
     entries: VecDeque<Entry>,
@@ -30,11 +30,12 @@ pub struct Trace {
     count: u64,
     digest: Digest,
     pub(super) tally: Tally,
-    /// Which paths were met, when the run is over.
+    /// The paths that were met, once the run is over.
     pub(super) met: Met,
 }
 
-/// Takes in all that happened, in few steps: it tells runs apart, and nobody wants it to be the same.
+/// A digest of all entries that takes few steps. It only has to tell runs apart: nobody tries to
+/// give two runs the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Digest(u64);
 
@@ -58,7 +59,7 @@ impl Hasher for Digest {
     }
 
     fn write_u64(&mut self, number: u64) {
-        // Odd, so that no two numbers lead to the same.
+        // Odd, so that no two numbers give the same result.
         self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x517c_c1b7_2722_0a95);
     }
 
@@ -79,9 +80,9 @@ pub struct Tally {
     pub waits: u64,
     /// How many faults struck, control calls, new values and jumps of the clock included.
     pub faults: u64,
-    /// How many previews of a bounce were compared with who uses the worker.
+    /// How many previews of a bounce were compared with the users of the worker.
     pub previews: u64,
-    /// How long it took by the paused clock.
+    /// How long the run took by the paused clock.
     pub lasted: Duration,
 }
 
@@ -98,9 +99,9 @@ impl std::ops::AddAssign for Tally {
 
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// When it was, in nanoseconds since the beginning: it saturates after 584 years.
+    /// The time of the entry, in nanoseconds since the beginning: it saturates after 584 years.
     at: u64,
-    /// What it is about; nothing if it is a note.
+    /// The path that the entry is about; nothing for a note.
     pub(super) about: Option<Number>,
     pub(super) what: What,
 }
@@ -113,7 +114,7 @@ pub(super) struct Number(NonZeroU32);
 #[derive(Debug, Clone, Default)]
 pub(super) struct About {
     path: Arc<str>,
-    /// The path as a digest has it: few paths are in many entries.
+    /// The path as a digest takes it: few paths are in many entries.
     mark: u64,
 }
 
@@ -143,7 +144,7 @@ impl fmt::Display for About {
 pub(super) enum What {
     Event(EventKind),
     Fault(Cow<'static, str>),
-    /// It is about to stop, and waits for these, which use it.
+    /// It is about to stop, and waits for these users.
     Closing(Vec<Number>),
     Note(String),
 }
@@ -216,7 +217,7 @@ impl Trace {
         *counter += 1;
     }
 
-    /// Returns how many entries there were, those included that are not kept.
+    /// Returns how many entries there were, with those that are not kept.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -226,13 +227,13 @@ impl Trace {
         self.tally
     }
 
-    /// Returns the entries that are kept, the last 4096, as text: the time since the beginning, and
-    /// what happened.
+    /// Returns the kept entries, the last 4096, as text: the time since the beginning, and the
+    /// event.
     pub fn lines(&self) -> Vec<String> {
         self.shown(0).map(|line| line.to_string()).collect()
     }
 
-    /// Returns the entries that are kept, as they are shown, from this one on.
+    /// Returns the kept entries as they are shown, from this one on.
     pub(super) fn shown(&self, first: usize) -> impl Iterator<Item = Line<'_>> {
         self.entries.iter().skip(first).map(|entry| Line { trace: self, entry })
     }
@@ -242,7 +243,7 @@ impl Trace {
         self.entries.len()
     }
 
-    /// Returns the place among the kept entries of the last one of which this holds.
+    /// Returns the place among the kept entries of the last one with a property.
     pub(super) fn last(&self, holds: impl Fn(&Entry) -> bool) -> Option<usize> {
         self.entries.iter().rposition(holds)
     }
@@ -254,7 +255,7 @@ impl Trace {
 }
 
 impl PartialEq for Trace {
-    /// Compares all that happened, also what is not kept.
+    /// Compares all entries, also those that are not kept.
     fn eq(&self, other: &Self) -> bool {
         (self.count, &self.digest) == (other.count, &other.digest)
     }
@@ -275,7 +276,7 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Returns what it says, without the time.
+    /// Returns the text of the entry, without the time.
     pub(super) fn said(&self) -> String {
         let Entry { about, what, .. } = self.entry;
         let path = about.map_or("", |about| self.trace.about(about));

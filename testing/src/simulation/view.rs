@@ -1,4 +1,4 @@
-//! What the workers of a simulation are doing at one moment, for its invariants.
+//! The state of all workers of a simulation at one moment, for its invariants.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,14 +10,14 @@ use crankcase_engine::EndKind;
 
 use super::judge::{Judge, Phase, Seat};
 
-/// What the invariants of a simulation look at: what every worker is doing at one moment.
+/// The state of every worker at one moment, for the invariants of a simulation.
 ///
-/// A worker is named by its path, such as `/site/web` or `site/web`. A path that nobody has in any run of a
-/// simulation fails it: what is asked of nobody always holds.
+/// A worker is named by its path, such as `/site/web` or `site/web`. A path that no worker has in
+/// any run of a simulation fails it, because a demand on such a path always holds.
 pub struct View<'a> {
     judge: &'a Judge,
     at: Duration,
-    /// The paths that were asked for and that nothing is known of.
+    /// The paths that were asked for and of which nothing is known.
     unknown: RefCell<BTreeSet<String>>,
 }
 
@@ -26,7 +26,7 @@ impl<'a> View<'a> {
         Self { judge, at, unknown: RefCell::default() }
     }
 
-    /// Returns the paths that were asked for and that nothing is known of.
+    /// Returns the paths that were asked for and of which nothing is known.
     pub(super) fn unknown(self) -> BTreeSet<String> {
         self.unknown.into_inner()
     }
@@ -49,13 +49,14 @@ impl<'a> View<'a> {
         self.seat(path).is_some_and(Seat::is_up)
     }
 
-    /// Returns whether a worker lives, in whatever stage between the begin of its start and its end.
+    /// Returns whether a worker lives, in any stage from the beginning of its start to its end.
     pub fn is_live(&self, path: &str) -> bool {
         self.seat(path).is_some_and(|seat| seat.phase != Phase::Idle)
     }
 
-    /// Returns which worker of its manifold the present or last one is; 0 before the first. One that is
-    /// taken out and installed again is counted anew when it is next started.
+    /// Returns the number of the present or last worker among those of its manifold; 0 before the
+    /// first. If the manifold is taken out and installed again, the count begins anew at its next
+    /// start.
     pub fn generation(&self, path: &str) -> u32 {
         self.seat(path).map_or(0, |seat| seat.generation)
     }

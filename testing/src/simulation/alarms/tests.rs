@@ -1,4 +1,4 @@
-//! When the alarms of a simulation wake those who wait.
+//! The moments at which the alarms of a simulation wake tasks.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Alarms, STEP};
 
-/// Notes when it is woken, and as which.
+/// Notes when it is woken, with its name.
 struct Noted {
     which: &'static str,
     began: Instant,
@@ -56,7 +56,7 @@ async fn all_are_woken_at_their_moments_and_in_their_order() {
         bench.pass(30 * STEP).await,
         [("first", 3), ("second", 640), ("third", 640), ("late", 1280)]
     );
-    // One that is set when nobody waits any more.
+    // An alarm that is set when no task waits any more.
     bench.set("again", STEP);
     assert_eq!(bench.pass(2 * STEP).await, [("again", 1984)]);
 }

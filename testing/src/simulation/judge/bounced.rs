@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 /// The paths that a bounce would stop.
 pub(in crate::simulation) struct Bounced {
-    /// Those that hold the worker, directly or indirectly.
+    /// The paths of the workers that hold the bounced one, directly or indirectly.
     pub(in crate::simulation) certain: BTreeSet<String>,
-    /// The certain ones, and those that run without an input that the bounce may bring back from
-    /// its backoff.
+    /// The certain paths, and those of workers that run without an input that the bounce may bring
+    /// back from its backoff.
     pub(in crate::simulation) possible: BTreeSet<String>,
 }

@@ -1,4 +1,4 @@
-//! Compares reports with what is known (P5, P9).
+//! Compares reports with what the judge knows (P5, P9).
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::seat::{Phase, Seat};
 use super::{Judge, Judged, ensure};
 
 impl Judge {
-    /// Compares a report of this moment with what is known. At rest it also judges whether that is as
-    /// it should be.
+    /// Compares a report of this moment with what the judge knows. At rest it also judges whether
+    /// the state is right.
     pub(in crate::simulation) fn report(
         &self,
         report: &Report,
@@ -30,7 +30,7 @@ impl Judge {
         let Some(engine) = self.places.number(prefix) else { return Ok(()) };
         let installed =
             || self.seats.iter().filter(move |seat| seat.engine == engine && seat.is_installed);
-        // Only when their numbers differ is it looked who it is.
+        // It looks for the missing path only if the numbers differ.
         if met == installed().count() {
             return Ok(());
         }
@@ -80,7 +80,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Returns what must be said of who is installed and has no worker; `None` if that is not known.
+    /// Returns the state that a report must show for an installed path without a worker; `None` if
+    /// that is not known.
     fn rest_of(&self, seat: &Seat, at: Duration) -> Option<WorkerState> {
         let is_known = seat.next == Next::Whatever && !self.places.is_killed(seat.engine);
         let is_gone = seat.phase == Phase::Idle && !seat.lingers && !seat.is_stuck;
@@ -125,8 +126,8 @@ impl Judge {
             | WorkerState::Stopping
             | WorkerState::Closing
             | WorkerState::Lingering => {
-                // A start that has not finished is not at rest; who closes waits for one that is
-                // stuck, or the engine has not settled.
+                // A start that has not finished is no rest. A worker that closes waits for a stuck
+                // one, or the engine has not settled.
                 let is_busy = report
                     .workers
                     .values()
@@ -138,7 +139,7 @@ impl Judge {
         }
     }
 
-    /// At rest nobody uses what is not there any more.
+    /// Judges, at rest, that a worker uses nothing that is gone.
     fn holds_are_current(&self, seat: &Seat) -> Judged {
         for hold in &seat.holds {
             let input = &self.seats[hold.input];

@@ -1,9 +1,9 @@
-//! What every path shows its users at one moment, as far as that is known.
+//! The status that every path shows its users at one moment, as far as it is known.
 
-/// What was found at one moment, by the places of the seats.
+/// The statuses that were found at one moment, by the places of the seats.
 pub(super) type Known = Vec<Option<Status>>;
 
-/// What a path shows its users.
+/// The status that a path shows its users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Status {
     Up,

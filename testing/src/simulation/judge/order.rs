@@ -1,5 +1,5 @@
-//! Who lives when: one worker at a time, inputs before users, users stopped first (P1, P2, P3, P6,
-//! P7).
+//! The order of workers: one worker of a path at a time, inputs before users, users stopped first
+//! (P1, P2, P3, P6, P7).
 
 use crankcase_engine::EndKind;
 
@@ -7,7 +7,7 @@ use super::next::{Next, Rest};
 use super::seat::{Hold, Need, Phase, Up};
 use super::{Judge, Judged, ensure};
 
-/// What tokio panics with where a runtime has no driver of real input and output.
+/// The message of tokio's panic where a runtime has no driver of real input and output.
 const NO_IO: &str = "A Tokio 1.x context was found, but IO is disabled";
 
 impl Judge {
@@ -64,7 +64,7 @@ impl Judge {
         seat.is_told = true;
         seat.down(now, true);
         let seat = &self.seats[index];
-        // What reached it before the kill stops it as any wave does.
+        // A wave that reached the worker before the kill stops it like any wave.
         let is_swept = self.is_killed_at_rest && !seat.is_marked() && !seat.is_vague;
         for user in seat.users.iter().map(|user| &self.seats[*user]) {
             ensure!(
@@ -97,8 +97,8 @@ impl Judge {
         Ok(())
     }
 
-    /// Enters that something is left of a worker that has ended: it waits for what is left of its
-    /// wait when that is gone.
+    /// Enters that something is left of a worker that has ended. When that is gone too, the path
+    /// waits for the rest of its wait.
     pub(super) fn lingers(&mut self, index: usize) {
         let at = self.at;
         let seat = &mut self.seats[index];
@@ -144,7 +144,7 @@ impl Judge {
     }
 
     pub(super) fn finished(&mut self, engine: &str) -> Judged {
-        // What a stuck engine still has is left behind with it.
+        // A stuck engine leaves its own workers behind as well.
         let stuck: Vec<_> = self.seats.iter().filter(|seat| seat.is_stuck).collect();
         let stuck: Vec<_> = stuck.iter().map(|seat| format!("{}/", seat.path)).collect();
         for seat in &mut self.seats {
@@ -157,13 +157,13 @@ impl Judge {
                 seat.next = Next::Whatever;
             }
         }
-        // The next engine with this path is another one.
+        // The next engine with this path is a new one.
         let engine = self.places.engine(engine);
         self.places.finish(engine);
         Ok(())
     }
 
-    /// Judges whether those were stuck whom the engine says that it has left behind.
+    /// Judges whether the workers that the engine has left behind were stuck.
     pub(in crate::simulation) fn left_behind(&self, workers: &[String]) -> Judged {
         let is_stuck = |path: &String| self.seat(path).is_some_and(|seat| seat.is_stuck);
         match workers.iter().find(|path| !is_stuck(path)) {
@@ -172,7 +172,7 @@ impl Judge {
         }
     }
 
-    /// Judges whether everybody whose input has ended by itself was told so at once.
+    /// Judges whether each user whose input has ended by itself was told at once.
     pub(in crate::simulation) fn judge_owed(&self) -> Judged {
         match self.owed.first() {
             None => Ok(()),
@@ -183,8 +183,8 @@ impl Judge {
         }
     }
 
-    /// Enters that the start of a path's worker is about to be called, after the events that have led
-    /// to it.
+    /// Enters that the start of a path's worker is about to be called, after the events that have
+    /// led to it.
     pub(in crate::simulation) fn begun<'a>(
         &mut self,
         index: usize,
@@ -201,9 +201,9 @@ impl Judge {
         judged
     }
 
-    /// Returns an input of a path, which it is known to use from now on.
+    /// Returns an input of a path, and notes that the path uses it from now on.
     fn input_of(&mut self, index: usize, nth: usize, name: &str) -> usize {
-        // Most often it is what its last worker had.
+        // Most often it is the input that the last worker had.
         if let Some((input, _)) = self.seats[index].declared_at(nth)
             && self.seats[input].is_called(name)
         {

@@ -1,4 +1,4 @@
-//! Where the seats of the paths are.
+//! The places of the seats of paths.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ type Numbers = HashMap<String, usize, FixedState>;
 pub(super) struct Places {
     engines: Vec<Place>,
     numbers: Numbers,
-    /// The engine that was asked for last: most often it is the next one too.
+    /// The engine of the last question: most often the next question is about the same one.
     last: usize,
 }
 
@@ -23,7 +23,7 @@ struct Place {
 }
 
 impl Places {
-    /// Returns the number of an engine, which is a new one if it was never asked for.
+    /// Returns the number of an engine, which is a new one for an engine that was never asked for.
     pub(super) fn engine(&mut self, path: &str) -> usize {
         if self.engines.get(self.last).is_none_or(|last| !is_same(&last.path, path)) {
             self.last = self.number(path).unwrap_or_else(|| self.add(path));
@@ -68,12 +68,12 @@ impl Places {
         self.engines[engine].is_killed
     }
 
-    /// Says that an engine was killed, and has not finished yet.
+    /// Notes that an engine was killed, and has not finished yet.
     pub(super) fn kill(&mut self, engine: usize) {
         self.engines[engine].is_killed = true;
     }
 
-    /// Says that an engine has finished.
+    /// Notes that an engine has finished.
     pub(super) fn finish(&mut self, engine: usize) {
         self.engines[engine].is_killed = false;
     }

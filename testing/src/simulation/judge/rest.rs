@@ -9,7 +9,7 @@ use super::seat::{Need, Phase, Seat};
 use super::{Judge, Judged, ensure};
 
 impl Judge {
-    /// Ends what keeps an idle path, but not a bounce delay or a park by hand.
+    /// Ends the rest of an idle path, but not a bounce delay or a park by hand.
     pub(super) fn soften(&mut self, index: usize) {
         let seat = &mut self.seats[index];
         if seat.phase == Phase::Idle && seat.rest.is_soft() {
@@ -17,7 +17,7 @@ impl Judge {
         }
     }
 
-    /// Says what must follow the end of a worker, by the plain rules.
+    /// Sets the step that must follow the end of a worker, by the plain rules.
     pub(super) fn rest_after(&mut self, index: usize, end: EndKind) {
         let is_killed = self.is_killed(index);
         let at = self.at;
@@ -42,7 +42,7 @@ impl Judge {
         if is_killed || is_over || !seat.is_installed || seat.is_parked {
             return;
         }
-        // What has come at the same moment may have reached the engine later than the end.
+        // A wave of the same moment may have reached the engine later than the end.
         if seat.is_vague || seat.spread == Some(at) {
             seat.rest = Rest::Unknown;
             seat.is_uncounted |= seat.is_vague;
@@ -52,7 +52,7 @@ impl Judge {
             seat.next = after_mark(seat);
             return;
         }
-        // A start that took too long has failed, whatever came of it after all.
+        // A start that took too long has failed, whatever its result.
         let is_overdue = seat.phase == Phase::Starting && seat.is_aborted;
         (seat.rest, seat.next) = match end {
             EndKind::Failed if seat.is_uncounted => (Rest::Unknown, Next::Whatever),
@@ -62,7 +62,7 @@ impl Judge {
             EndKind::Missing => (Rest::Missing, Next::Nothing),
             _ => (Rest::Ready, Next::Delay),
         };
-        // An input has changed since the start: what it ended by does not count, but as a failure.
+        // An input has changed since the start, so the end counts only if it is a failure.
         let is_outdated = seat.is_outdated && !matches!(end, EndKind::Bounce | EndKind::Stopped);
         if is_outdated {
             match seat.next {
@@ -96,7 +96,7 @@ impl Judge {
             Next::Delay => {
                 ensure!(failures == 0, "S10: {path} waits as after a failure, but has not failed");
             }
-            // Without its policy it cannot be said when a worker was up for so long that its earlier
+            // Without the policy it is not known how long a worker has to be up before its earlier
             // failures are forgotten.
             Next::Backoff(expected) => ensure!(
                 failures == expected
@@ -109,7 +109,7 @@ impl Judge {
         }
         if let Some(policy) = policy {
             let (least, most) = bounds(policy, failures);
-            // A wait runs from the end of a worker, also if that lingers.
+            // A wait runs from the end of a worker, even if the worker lingers.
             let since = lingered.unwrap_or(self.at);
             ensure!(
                 (least..=most).contains(&(delay + (self.at - since))),
@@ -122,7 +122,7 @@ impl Judge {
         }
         seat.rest = match failures {
             0 => Rest::Delay(until),
-            // What has come at the same moment may end it at once.
+            // A change at the same moment may end the wait at once.
             _ if seat.spread == Some(self.at) => Rest::Unknown,
             _ => Rest::Backoff(until),
         };
@@ -131,8 +131,8 @@ impl Judge {
 
     /// Judges an engine that says at this moment that it has settled.
     ///
-    /// Nobody in it may be starting, be stopping or wait out a bounce delay. Who has had an event at this
-    /// very moment is left out: the event may be later than the answer.
+    /// No worker in it may be starting, be stopping or wait out a bounce delay. A path with an
+    /// event at this very moment is left out, because the event may be later than the answer.
     pub(in crate::simulation) fn judge_settled(&self, engine: &str, at: Duration) -> Judged {
         let Some(engine) = self.places.number(engine) else { return Ok(()) };
         for seat in self.seats.iter().filter(|seat| seat.engine == engine && seat.turned < at) {
@@ -155,7 +155,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Judges, when something else happens to a path, whether the wait began that was due.
+    /// Judges, when something else happens to a path, whether the due wait has begun.
     pub(super) fn judge_next(&mut self, index: usize) -> Judged {
         let seat = &mut self.seats[index];
         let next = std::mem::take(&mut seat.next);
@@ -178,7 +178,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Judges whether a path that is started has waited for as long as it was said, and no longer.
+    /// Judges whether a path that is started has waited for exactly the announced time.
     pub(super) fn judge_wait_is_over(&self, seat: &Seat) -> Judged {
         let (Rest::Delay(until) | Rest::Backoff(until)) = seat.rest else { return Ok(()) };
         let (path, at) = (&seat.path, self.at);
@@ -203,19 +203,19 @@ impl Judge {
     }
 }
 
-/// Returns what must follow the end of a worker that a wave has marked.
+/// Returns the step that must follow the end of a worker that a wave has marked.
 fn after_mark(seat: &Seat) -> Next {
     if seat.struck == seat.reached {
         return Next::Whatever;
     }
     let is_root =
         seat.struck.is_some_and(|struck| seat.reached.is_none_or(|reached| struck <= reached));
-    // With a delay that grows every bounce waits.
+    // With a delay that grows, every bounce waits.
     let grows = seat.policy.as_deref().is_some_and(|policy| policy.max_bounce_delay.is_some());
     if is_root || grows { Next::Delay } else { Next::NoDelay }
 }
 
-/// Says after what a wait is.
+/// Returns the words for the cause of a wait.
 fn after(failures: u32) -> String {
     match failures {
         0 => "before its restart".to_owned(),
@@ -223,9 +223,9 @@ fn after(failures: u32) -> String {
     }
 }
 
-/// Returns how long a wait may be at the least and at the most.
+/// Returns the shortest and the longest time of a wait.
 fn bounds(policy: &Policy, failures: u32) -> (Duration, Duration) {
-    /// What rounding may cost.
+    /// The most that rounding changes.
     const SLACK: Duration = Duration::from_nanos(2);
     let backoff = &policy.backoff;
     let base = if failures == 0 { policy.bounce_delay } else { backoff.base(failures) };

@@ -1,4 +1,4 @@
-//! What is known of one path.
+//! The judge's record of one path.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(in crate::simulation) struct Need {
     pub(super) is_present: bool,
     /// The output whose new values are changes. Empty if no new value is a change.
     pub(super) output: &'static str,
-    /// A new value is a change only if the part of it that is used is another one.
+    /// A new value is a change only if the part of it that is used has changed.
     pub(super) is_selected: bool,
 }
 
@@ -31,12 +31,12 @@ impl Need {
         }
     }
 
-    /// How a worker of a border depends on an input: it follows its values.
+    /// Returns the need of a worker of a border for an input: it follows the input's values.
     pub(in crate::simulation) fn of_carrier(input: &WrappedInput<'_>) -> Self {
         Self { output: "", is_selected: false, ..Self::of(input) }
     }
 
-    /// Whether it is an optional input.
+    /// Returns whether it is an optional input.
     pub(super) fn is_optional(self) -> bool {
         self.bounces && !self.gates
     }
@@ -55,9 +55,9 @@ pub(in crate::simulation) enum Phase {
 pub(super) struct Up {
     pub(super) generation: u32,
     pub(super) since: u64,
-    /// When that was.
+    /// The time at which the worker came up.
     pub(super) came: Duration,
-    /// When it was told to stop, or has ended.
+    /// The number of the event at which it was told to stop, or has ended.
     pub(super) until: Option<u64>,
     pub(super) went: Option<Duration>,
     pub(super) was_told: bool,
@@ -79,42 +79,42 @@ impl Hold {
     }
 }
 
-/// What is known of one path.
+/// The judge's record of one path.
 #[derive(Debug, Default)]
 pub(in crate::simulation) struct Seat {
     pub(in crate::simulation) path: About,
     /// The number of its engine.
     pub(super) engine: usize,
-    /// By which its waits are judged, where that was demanded.
+    /// The policy by which its waits are judged, if that was demanded.
     pub(super) policy: Option<Box<Policy>>,
-    /// It passes a value over the border of a nested engine, and is the engine's own.
+    /// Set if it passes a value over the border of a nested engine, and is the engine's own.
     pub(in crate::simulation) is_carrier: bool,
     pub(super) is_installed: bool,
     pub(in crate::simulation) was_installed: bool,
     pub(super) is_parked: bool,
     pub(in crate::simulation) phase: Phase,
     pub(in crate::simulation) generation: u32,
-    /// Up to which generation its workers were counted since it was installed.
+    /// The generation up to which its workers were counted since it was installed.
     pub(super) counted: u32,
-    /// When it began to start, by the number of the event.
+    /// The number of the event at which it began to start.
     pub(super) began: u64,
     pub(in crate::simulation) is_told: bool,
     pub(super) is_aborted: bool,
     pub(super) is_stuck: bool,
-    /// Its last worker has ended, and something of it is left.
+    /// Set if its last worker has ended, and something of it is left.
     pub(super) lingers: bool,
-    /// When that had ended, until it is said what follows.
+    /// The time at which that worker had ended, until the next step is known.
     pub(super) lingered: Option<Duration>,
     pub(in crate::simulation) starts: u64,
     /// How its last worker ended.
     pub(in crate::simulation) end: Option<EndKind>,
-    /// A worker of its has been done.
+    /// Set if one of its workers has been done.
     pub(in crate::simulation) was_done: bool,
-    /// For how long its last worker was up.
+    /// How long its last worker was up.
     pub(in crate::simulation) ran: Duration,
     /// The last two times for which it was up.
     pub(super) ups: [Option<Up>; 2],
-    /// When each output last changed.
+    /// The number of the event at which each output last changed.
     pub(super) changes: Vec<(&'static str, u64)>,
     pub(super) holds: Vec<Hold>,
     /// The optional inputs that its live worker was started without.
@@ -122,39 +122,39 @@ pub(in crate::simulation) struct Seat {
     /// The inputs that its live worker follows.
     pub(super) follows: Vec<usize>,
     pub(super) users: Vec<usize>,
-    /// What its manifold declares; unknown before the manifold's first worker was seen.
+    /// The inputs that its manifold declares; unknown before the first worker of the manifold.
     pub(super) declared: Option<Vec<(usize, Need)>>,
-    /// When its live worker was struck by a cause of its own: a root of a wave.
+    /// The time at which a cause of its own struck its live worker: a root of a wave.
     pub(super) struck: Option<Duration>,
-    /// When a wave that began elsewhere reached its live worker.
+    /// The time at which a wave that began elsewhere reached its live worker.
     pub(super) reached: Option<Duration>,
-    /// When its live worker was marked by what another one did, which the engine may learn together
-    /// with what comes next.
+    /// The time at which another worker marked its live worker. The engine may learn of that mark
+    /// together with the next event.
     pub(super) spread: Option<Duration>,
-    /// A value that it is being started with has changed.
+    /// Set if a value has changed that it is being started with.
     pub(super) is_outdated: bool,
-    /// Its live worker is one of a manifold that was replaced or taken out.
+    /// Set if its live worker is one of a manifold that was replaced or taken out.
     pub(super) is_obsolete: bool,
-    /// Too little is known of its live worker to judge why it is stopped.
+    /// Set if too little is known of its live worker to judge why it is stopped.
     pub(super) is_vague: bool,
-    /// When something was last said of it.
+    /// The time of the last event about it.
     pub(super) turned: Duration,
-    /// When it was unparked last.
+    /// The time at which it was last unparked.
     pub(super) freed: Option<Duration>,
     pub(super) rest: Rest,
     pub(super) next: Next,
-    /// It stands in the list of those that are installed and have no worker.
+    /// Set if it stands in the list of installed paths without a worker.
     pub(super) is_listed: bool,
     /// How many times in a row it has failed.
     pub(super) failures: u32,
-    /// How many of these failures were followed by no wait, which would have told their count.
+    /// How many of these failures no wait has followed. A wait would have told their count.
     pub(super) untold: u32,
-    /// It is not known whether its last failure counts.
+    /// Set if it is not known whether its last failure counts.
     pub(super) is_uncounted: bool,
 }
 
 impl Seat {
-    /// Whether its path ends with this name.
+    /// Returns whether its path ends with this name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'))
     }
@@ -167,12 +167,12 @@ impl Seat {
         self.phase == Phase::Running && !self.is_told
     }
 
-    /// Whether its live worker is to stop.
+    /// Returns whether its live worker is to stop.
     pub(super) fn is_marked(&self) -> bool {
         self.struck.is_some() || self.reached.is_some()
     }
 
-    /// Whether it is up and not about to stop.
+    /// Returns whether it is up and not about to stop.
     pub(in crate::simulation) fn shows_up(&self) -> bool {
         self.is_up() && !self.is_marked() && !self.is_aborted
     }
@@ -185,18 +185,18 @@ impl Seat {
         self.is_parked
     }
 
-    /// Whether it waits after a failure, and will be tried again.
+    /// Returns whether it waits after a failure, and will be tried again.
     pub(in crate::simulation) fn backs_off(&self) -> bool {
         let waits = self.phase == Phase::Idle && matches!(self.rest, Rest::Backoff(_));
         waits && self.is_installed && !self.is_parked
     }
 
-    /// Whether it has failed too often.
+    /// Returns whether it has failed too often.
     pub(in crate::simulation) fn is_spent(&self) -> bool {
         self.phase == Phase::Idle && self.is_installed && self.rest == Rest::Spent
     }
 
-    /// Returns for how long its worker has been up, if one is.
+    /// Returns how long its worker has been up, if it is up.
     pub(in crate::simulation) fn up_for(&self, at: Duration) -> Option<Duration> {
         let came = self.came().filter(|_| self.is_up())?;
         Some(at.saturating_sub(came))
@@ -215,7 +215,7 @@ impl Seat {
         self.declared.as_ref()?.get(nth).copied()
     }
 
-    /// Whether its manifold declares an input whose coming and going bounces its workers.
+    /// Returns whether its manifold declares an input whose coming and going bounces its workers.
     pub(super) fn is_bounced_by(&self, input: usize) -> bool {
         let is_it = |(other, need): &(usize, Need)| *other == input && need.bounces;
         self.declared.as_ref().is_some_and(|declared| declared.iter().any(is_it))
@@ -237,7 +237,7 @@ impl Seat {
         }
     }
 
-    /// Whether it is idle, and a changed input may end what keeps it so.
+    /// Returns whether it is idle, and a changed input may start it.
     pub(super) fn may_be_roused(&self) -> bool {
         let may_end = self.rest == Rest::Unknown || self.rest.is_soft();
         self.phase == Phase::Idle && self.is_installed && may_end
@@ -253,19 +253,19 @@ impl Seat {
         self.untold += 1;
     }
 
-    /// Returns the time for which it was up at a moment.
+    /// Returns the time of being up that includes a moment.
     pub(super) fn up_at(&self, at: u64) -> Option<Up> {
         let covers = |up: &Up| up.since < at && up.until.is_none_or(|until| until > at);
         self.ups.into_iter().flatten().find(covers)
     }
 
-    /// Returns how long its live worker was up before it was told to stop, or is up.
+    /// Returns how long its live worker has been up, or was up before it was told to stop.
     pub(super) fn ran(&self, now: Duration) -> Duration {
         let up = self.ups[0].filter(|up| up.generation == self.generation);
         up.map_or(Duration::ZERO, |up| up.went.unwrap_or(now).saturating_sub(up.came))
     }
 
-    /// Returns when its live worker came up.
+    /// Returns the time at which its live worker came up.
     pub(super) fn came(&self) -> Option<Duration> {
         self.ups[0].filter(|up| up.generation == self.generation).map(|up| up.came)
     }

@@ -1,4 +1,4 @@
-//! What each path shows its users, and so when each has to be started (S1, S2, S6).
+//! The status that each path shows its users, and the starts that follow from it (S1, S2, S6).
 
 use super::known::{Known, Status};
 use super::next::Next;
@@ -28,7 +28,7 @@ impl Judge {
         })
     }
 
-    /// Judges with nothing known yet of what the paths show.
+    /// Judges with no status known yet.
     fn with_known(&mut self, judge: impl FnOnce(&Self, &mut Known) -> Judged) -> Judged {
         let mut known = std::mem::take(&mut self.known);
         known.clear();
@@ -38,7 +38,7 @@ impl Judge {
         judged
     }
 
-    /// Judges, at the end of a moment, whether everybody was started whom nothing held.
+    /// Judges, at the end of a moment, whether every path that nothing held was started.
     pub(super) fn judge_starts(&mut self) -> Judged {
         while let Some(index) = self.due.pop() {
             self.judge_next(index)?;
@@ -54,7 +54,7 @@ impl Judge {
         })
     }
 
-    /// Judges whether an idle path rightly is.
+    /// Judges whether an idle path may be idle.
     fn judge_idle(&self, index: usize, known: &mut Known) -> Judged {
         let seat = &self.seats[index];
         let is_gone = !seat.lingers && !seat.is_stuck;
@@ -75,7 +75,7 @@ impl Judge {
         Ok(())
     }
 
-    /// Returns what a path shows its users.
+    /// Returns the status that a path shows its users.
     fn status(&self, index: usize, known: &mut Known) -> Status {
         if let Some(status) = known[index] {
             return status;
@@ -110,7 +110,7 @@ impl Judge {
         }
     }
 
-    /// Returns what a path shows that waits for nothing but its inputs.
+    /// Returns the status of a path that waits for nothing but its inputs.
     fn status_by_inputs(&self, index: usize, known: &mut Known) -> Status {
         let Some(declared) = &self.seats[index].declared else { return Status::Unknown };
         let gating = declared.iter().filter(|(_, need)| need.gates);

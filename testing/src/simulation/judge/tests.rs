@@ -1,4 +1,4 @@
-//! Which wrong reports the judge of a simulation finds.
+//! The wrong reports that the judge of a simulation finds.
 
 use std::error::Error;
 use std::time::Duration;
@@ -51,7 +51,7 @@ fn who_is_not_installed_is_not_judged_at_each_moment() {
     assert_eq!(judge.idle, [there]);
 }
 
-/// Returns the report of an engine in which one worker backs off, what is known of it, and the time.
+/// Returns the report of an engine in which one worker backs off, its judge, and the time.
 async fn of_one_that_backs_off() -> Result<(Report, Judge, Duration), Box<dyn Error>> {
     let began = Instant::now();
     let engine = Engine::builder().build()?;

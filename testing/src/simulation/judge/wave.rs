@@ -1,5 +1,5 @@
-//! What reaches whom: a cause strikes a worker, and a wave goes on from it to all who use it (P4, S3
-//! to S5, S8).
+//! The reach of a change: a cause strikes a worker, and a wave goes on from it to all its users
+//! (P4, S3 to S5, S8).
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::seat::{Hold, Need, Phase};
 use super::{Judge, Judged, ensure};
 
 impl Judge {
-    /// A cause of its own strikes a live worker.
+    /// Enters that a cause of its own strikes a live worker.
     pub(super) fn strike(&mut self, index: usize) {
         let at = self.at;
         let seat = &mut self.seats[index];
@@ -23,7 +23,7 @@ impl Judge {
         }
     }
 
-    /// A wave that began elsewhere reaches a live worker.
+    /// Enters that a wave that began elsewhere reaches a live worker.
     fn reach(&mut self, index: usize) {
         let at = self.at;
         let seat = &mut self.seats[index];
@@ -37,7 +37,7 @@ impl Judge {
         }
     }
 
-    /// A worker that is up is about to stop, once nobody alive uses it.
+    /// Enters that a worker that is up is about to stop, once no live worker uses it.
     fn close(&mut self, index: usize) {
         let seat = &self.seats[index];
         let is_user = |user: &usize| {
@@ -51,7 +51,7 @@ impl Judge {
         self.leave(index);
     }
 
-    /// A path is not up any more, or is about to stop.
+    /// Enters that a path is not up any more, or is about to stop.
     pub(super) fn leave(&mut self, index: usize) {
         let seat = &self.seats[index];
         let generation = seat.generation;
@@ -69,7 +69,7 @@ impl Judge {
         }
     }
 
-    /// A worker is up.
+    /// Enters that a worker is up.
     pub(super) fn come(&mut self, index: usize) {
         if std::mem::take(&mut self.seats[index].is_outdated) {
             self.strike(index);
@@ -81,7 +81,7 @@ impl Judge {
             }
             return;
         }
-        // It may be about to stop, and then it shows nobody that it is up.
+        // It may be about to stop, and then it does not show its users that it is up.
         if seat.is_vague {
             return self.flap(index);
         }
@@ -98,8 +98,8 @@ impl Judge {
         }
     }
 
-    /// A path comes and goes at one moment. The engine may learn of both at once, and then it has
-    /// never shown its users that it is up.
+    /// Enters that a path comes and goes at one moment. The engine may learn of both at once, and
+    /// in that case has never shown the users that the path is up.
     fn flap(&mut self, index: usize) {
         for nth in 0..self.seats[index].users.len() {
             let user = self.seats[index].users[nth];
@@ -112,7 +112,7 @@ impl Judge {
         }
     }
 
-    /// Who uses a worker that may be marked to stop may be marked, too.
+    /// Marks a user as vague if a worker that it uses is: it may be marked to stop, too.
     pub(super) fn blur_by_inputs(&mut self, index: usize) {
         let is_vague = |hold: &Hold| self.seats[hold.input].is_vague;
         if self.seats[index].holds.iter().any(is_vague) {
@@ -120,7 +120,7 @@ impl Judge {
         }
     }
 
-    /// A worker may be marked to stop or not, and so may all who use it.
+    /// Notes that a worker, and each of its users, may be marked to stop or not.
     fn blur(&mut self, index: usize) {
         let (mut stack, mut seen) = (vec![index], BTreeSet::new());
         while let Some(index) = stack.pop() {
@@ -142,7 +142,7 @@ impl Judge {
         }
     }
 
-    /// A worker has published a new value.
+    /// Enters that a worker has published a new value.
     pub(super) fn changed(&mut self, index: usize, output: &'static str) {
         let count = self.count;
         let seat = &mut self.seats[index];
@@ -166,8 +166,8 @@ impl Judge {
         }
     }
 
-    /// An idle user's input has a new value, which ends what keeps it unless the part that it uses is
-    /// the same.
+    /// Enters that an input of an idle user has a new value. This ends the user's rest, unless the
+    /// part that it uses is the same.
     fn may_soften(&mut self, user: usize, input: usize, output: &str) {
         let seat = &mut self.seats[user];
         match seat.is_changed_by(input, output) {
@@ -179,13 +179,13 @@ impl Judge {
         }
     }
 
-    /// A bounce was asked for.
+    /// Enters that a bounce was asked for.
     pub(super) fn asked(&mut self, index: usize) {
         self.strike(index);
         self.soften(index);
     }
 
-    /// A manifold was installed, replaced or taken out.
+    /// Enters that a manifold was installed, replaced or taken out.
     pub(super) fn rewired(&mut self, index: usize) {
         let seat = &mut self.seats[index];
         seat.declared = None;
@@ -198,7 +198,7 @@ impl Judge {
         }
     }
 
-    /// A worker is going to start, with what is up now.
+    /// Enters that a worker is going to start, with everything that is up now.
     pub(super) fn begin_life(&mut self, index: usize) {
         let seat = &mut self.seats[index];
         (seat.struck, seat.reached, seat.spread) = (None, None, None);
@@ -225,7 +225,8 @@ impl Judge {
         self.blur_by_inputs(index);
     }
 
-    /// Enters what a worker's manifold declares, and what has happened to it since it was started.
+    /// Enters the inputs that a worker's manifold declares, and everything that has happened to
+    /// them since the start.
     pub(super) fn learn(&mut self, index: usize, declared: &[(usize, Need)]) {
         let seat = &mut self.seats[index];
         if !seat.is_obsolete {
@@ -275,7 +276,8 @@ impl Judge {
         ))
     }
 
-    /// Returns who would be stopped if a worker were, itself included; `None` if too little is known.
+    /// Returns the workers that would stop with a worker, itself included; `None` if too little is
+    /// known.
     pub(in crate::simulation) fn bounced_with(&self, path: &str) -> Option<Bounced> {
         let mut certain = BTreeSet::new();
         let mut roused = Vec::new();
@@ -306,8 +308,8 @@ impl Judge {
         })
     }
 
-    /// Returns who may be stopped when these idle workers are tried again: whoever lives without them,
-    /// and then its users.
+    /// Returns the workers that may stop when these idle workers are tried again: those that live
+    /// without them, and the users of those.
     fn bounced_by_roused(&self, mut roused: Vec<usize>) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         while let Some(index) = roused.pop() {
@@ -323,14 +325,14 @@ impl Judge {
         found
     }
 
-    /// Returns what a path uses, as far as that is known.
+    /// Returns the inputs of a path, as far as they are known.
     pub(in crate::simulation) fn inputs_of(&self, path: &str) -> Vec<String> {
         let declared = self.seat(path).and_then(|seat| seat.declared.as_deref());
         let declared = declared.unwrap_or_default().iter();
         declared.map(|(input, _)| self.seats[*input].path.to_string()).collect()
     }
 
-    /// Returns who uses a path, and who uses those, as far as that is known.
+    /// Returns the users of a path, and their users, as far as they are known.
     pub(in crate::simulation) fn users_of(&self, path: &str) -> Vec<String> {
         let mut stack: Vec<_> = self.places.find(path).into_iter().collect();
         let mut found = BTreeSet::new();

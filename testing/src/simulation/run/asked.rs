@@ -1,4 +1,4 @@
-//! What was asked for by hand in a run, and what has come of it.
+//! The calls by hand in a run, and their results.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -8,16 +8,16 @@ use std::task::{Context, Poll, Waker};
 use crankcase_engine::{Applied, Change, ChangeError};
 use tokio::time::Instant;
 
-/// What was asked for by hand, and is put back when the calls end.
+/// The calls by hand, which are undone when the calls end.
 #[derive(Default)]
 pub(super) struct Asked {
     pub(super) parked: VecDeque<String>,
-    /// Which manifolds are taken out or have another input, by their places in the setup; who is to
-    /// be put back next comes first.
+    /// The manifolds that are taken out or have another input, by their places in the setup. The
+    /// next one to be put back comes first.
     pub(super) away: VecDeque<usize>,
-    /// The changes of manifolds that may still be refused, in their order.
+    /// The changes of manifolds that the engine may still refuse, in their order.
     pub(super) pending: VecDeque<Pending>,
-    /// The number of the last name that was used that nothing is installed at.
+    /// The number of the last name that was used and at which nothing is installed.
     pub(super) nobodies: u32,
 }
 
@@ -28,13 +28,13 @@ pub(super) struct Pending {
     pub(super) places: Vec<Place>,
 }
 
-/// What a change does to one manifold.
+/// The effect of a change on one manifold.
 pub(super) struct Place {
-    /// Which of the setup's it is.
+    /// The place of the manifold in the setup.
     pub(super) index: usize,
-    /// Whether it is away when the change is made.
+    /// Whether the manifold is away after the change.
     pub(super) goes: bool,
-    /// What the trace says of it.
+    /// The text for the trace.
     pub(super) text: Cow<'static, str>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Rewiring {
 }
 
 impl Asked {
-    /// Learns which changes were made. An engine refuses one in the moment in which it was asked.
+    /// Learns which changes were made. An engine refuses a change at the moment of the call.
     pub(super) fn learn(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         while let Some(mut pending) = self.pending.pop_front() {
@@ -70,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// Whether a manifold may be away.
+    /// Returns whether a manifold may be away.
     pub(super) fn is_away(&self, index: usize) -> bool {
         let places = self.pending.iter().flat_map(|pending| &pending.places);
         self.away.contains(&index) || places.into_iter().any(|place| place.index == index)

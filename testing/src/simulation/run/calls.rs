@@ -1,4 +1,4 @@
-//! What is asked by hand in a run, and what is judged of the answers.
+//! The calls by hand in a run, and the judgement of the answers.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use super::asked::{Pending, Place, Rewiring};
 use crate::simulation::finding::Found;
 use crate::simulation::judge::{Bounced, Seat};
 
-/// What a name begins with that nothing is ever installed at.
+/// The beginning of the names at which nothing is ever installed.
 const NOBODY: &str = "nobody-";
 
-/// How many such names there are: what is known of a path is kept and looked at, so there is an end to
-/// them, and not more of them than of what is simulated.
+/// How many such names there are. The judge keeps and looks at each path, so their number is
+/// limited, and no larger than that of the simulated ones.
 const NOBODIES: u32 = 16;
 
-/// What is asked for, and how often in proportion to the others.
+/// The calls, each with its frequency in proportion to the others.
 const CALLS: [(Call, u32); 6] = [
     (Call::Disturb, 6),
     (Call::Rewire, 2),
@@ -28,10 +28,10 @@ const CALLS: [(Call, u32); 6] = [
     (Call::PreviewCycle, 1),
 ];
 
-/// Something that is asked for by hand.
+/// A call by hand.
 #[derive(Debug, Clone, Copy)]
 enum Call {
-    /// A bounce, a park or an unpark of anyone.
+    /// A bounce, a park or an unpark of any worker.
     Disturb,
     Rewire,
     TakeOut,
@@ -41,13 +41,13 @@ enum Call {
 }
 
 impl Run {
-    /// Asks for something.
+    /// Makes a call.
     pub(super) async fn call(&mut self) -> Found {
         self.asked.learn();
         if self.random.random_range(0..3) > 0
             && let Some(index) = self.asked.away.pop_front()
         {
-            // The engine may refuse that, for what was rewired since.
+            // The engine may refuse that, because something else was rewired since.
             self.asked.away.push_back(index);
             let rewiring = self.put(Rewiring::default(), index, "is put back");
             self.apply(rewiring);
@@ -75,7 +75,7 @@ impl Run {
         Ok(())
     }
 
-    /// Picks what to ask for.
+    /// Picks a call.
     fn pick(&mut self) -> Call {
         let all = CALLS.iter().map(|(_, weight)| weight).sum();
         let mut left = self.random.random_range(0..all);
@@ -87,7 +87,7 @@ impl Run {
         CALLS.iter().find(is_it).map_or(Call::Disturb, |(call, _)| *call)
     }
 
-    /// Asks for a bounce, a park or an unpark of anyone.
+    /// Asks for a bounce, a park or an unpark of any worker.
     fn disturb(&mut self) {
         if !self.asked.parked.is_empty()
             && self.random.random_range(0..3) > 0
@@ -107,7 +107,7 @@ impl Run {
         }
     }
 
-    /// Returns the path of a random seat of those of which this holds, and something of it.
+    /// Returns the path of a random seat with a property, and something of the seat.
     fn any<T>(
         &mut self,
         holds: impl Fn(&Seat) -> bool,
@@ -122,7 +122,7 @@ impl Run {
         })
     }
 
-    /// Adds that a manifold is put in its own place, as it was or with another input.
+    /// Adds to a change that a manifold is put in its own place, as it was or with another input.
     fn rewire(&mut self, rewiring: Rewiring) -> Rewiring {
         let index = self.random.random_range(0..self.puts.len());
         if self.random.random_range(0..3) == 0 || self.puts[index].is_nested {
@@ -145,7 +145,7 @@ impl Run {
         Rewiring { change, places }
     }
 
-    /// Adds that a manifold is put in its place as it was in the beginning.
+    /// Adds to a change that a manifold is put in its place as it was in the beginning.
     fn put(&self, rewiring: Rewiring, index: usize, text: &'static str) -> Rewiring {
         let Rewiring { change, mut places } = rewiring;
         places.push(Place { index, goes: false, text: text.into() });
@@ -162,14 +162,14 @@ impl Run {
         self.apply(Rewiring { change, places: vec![place] });
     }
 
-    /// Puts everything back as it was in the beginning that is not, and nothing else: who is put back
-    /// is started anew.
+    /// Puts back everything that is not as it was in the beginning, and nothing else: a worker that
+    /// is put back is started anew.
     pub(super) fn put_back(&mut self) {
         self.asked.learn();
         while let Some(path) = self.asked.parked.pop_front() {
             self.ask_of(&path, "is unparked", Change::unpark);
         }
-        // As one group: one by one they may be in the way of each other.
+        // As one group, because a single change may be in the way of another one.
         let mut away = std::mem::take(&mut self.asked.away);
         let pending = self.asked.pending.drain(..).flat_map(|pending| pending.places);
         away.extend(pending.map(|place| place.index));
@@ -182,8 +182,8 @@ impl Run {
         self.put_values_back();
     }
 
-    /// Unparks all who have failed too often: they did so because of the faults, and stay stopped for
-    /// ever if nobody does anything about it.
+    /// Unparks all workers that have failed too often. The faults have caused these failures, and
+    /// such a worker stays stopped for ever if nobody unparks it.
     pub(super) fn free_spent(&mut self) {
         let is_spent = |seat: &&Seat| seat.is_spent();
         let spent: Vec<_> = self.notes.look(|judge| {
@@ -192,11 +192,11 @@ impl Run {
         spent.iter().for_each(|path| self.ask_of(path, "is unparked", Change::unpark));
     }
 
-    /// Asks for something of the worker with this path.
+    /// Asks for a change of the worker with this path.
     fn ask_of(&self, path: &str, text: &'static str, ask: fn(Change, Name<()>) -> Change) {
         if let Some((engine, name)) = self.whereabouts(path) {
             self.strikes(path, text);
-            // It happens also when nobody waits for the answer.
+            // The change happens also if nobody waits for the answer.
             drop(engine.apply(ask(Change::new(), name)));
         }
     }
@@ -217,12 +217,12 @@ impl Run {
         self.asked.pending.push_back(Pending { applied, at: Instant::now(), places });
     }
 
-    /// Compares what a bounce would stop with who uses the worker.
+    /// Compares the workers that a bounce would stop with the users of the worker.
     async fn preview_a_bounce(&mut self) -> Found {
         let Some((path, ())) = self.any(Seat::shows_up, |_| ()) else { return Ok(()) };
         let path = &path;
         let Some((engine, name)) = self.whereabouts(path) else { return Ok(()) };
-        // What happens anyway is in no preview. Meanwhile the worker may have ended.
+        // A preview does not show what happens anyway. Meanwhile the worker may have ended.
         let is_settled = self.is_settled_soon(&engine).await?;
         if !is_settled || !self.notes.look(|judge| judge.seat(path).is_some_and(Seat::shows_up)) {
             return Ok(());
@@ -260,8 +260,8 @@ impl Run {
         }
     }
 
-    /// Looks whether a worker would be let use who uses it, and whether it would be once that is
-    /// taken out.
+    /// Judges whether a worker is refused its own user as an input, and is allowed it if the user
+    /// is taken out in the same change.
     async fn preview_a_cycle(&mut self) -> Found {
         let index = self.random.random_range(0..self.puts.len());
         if self.puts[index].is_nested {
@@ -288,7 +288,7 @@ impl Run {
         if refused.is_ok() {
             return Err(format!("P8: {path} would be let use {user}, which uses it").into());
         }
-        // One that is away would get back its first inputs too.
+        // A manifold that is away would get its first inputs back as well.
         let is_changed = self.asked.is_away(index);
         match allowed {
             Err(ChangeError::Cycle { path: cycle }) if !is_changed => Err(format!(
@@ -299,11 +299,11 @@ impl Run {
         }
     }
 
-    /// Judges, at rest, whether names are forgotten that nothing uses.
+    /// Judges, at rest, whether the engine forgets names that nothing uses.
     pub(super) async fn judge_names(&mut self, engine: &Engine) -> Found {
         let before = self.count();
         let Some(graph) = self.drive(engine.graph()).await? else { return Ok(()) };
-        // Who is stuck may be one that still uses what its successor does not.
+        // A stuck worker may still use a name that its successor does not.
         let is_stuck = graph.nodes.iter().any(|node| node.state == WorkerState::Stuck);
         if self.count() != before || is_stuck {
             return Ok(());
@@ -321,7 +321,7 @@ impl Run {
     }
 }
 
-/// Says which of the four kinds of inputs it is.
+/// Returns the words for one of the four kinds of inputs.
 fn kind_of(need: u32) -> &'static str {
     match need {
         0 => "a required",

@@ -9,11 +9,12 @@ use super::Run;
 use crate::simulation::finding::Found;
 use crate::simulation::judge::Judge;
 
-/// For how long it is waited for a rest while faults strike.
+/// How long a run waits for rest while faults strike.
 const SETTLING: Duration = Duration::from_secs(2);
 
 impl Run {
-    /// Compares the engines' reports with what is known, if nothing happens while they are taken.
+    /// Compares the engines' reports with what the judge knows, if nothing happens while they are
+    /// taken.
     pub(super) async fn compare(&mut self) -> Found {
         for engine in self.engine.engines() {
             let before = self.count();
@@ -26,7 +27,7 @@ impl Run {
         Ok(())
     }
 
-    /// Waits a little for rest, and judges whether it is one.
+    /// Waits a little for rest, and judges whether the engine is right to call it one.
     pub(super) async fn settle(&mut self) -> Found {
         let engine = self.engine.clone();
         if !self.is_settled_soon(&engine).await? {
@@ -37,7 +38,7 @@ impl Run {
         Ok(self.notes.look(|judge| judge.judge_settled(path, at))?)
     }
 
-    /// Waits a little for rest, and returns whether it came.
+    /// Waits a little for rest, and returns whether it has come.
     pub(super) async fn is_settled_soon(&mut self, engine: &Engine) -> Found<bool> {
         Ok(matches!(self.drive(timeout(SETTLING, engine.settled())).await?, Ok(Ok(()))))
     }
@@ -65,7 +66,8 @@ impl Run {
         Ok(stopping)
     }
 
-    /// Waits until an engine has settled; returns whether it has. One that stops does not.
+    /// Waits until an engine has settled; returns whether it has. An engine that stops does not
+    /// settle.
     async fn settles(&mut self, engine: &Engine) -> Found<bool> {
         let limit = self.bounds.settles_within;
         match self.drive(timeout(limit, engine.settled())).await? {

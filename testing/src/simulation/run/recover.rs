@@ -1,4 +1,4 @@
-//! Who is up without faults, and whether they all are again when the faults have stopped.
+//! The workers that are up without faults, and must all be up again when the faults have stopped.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::simulation::finding::{Finding, Found};
 use crate::simulation::judge::Seat;
 use crate::simulation::view::View;
 
-/// How often it is looked at what comes to hold without an event.
+/// The time between two looks for changes that come without an event.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// What is not yet as it should be after the faults have stopped.
+/// Something that is not yet right after the faults have stopped.
 enum Missing {
     Worker(String),
     /// The end of an engine that stops.
@@ -23,12 +23,12 @@ enum Missing {
 }
 
 impl Run {
-    /// Runs without faults for as long as they would strike, and returns who is up then, and who is
-    /// done.
+    /// Runs without faults for as long as they would strike, and returns the workers that are up at
+    /// the end, and those that are done.
     pub(in crate::simulation) async fn baseline(&mut self) -> Found<Baseline> {
         let lasts = self.bounds.lasts;
         self.drive(sleep(lasts)).await?;
-        // Who waits after a failure is to be tried once more.
+        // A worker that waits after a failure is tried once more.
         let end = Instant::now() + lasts;
         while Instant::now() < end && self.backs_off() {
             self.drive(sleep(LOOK)).await?;
@@ -43,7 +43,7 @@ impl Run {
         self.notes.look(|judge| judge.seats.iter().any(Seat::backs_off))
     }
 
-    /// Stops the faults, and waits until all is as it is without any.
+    /// Stops the faults, and waits until all workers are as they are without faults.
     pub(in crate::simulation) async fn recover(&mut self, baseline: &Baseline) -> Found {
         self.notes.note("the faults stop");
         self.notes.calm();
@@ -59,13 +59,13 @@ impl Run {
             let is_over = tokio::select! {
                 biased;
                 notice = woken.next() => notice.is_none(),
-                // What the simulation's own stubs do is no event.
+                // The simulation's own stubs act without an event.
                 () = sleep(LOOK) => false,
             };
             self.catch_up()?;
             woken = self.engine.events();
             if is_over {
-                // One that ends by itself may do so when all has recovered.
+                // An engine that ends by itself may do so when all workers have recovered.
                 return match self.missing(baseline) {
                     None => Ok(()),
                     Some(_) => Err("P5: the engine has ended after the faults have stopped"
@@ -78,7 +78,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns what is missing now, or if nothing is, once all has come to rest.
+    /// Returns what is missing now. If nothing is, waits for rest and looks again.
     async fn missing_at_rest(&mut self, baseline: &Baseline) -> Found<Option<Missing>> {
         if let Some(missing) = self.missing(baseline) {
             return Ok(Some(missing));
@@ -87,7 +87,8 @@ impl Run {
         Ok(self.missing(baseline).or(stopping.map(Missing::End)))
     }
 
-    /// Returns who is not yet as it was without faults, or what does not hold yet.
+    /// Returns a worker that is not yet as it was without faults, or a demand that does not hold
+    /// yet.
     fn missing(&mut self, baseline: &Baseline) -> Option<Missing> {
         let at = self.notes.elapsed();
         let (recovered, unknown) = (&mut self.recovered, &mut self.unknown);
@@ -104,7 +105,7 @@ impl Run {
                 !seat.is_installed() && (took_itself_out || !is_put(&seat.path))
             };
             let is_missing = |(path, was): &&(String, Was)| {
-                // Without a seat it was not installed in this run at all.
+                // Without a seat, the worker was not installed in this run at all.
                 judge.seat(path).is_some_and(|seat| !was.is_now(seat) && !may_lack(seat))
             };
             let missing = baseline.iter().find(is_missing);

@@ -10,22 +10,22 @@ use super::Run;
 use crate::simulation::faults::{Faults, about};
 use crate::simulation::finding::Found;
 
-/// One of how many disturbances is followed by a look at the reports.
+/// How many disturbances there are for each look at the reports.
 const COMPARED: u32 = 16;
 
 impl Run {
-    /// Returns when the calls are to end in a run whose faults stop: after a quarter of it at least,
-    /// and three quarters at most.
+    /// Returns the end of the calls in a run whose faults stop: after at least a quarter of the
+    /// run, and at most three quarters.
     ///
-    /// A call may put right what a worker has done wrong, as a bounce by hand does. So there are none
-    /// for a quarter of the run at least before the faults stop.
+    /// A call may put right what a worker has done wrong, as a bounce by hand does. So there are
+    /// none in the last quarter of the run, before the faults stop.
     pub(in crate::simulation) fn calls_end(&mut self) -> Instant {
         let share = self.random.random_range(0.25..0.75);
         Instant::now() + self.bounds.lasts.mul_f64(share)
     }
 
-    /// Lets the faults strike for as long as the run lasts. If the calls end before, what they have
-    /// left behind is put back then, and no input gets another value any more.
+    /// Lets the faults strike for as long as the run lasts. If the calls end before that, their
+    /// effects are undone at that time, and no input gets another value any more.
     pub(in crate::simulation) async fn suffer(
         &mut self,
         faults: &Faults,
@@ -50,7 +50,7 @@ impl Run {
                 2 => self.jump(faults.jump).await?,
                 _ => {
                     self.put_back();
-                    // A jump of the clock may have brought the end.
+                    // A jump of the clock may have reached the end.
                     end = end.max(Instant::now() + self.bounds.lasts / 4);
                     next = [None, None, next[2], None];
                     continue;
@@ -86,7 +86,8 @@ impl Run {
         let by = most.mul_f64(self.random.random());
         self.strikes("the clock", "jumps");
         let mut advance = pin!(tokio::time::advance(by));
-        // The clock jumps when this is first polled; what is due then comes before anything else.
+        // The clock jumps at the first poll. Everything that is due then comes before anything
+        // else.
         let notes = self.notes.clone();
         self.drive(std::future::poll_fn(move |cx| {
             let polled = advance.as_mut().poll(cx);
