@@ -1,8 +1,8 @@
-//! What goes over the control socket.
+//! The types of the messages on the control socket.
 //!
-//! Each answer is a JSON object with its `version`. Readers take what they do not know for what is
-//! to come: fields and words may be added within a version. The server makes these types from the
-//! engine's own, and the client reads the same ones.
+//! Each answer is a JSON object with its `version`. Fields and words may be added within a version,
+//! so a reader accepts those that it does not know. The server makes these types from the engine's
+//! own, and the client reads the same ones.
 
 mod act;
 mod from_engine;
@@ -46,13 +46,13 @@ pub struct Versioned<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Failure {
-    /// What kind of refusal it is.
+    /// The kind of refusal.
     pub code: FailureCode,
     /// The refusal in words.
     pub message: String,
 }
 
-/// What kind of refusal it is.
+/// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -69,7 +69,7 @@ pub enum FailureCode {
     TooLarge,
     /// The engine refused the change.
     Conflict,
-    /// It took too long; what was asked for may happen still.
+    /// The request took too long; it may still take effect.
     TooSlow,
     /// Too many clients ask for the same.
     Busy,
@@ -77,7 +77,7 @@ pub enum FailureCode {
     Stopping,
     /// The agent is at fault.
     Internal,
-    /// A later version knows what it is.
+    /// A later version knows this code.
     #[serde(other)]
     Other,
 }
@@ -94,7 +94,7 @@ pub struct ControlRequest {
     pub why: String,
 }
 
-/// Says what was done to the worker of this path.
+/// The result of a control request, with the path of the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -139,16 +139,16 @@ pub struct WhyStep {
     pub state: WorkerState,
     /// How many times in a row it has failed.
     pub failures: u32,
-    /// Why it is degraded, or its last error, if it does what it does because of that.
+    /// The reason why it is degraded, or its last error, if that is the reason for its state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The names of other workers of its engine that it says it waits for, or that hold it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
-    /// Who has parked it and why, if it is parked and that was said.
+    /// The person who has parked it and the reason, if it is parked and they were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
-    /// What it waits for apart from its inputs.
+    /// The thing that it waits for, apart from its inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaits: Option<String>,
     /// For how long it has been starting, in seconds.
@@ -157,7 +157,8 @@ pub struct WhyStep {
     /// How long its start may take in all, in seconds, if it is starting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_timeout: Option<f64>,
-    /// The installed name that is most like its own, if nothing was ever started at that.
+    /// The installed name that is most like its own, if nothing was ever started under its own
+    /// name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nearest: Option<String>,
     /// For how long it has blocked its thread, in seconds, if it is a second or longer.
@@ -201,7 +202,7 @@ pub struct Event {
     pub at: String,
     /// The path of the worker or engine.
     pub path: String,
-    /// What happened: its `type`, and what belongs to it.
+    /// The event itself: its `type`, and the values that belong to it.
     pub event: serde_json::Map<String, serde_json::Value>,
     /// Who asked for it, if it was asked for.
     #[serde(default)]
@@ -209,12 +210,12 @@ pub struct Event {
     /// The number of the event that caused it, if another event did.
     #[serde(default)]
     pub cause: Option<u64>,
-    /// What happened in words.
+    /// The event in words.
     pub text: String,
 }
 
 impl Event {
-    /// Returns the type of what happened, such as `started`; empty if there is none.
+    /// Returns the type of the event, such as `started`; empty if there is none.
     pub fn kind(&self) -> &str {
         self.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default()
     }

@@ -1,11 +1,11 @@
-//! What people do to a worker, and what that would do to others.
+//! The acts of a person on a worker, and their effects on other workers.
 
 use std::fmt;
 
 use crankcase_workers::name_first;
 use serde::{Deserialize, Serialize};
 
-/// What can be done to a worker.
+/// An act on a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Act {
     /// Stop it and start it again.
@@ -70,7 +70,7 @@ impl WorkerChange {
     }
 }
 
-/// What an act on a worker would do to others of its engine, if it were done now.
+/// The effects that an act on a worker would have on others of its engine, if it were done now.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Preview {
@@ -78,14 +78,14 @@ pub struct Preview {
     pub bounced: Vec<String>,
     /// The paths of the workers that would be stopped and could not start again.
     pub stopped: Vec<String>,
-    /// How many workers are in the one that it is about, if that is an engine.
+    /// How many workers are in the worker of the act, if that is an engine.
     #[serde(default)]
     pub inside: usize,
 }
 
 impl Preview {
-    /// Returns it in words, such as `bounces also a, b and 3 more`. What it does in other engines
-    /// is not in it. Of each list at most so many names are said, as `name` writes them.
+    /// Returns the effects in words, such as `bounces also a, b and 3 more`, without those in other
+    /// engines. Of each list it has at most `most` names, as `name` writes them.
     pub fn in_words(&self, most: usize, name: fn(&str) -> String) -> String {
         let part = |(verb, paths): (&str, &[String])| {
             let names = paths.iter().map(|path| name(path.rsplit('/').next().unwrap_or(path)));

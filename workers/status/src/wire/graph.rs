@@ -50,7 +50,7 @@ pub struct GraphNode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GraphEdge {
-    /// Who declares it.
+    /// The name that declares it.
     pub user: String,
     /// The name that it refers to.
     pub input: String,

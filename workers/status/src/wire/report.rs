@@ -1,4 +1,4 @@
-//! What engines and workers are doing, and what counts as trouble.
+//! The reports of engines and workers, and the definition of trouble.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::origin::Origin;
 use super::state::{EngineState, WorkerState};
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,7 +19,7 @@ pub enum Subject {
     Worker(Box<WorkerReport>),
 }
 
-/// What an engine, its workers and the engines among them are doing.
+/// The report of an engine, its workers and the engines among them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EngineReport {
@@ -44,7 +44,7 @@ pub struct EngineReport {
     pub omitted: usize,
 }
 
-/// What one worker is doing.
+/// The report of one worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerReport {
@@ -52,7 +52,7 @@ pub struct WorkerReport {
     pub path: String,
     /// What it is doing.
     pub state: WorkerState,
-    /// Which worker of its name it is, or was last; 0 before the first.
+    /// The generation of its present or last worker; 0 before the first.
     pub generation: u32,
     /// How many workers of its name were started. Does not count those that an admission refused.
     pub starts: u32,
@@ -72,7 +72,7 @@ pub struct WorkerReport {
     /// The names of other workers of its engine that it says it waits for, or that hold it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
-    /// Who has parked it and why, if it is parked and that was said.
+    /// The person who has parked it and the reason, if it is parked and they were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// Its inputs, as they were declared.
@@ -91,8 +91,9 @@ pub struct WorkerReport {
     /// The failed attempts at its work since it was last in good health, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<AttemptsReport>,
-    /// The number of the last event that has changed the worker's state, or, while it waits, that of an input; or that is
-    /// about the worker, such as a note. None if nobody followed the events then.
+    /// The number of the last event that is about the worker, such as a note, or that has changed
+    /// its state or, while it waits, that of an input. None if nobody followed the events at that
+    /// time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_event: Option<u64>,
     /// When its last worker was up, in RFC 3339.
@@ -101,8 +102,8 @@ pub struct WorkerReport {
     /// When its last worker ended, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<String>,
-    /// Until when it waits, if it waits for a time, in RFC 3339: before it is started, or, if it is
-    /// degraded and says so, before it tries again.
+    /// The end of its wait, if it waits for a time, in RFC 3339: the time of its start or, if it is
+    /// degraded and says so, of its next try.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
     /// Its last error.
@@ -135,7 +136,7 @@ pub struct StartReport {
     pub generation: u32,
     /// When nothing held back the start any more.
     pub ready: String,
-    /// What it waited for last before that.
+    /// The last thing that it waited for before that.
     pub waited_for: WaitedFor,
     /// When the engine began the start. Until then it was busy with other workers.
     pub begun: String,
@@ -147,7 +148,7 @@ pub struct StartReport {
     pub failed_attempts: u32,
 }
 
-/// What a worker waits for last before it can start.
+/// The last thing that a worker waits for before it can start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -210,11 +211,11 @@ pub struct WorkerError {
     pub at: String,
 }
 
-/// What a worker reports of itself.
+/// A worker's own report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Detail {
-    /// The report of an engine that the worker is.
+    /// The report of the worker as an engine.
     Engine(Box<EngineReport>),
     /// Any other report.
     Value(serde_json::Value),
@@ -238,7 +239,7 @@ fn between(first: &str, then: &str) -> Option<Duration> {
     read(then)?.duration_since(read(first)?).ok()
 }
 
-/// What counts as trouble is defined here, for all who judge a report.
+/// The definition of trouble, for all readers of a report.
 impl Subject {
     /// Returns whether something in it is degraded, failed or parked.
     pub fn has_trouble(&self) -> bool {

@@ -73,13 +73,13 @@ impl Selection {
         depth.into_iter().chain(only).chain(since).chain(inputs).chain(details)
     }
 
-    /// Leaves out of a report what is not asked for. A nested engine stays if anything in it does.
+    /// Removes from a report what is not asked for. A nested engine stays if anything in it stays.
     pub(crate) fn apply(&self, report: &mut EngineReport) {
         self.apply_at(report, 0);
     }
 
-    /// Leaves out of a worker's report what is not asked for. The worker itself is always asked for, and if it is
-    /// an engine, its workers are those that a depth of 0 reports.
+    /// Removes from a worker's report what is not asked for. The worker itself always stays. If it
+    /// is an engine, a depth of 0 keeps its workers.
     pub(crate) fn apply_to_one(&self, worker: &mut WorkerReport) {
         if let Some(Detail::Engine(nested)) = &mut worker.report {
             self.apply_at(nested, 0);
@@ -126,7 +126,7 @@ impl Selection {
     }
 }
 
-/// Leaves out of what a worker reports of itself each field that is long, and lists their names as `omitted`: an
+/// Removes the long fields from a worker's own report, and lists their names as `omitted`: an
 /// engine has many workers.
 fn shorten(worker: &mut WorkerReport) {
     if let Some(Detail::Value(Value::Object(report))) = &mut worker.report {

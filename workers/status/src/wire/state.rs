@@ -15,12 +15,12 @@ pub enum EngineState {
     Stopping,
     /// It has ended.
     Stopped,
-    /// A later version knows what it is; this is its word.
+    /// A later version knows this state; this is its word.
     #[serde(untagged)]
     Other(String),
 }
 
-/// What a worker is doing, or waiting for.
+/// The state of a worker: the work that it does, or the thing that it waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -60,7 +60,7 @@ pub enum WorkerState {
     Parked,
     /// Nothing is installed under its name.
     Absent,
-    /// A later version knows what it is; this is its word.
+    /// A later version knows this state; this is its word.
     #[serde(untagged)]
     Other(String),
 }
