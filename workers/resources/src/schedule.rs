@@ -1,4 +1,4 @@
-//! The schedule of visits: who is visited when, and who may act.
+//! The schedule of visits: the order of the visits, and the permissions to act.
 //!
 //! Plan, apply and run do one thing: they *visit* resources. A visit looks at a resource, asks
 //! before each action, and reports how it has ended. [`Machine`] decides all of that. It is pure:

@@ -11,8 +11,8 @@ use crate::kind::contract::GroupMember;
 use crate::schedule::{Answer, Machine, Ticket};
 use crate::state::Position;
 
-/// Why a visit acts for itself that another one was to act for. Under run each has a stop of its
-/// own.
+/// Why a visit acts for itself although another one was to act for it. Under run, each visit has a
+/// stop of its own.
 pub(crate) const INTERRUPTED: &str = "the visit that acted for it was told to stop";
 
 /// A machine under its lock, with its driver.
@@ -35,14 +35,14 @@ pub(crate) struct Questions {
     keys: HashMap<String, u64>,
 }
 
-/// Tells a visit that waits for its answer what to do.
+/// Gives a visit that waits for its answer its part in the action.
 pub(crate) type Question = oneshot::Sender<Part>;
 
-/// A visit for which another one acts, when all is recorded that has to be before.
+/// A visit for which another one acts, once the records that come first are on disk.
 #[derive(Debug)]
 pub(crate) struct Follower {
     pub(crate) member: GroupMember,
-    /// Up to where records have to be on disk before the action.
+    /// The position up to which records have to be on disk before the action.
     pub(crate) records: Position,
     /// Tells the visit how the action has ended.
     pub(crate) told: Question,
@@ -51,8 +51,8 @@ pub(crate) struct Follower {
 /// The part of a visit in an action.
 #[derive(Debug)]
 pub(crate) enum Part {
-    /// It acts for itself and for those of these that join, as soon as the records up to there are
-    /// on disk.
+    /// It acts for itself and for those followers that join, as soon as the records up to this
+    /// position are on disk.
     Lead { followers: Vec<Question>, records: Position },
     /// Another visit acts for it if it joins.
     Join(oneshot::Sender<Follower>),
@@ -60,13 +60,13 @@ pub(crate) enum Part {
     Done,
     /// The visit that was to act for it has not begun to. It asks for itself.
     NotBegun,
-    /// It acts for itself, as soon as the records up to there are on disk: acting together has
-    /// failed, for this reason.
+    /// It acts for itself, as soon as the records up to this position are on disk: acting together
+    /// has failed, for this reason.
     Alone { why: String, records: Position },
     /// Acting together has failed, for this reason, and it may not act for itself.
     Failed(String),
     /// Acting together was interrupted. Unless it is told to stop too, it acts for itself, as soon
-    /// as the records up to there are on disk.
+    /// as the records up to this position are on disk.
     Interrupted { records: Position },
     /// It does not act.
     NotAllowed(Answer),
@@ -96,7 +96,7 @@ impl Questions {
     }
 
     /// Gives an answer to some visits. If they may act, the first of them acts for all, as soon as
-    /// the records up to there are on disk.
+    /// the records up to a position are on disk.
     pub(crate) fn answer(&mut self, tickets: &[Ticket], answer: Answer, records: Position) {
         let mut questions = tickets.iter().filter_map(|ticket| self.open.remove(ticket));
         // If a visit was dropped, it needs no answer. If it was to act, the channels of the others
@@ -109,15 +109,15 @@ impl Questions {
         }
     }
 
-    /// Tells those whose visits were given up.
+    /// Refuses the questions of visits that were given up.
     pub(crate) fn refuse_lost(&mut self, machine: &Machine) {
         let lost = self.open.extract_if(|ticket, _| machine.judge(*ticket).is_none());
         lost.for_each(|(_, it)| drop(it.send(Part::NotAllowed(Answer::Halted))));
     }
 }
 
-/// Has visits join the one that acts for them. Those that were dropped, or cannot join, are left
-/// out.
+/// Lets visits join the one that acts for them. Leaves out visits that were dropped, or cannot
+/// join.
 pub(crate) async fn joined(questions: Vec<Question>) -> Vec<Follower> {
     let mut followers = Vec::with_capacity(questions.len());
     // They have no slots, so one after another works while the one with a slot waits.
@@ -130,7 +130,7 @@ pub(crate) async fn joined(questions: Vec<Question>) -> Vec<Follower> {
     followers
 }
 
-/// What a visit has to ask the schedule with.
+/// The handle with which a visit asks the schedule.
 #[derive(Debug)]
 pub(crate) struct Turn {
     schedule: Arc<dyn Scheduling>,
@@ -144,7 +144,7 @@ impl Turn {
         Self { schedule, ticket, may_share: true }
     }
 
-    /// Has the visit act alone from now on.
+    /// Makes the visit act alone from now on.
     pub(crate) fn leave(&mut self) {
         self.may_share = false;
     }
@@ -166,8 +166,8 @@ impl Turn {
         }
     }
 
-    /// Asks for an action, perhaps together with others of the same `key`, which is asked for only
-    /// then. Returns what the visit has to do. Later actions of the visit are its own.
+    /// Asks for an action, perhaps together with other visits of the same `key`. Makes the key only
+    /// in that case. Returns the part of the visit. Later actions of the visit are its own.
     pub(crate) async fn ask(
         &mut self,
         key: impl FnOnce() -> Option<String>,
@@ -179,8 +179,8 @@ impl Turn {
         }
     }
 
-    /// Joins the visit that acts for this one, as soon as the records up to there are on disk.
-    /// Returns what the visit has to do after that.
+    /// Joins the visit that acts for this one, as soon as the records up to a position are on disk.
+    /// Returns the part of the visit after that.
     pub(crate) async fn follow(
         &self,
         leader: oneshot::Sender<Follower>,
@@ -195,7 +195,7 @@ impl Turn {
             // It was dropped before it has begun.
             Err(_) => Part::NotBegun,
         };
-        // One that was acted for has no slot.
+        // A visit for which another one has acted has no slot.
         match (part, self.answer(None).await) {
             (Part::NotBegun, answer) => answer,
             // Another site may have come since they acted together, with others that it notifies.

@@ -1,4 +1,4 @@
-//! Why a resource is looked at, and why it was changed.
+//! The reasons why a resource is looked at, and why it was changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,13 +22,13 @@ const SHOWN: usize = 3;
 pub(crate) enum Why {
     /// This resource or rule notifies it.
     Notified(Arc<str>),
-    /// It is declared in another way: these attributes of its config are others.
+    /// It is declared in another way: these attributes of its config have changed.
     Declared(Vec<String>),
     /// Its watch has told of this path.
     Path(PathBuf),
-    /// The fact at this path, which its config uses, is another one.
+    /// The fact at this path, which its config uses, has changed.
     UsedFact(String),
-    /// The fact at this path, which it watches, is another one.
+    /// The fact at this path, which it watches, has changed.
     Fact(String),
     /// Its watch has reported a change, and does not say which one.
     Signal,
@@ -127,8 +127,8 @@ impl Whys {
     }
 }
 
-/// The time is a reason only if there is no other one, and who notifies a resource has a new state
-/// as well.
+/// Leaves out the time if there is another reason, and the new state of a resource that notifies
+/// this one.
 impl fmt::Display for Whys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_implied = |why: &Why| match why {
@@ -141,7 +141,7 @@ impl fmt::Display for Whys {
     }
 }
 
-/// What a visit of a resource is based on.
+/// The basis of a visit of a resource.
 pub(crate) struct VisitBasis {
     pub(crate) declaration: Declaration,
     pub(crate) states: BTreeMap<String, State>,
@@ -181,7 +181,7 @@ pub(crate) fn started(
     if whys.is_empty() { visit.to_owned() } else { whys.join("; ") }
 }
 
-/// Returns the attributes of a config that are others than before.
+/// Returns the attributes of a config that differ from those before.
 pub(crate) fn others(before: &Config, now: &Config) -> Vec<String> {
     let names = now.iter().filter(|(name, value)| before.get(*name) != Some(*value));
     let gone = before.iter().filter(|(name, _)| !now.contains_key(*name));
@@ -204,13 +204,13 @@ pub(crate) fn noted(
     }
 }
 
-/// Returns who has asked for what a resource does when it is notified.
+/// Returns the origin of a change that a resource makes because it is notified.
 pub(crate) fn by_notices(notices: &[Notice]) -> Origin {
     let by: Vec<_> = notices.iter().map(|notice| notice.by.as_str()).collect();
     Origin::new(by.join(", "), "a change notifies it")
 }
 
-/// What the agent does of its own.
+/// Returns the origin of a change that the agent makes by itself.
 pub(crate) fn by_agent(why: &str) -> Origin {
     Origin::new("agent", why)
 }

@@ -33,9 +33,9 @@ struct Place {
     needs: Vec<Id>,
     needed_by: Vec<Id>,
     notifies: Vec<Id>,
-    /// What it needs and what notifies it.
+    /// The resources that it needs, and those that notify it.
     before: Vec<Id>,
-    /// What needs it and what it notifies.
+    /// The resources that need it, and those that it notifies.
     after: Vec<Id>,
     /// Its position in the order.
     rank: usize,
@@ -142,7 +142,7 @@ impl Graph {
         self.places.get(id).is_some_and(|place| place.is_used)
     }
 
-    /// Returns what a resource needs directly.
+    /// Returns the resources that a resource needs directly.
     pub(crate) fn needs(&self, id: Id) -> &[Id] {
         self.places.get(id).map_or(&[], |place| &place.needs)
     }
@@ -157,12 +157,12 @@ impl Graph {
         self.places.get(id).map_or(&[], |place| &place.needed_by)
     }
 
-    /// Returns what a resource needs and what notifies it.
+    /// Returns the resources that a resource needs directly, and those that notify it.
     pub(super) fn before(&self, id: Id) -> &[Id] {
         self.places.get(id).map_or(&[], |place| &place.before)
     }
 
-    /// Returns what needs a resource and what it notifies.
+    /// Returns the resources that need a resource directly, and those that it notifies.
     pub(super) fn after(&self, id: Id) -> &[Id] {
         self.places.get(id).map_or(&[], |place| &place.after)
     }

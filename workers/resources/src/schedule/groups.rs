@@ -18,7 +18,7 @@ pub(super) struct Groups {
     complete: VecDeque<Group>,
 }
 
-/// Who may share an action.
+/// The visits that may share an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     Shared { class: Class, key: u64 },

@@ -13,7 +13,7 @@ use crate::state::Position;
 
 /// The place of one worker in the schedule of its site. Its resource is visited first of all.
 ///
-/// When another worker of the resource has taken the place, this one is of no effect any more.
+/// Once another worker of the resource has taken the place, this one has no effect any more.
 #[derive(Debug)]
 pub(crate) struct ScheduleHandle {
     schedule: Schedule,
@@ -27,14 +27,14 @@ impl ScheduleHandle {
         Self { schedule, place }
     }
 
-    /// Tells the schedule something, unless the worker keeps the resource no more.
+    /// Passes an event to the schedule, unless the worker no longer keeps the resource.
     fn step<T>(&self, step: impl FnOnce(&mut SiteState, Id) -> T) -> Option<T> {
         let place = self.place.as_ref()?;
         self.schedule.step(|kept| kept.is_kept_by(place).then(|| step(kept, place.id)))
     }
 
-    /// Does something that is no event of the schedule, unless the worker keeps the resource no
-    /// more.
+    /// Does something that is no event of the schedule, unless the worker no longer keeps the
+    /// resource.
     fn look<T>(&self, look: impl FnOnce(&mut SiteState, Id) -> T) -> Option<T> {
         let place = self.place.as_ref()?;
         self.schedule.look(|kept| kept.is_kept_by(place).then(|| look(kept, place.id)))
@@ -64,18 +64,18 @@ impl ScheduleHandle {
         }
     }
 
-    /// Says that the visit has done what the resource was notified of, before it ends. Returns up
-    /// to where records are to be written.
+    /// Reports, before the visit ends, that it has done what the resource was notified of. Returns
+    /// the position up to which records are to be written.
     pub(crate) fn answer(&self) -> Position {
         self.step(SiteState::answer_notices).unwrap_or_default()
     }
 
-    /// Returns what a visit has to ask the schedule with.
+    /// Returns the handle with which a visit asks the schedule.
     pub(crate) fn turn(&self, ticket: Ticket) -> Turn {
         Turn::new(self.schedule.scheduling(), ticket)
     }
 
-    /// Returns the names of those that the resource notifies.
+    /// Returns the names of the resources that the resource notifies.
     pub(crate) fn notified(&self) -> Vec<Arc<str>> {
         self.look(|kept, id| kept.notified(id)).unwrap_or_default()
     }
@@ -91,19 +91,19 @@ impl ScheduleHandle {
         self.look(|kept, id| kept.lacks_slot(id)).flatten()
     }
 
-    /// Says how a visit has ended.
+    /// Reports the end of a visit.
     pub(crate) fn report(&self, closing: VisitReport) -> Consequence {
         let nothing = || Consequence { stands: AfterVisit::Waits, records: Position::default() };
         self.step(|kept, _| kept.report(closing)).unwrap_or_else(nothing)
     }
 
-    /// Says that a visit has not ended well because the worker was told to stop. The next worker
+    /// Reports that a visit has not ended well because the worker was told to stop. The next worker
     /// visits the resource again.
     pub(crate) fn give_up(&self, closing: &VisitReport) {
         self.step(|kept, _| kept.give_up(closing));
     }
 
-    /// Says that the resource is not as declared until another worker has kept it.
+    /// Reports that the resource is not as declared until another worker has kept it.
     pub(crate) fn fail(&self) {
         self.step(SiteState::fail);
     }

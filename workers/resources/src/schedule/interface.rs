@@ -1,4 +1,4 @@
-//! What the driver tells the machine, and what the machine answers.
+//! The questions and commands between the driver and the machine.
 
 use super::id::Id;
 
@@ -16,7 +16,7 @@ pub(crate) struct Ticket {
     pub(crate) id: Id,
 }
 
-/// How the modes differ.
+/// The differences of the modes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     /// The most visits that work at a time: that do not wait for an answer or for another visit.
@@ -46,7 +46,7 @@ pub(crate) enum Reason {
     Change,
 }
 
-/// What another resource has to do with the request of a visit.
+/// The part of another resource in the request of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Because {
     /// This resource, which the visited one needs, has a new state.
@@ -66,7 +66,7 @@ impl Because {
     }
 }
 
-/// What the driver has to do, in this order.
+/// A command to the driver. The driver carries commands out in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Visit a resource.
@@ -75,7 +75,7 @@ pub(crate) enum Command {
         ticket: Ticket,
         /// The sources of the notifications that are delivered to it.
         delivered: Vec<Id>,
-        /// What another resource has to do with it, if that is the first reason for the visit.
+        /// The part of another resource in it, if that is the first reason for the visit.
         because: Option<Because>,
     },
     /// The answer to visits that have asked for an action.
@@ -128,7 +128,7 @@ pub(crate) enum Record {
 /// How a visit has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ending {
-    /// What it has come to.
+    /// Its outcome.
     pub(crate) outcome: Outcome,
     /// Whether an action has begun.
     pub(crate) has_acted: bool,
@@ -145,7 +145,7 @@ impl Ending {
     }
 }
 
-/// What a visit has come to.
+/// The outcome of a visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The resource is as declared. In a plan: it is, or would be.
@@ -173,7 +173,7 @@ impl Outcome {
     }
 }
 
-/// What has become of a report.
+/// The effect of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reported {
     /// It counts.
@@ -184,7 +184,7 @@ pub(crate) enum Reported {
     Ignored,
 }
 
-/// How a resource stands, for reports.
+/// The standing of a resource, for reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// Its last visit was good.

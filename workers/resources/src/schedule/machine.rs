@@ -23,7 +23,7 @@ use super::notifications::Notifications;
 pub(crate) struct Machine {
     policy: Policy,
     graph: Graph,
-    /// As long as the graph. Those that are not resources have default values.
+    /// As long as the graph. Numbers that belong to no resource have default values.
     nodes: Table<Node>,
     /// The ranks of the resources whose visits may begin.
     ready: BTreeSet<usize>,

@@ -1,4 +1,4 @@
-//! What the machine knows of one resource and its visit.
+//! The machine's knowledge of one resource and its visit.
 
 use super::id::Id;
 use super::interface::{Answer, Because, Reason};
@@ -9,7 +9,7 @@ pub(super) struct Node {
     pub(super) has_worker: bool,
     /// Why a visit is to come, if one is.
     pub(super) request: Option<Reason>,
-    /// What another resource has to do with the request.
+    /// The part of another resource in the request.
     pub(super) because: Option<Because>,
     /// Boxed, as few are visited at a time.
     pub(super) visit: Option<Box<Visit>>,
@@ -25,15 +25,15 @@ pub(super) struct Node {
     pub(super) is_done: bool,
     /// One pass: its group waits for it.
     pub(super) is_awaited: bool,
-    /// How many directly before it are unsettled.
+    /// How many resources directly before it are unsettled.
     pub(super) unsettled_before: usize,
-    /// How many that it needs directly are failing.
+    /// How many of the resources that it needs directly are failing.
     pub(super) failing_needs: usize,
-    /// What others have counted of it.
+    /// The values that others have counted of it.
     pub(super) shown: Shown,
 }
 
-/// What the last visit has found.
+/// The finding of the last visit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Condition {
     /// There was no good visit yet; or the resource had no worker, and there was a request because
@@ -60,13 +60,13 @@ pub(super) struct Visit {
     pub(super) began: u64,
     /// The sources of the notifications that were delivered to it.
     pub(super) delivered: Vec<Id>,
-    /// Those that it notifies if it acts.
+    /// The resources that it notifies if it acts.
     pub(super) targets: Vec<Id>,
     /// The last answer.
     pub(super) answer: Option<Answer>,
 }
 
-/// What others count of a resource.
+/// The values that others count of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Shown {
     pub(super) is_unsettled: bool,
@@ -76,7 +76,7 @@ pub(super) struct Shown {
 }
 
 impl Node {
-    /// Returns what others should count.
+    /// Returns the values that others should count.
     pub(super) fn shows(&self) -> Shown {
         Shown {
             is_unsettled: self.is_unsettled_itself() || self.unsettled_before > 0,
@@ -91,24 +91,24 @@ impl Node {
         (self.is_done, self.is_holding, self.request) = (true, false, None);
     }
 
-    /// Whether its last visit has failed, or it has no worker and no good visit behind it.
+    /// Returns whether its last visit has failed, or it has no worker and no good visit behind it.
     pub(super) fn is_failing_itself(&self) -> bool {
         let is_absent = !self.has_worker && self.condition != Condition::Good;
         self.condition == Condition::Failed || is_absent
     }
 
-    /// Whether a visit is to begin as soon as nothing before the resource is unsettled.
+    /// Returns whether a visit is to begin as soon as nothing before the resource is unsettled.
     fn is_due(&self) -> bool {
         self.has_worker && self.request.is_some() && self.visit.is_none()
     }
 
-    /// Whether those after it wait for its visit. They do not wait for one that has failed: nobody
-    /// knows how often it has to be tried again.
+    /// Returns whether the resources after it wait for its visit. They do not wait if it has
+    /// failed: nobody knows how often it has to be tried again.
     fn is_unsettled_itself(&self) -> bool {
         self.has_worker && self.condition != Condition::Failed && self.has_change()
     }
 
-    /// Whether there is a visit because of a change, to come or under way.
+    /// Returns whether there is a visit because of a change, to come or under way.
     fn has_change(&self) -> bool {
         let is_visited = self.visit.as_ref().is_some_and(|visit| visit.reason == Reason::Change);
         self.request == Some(Reason::Change) || is_visited

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// One in how many seconds is spent on looks that come to nothing, in the long run.
+/// In the long run, one second in this many is spent on looks that come to nothing.
 const SHARE: u32 = 10;
 
-/// What such a look costs at least: the users of the state look too.
+/// The least cost of such a look: the users of the state look too.
 const LEAST: Duration = Duration::from_millis(10);
 
 /// How much may be spent at once after a rest.
@@ -19,7 +19,7 @@ const BURST: Duration = Duration::from_secs(1);
 /// This is the generic cell rate algorithm (ITU-T I.371) with the time that a look takes for cells.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// When all that was spent will have been earned.
+    /// The time at which everything that was spent will have been earned.
     earned: Option<Instant>,
 }
 

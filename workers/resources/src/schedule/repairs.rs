@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// Counts the repairs of one resource that come in a row.
 #[derive(Debug)]
 pub(crate) struct Repairs {
-    /// How soon after it could come a repair is in a row with the one before.
+    /// A repair is in a row with the one before if it comes this soon after it could come.
     soon: Duration,
     /// How many repairs in a row are made at once.
     tolerated: u32,

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 
 use crate::schedule::repairs::Repairs;
 
-/// How often in a row it went wrong with one resource, and how long to wait therefore.
+/// The failures and repairs of one resource in a row, and the wait that they cause.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     /// How many rounds in a row have failed.
@@ -19,7 +19,7 @@ pub(crate) struct RetryState {
 }
 
 impl RetryState {
-    /// Returns none so far.
+    /// Returns the state without failures and repairs.
     pub(crate) fn new(seed: u64) -> Self {
         Self { failures: 0, repairs: Repairs::new(Duration::ZERO, 0), seed }
     }
@@ -81,8 +81,8 @@ impl RetryState {
         spread.delay(1, || jitter)
     }
 
-    /// Returns another number from -1 to 1 each time. The generator is made anew for it: its state
-    /// takes more memory than a resource has for a number every five minutes.
+    /// Returns another number from -1 to 1 each time. The generator is made anew each time: a
+    /// resource draws a number every five minutes, which is not worth the memory of its state.
     fn jitter(&mut self) -> f64 {
         let mut random = StdRng::seed_from_u64(self.seed);
         self.seed = random.random();

@@ -1,13 +1,13 @@
-//! What the resources of one site tell each other, and the schedule of their visits.
+//! The schedule of the visits of one site, and the states and notices that its resources exchange.
 //!
 //! Invariants:
-//! 1. Whoever has an event tells it to the machine under the lock, and takes all commands in the
-//!    same step. So no command waits for anybody. Only a question is asked in one step and answered
-//!    in another one: those that ask in between are in its group.
+//! 1. A caller with an event passes it to the machine under the lock, and takes all commands in the
+//!    same step. So no command waits for another caller. Only a question is asked in one step and
+//!    answered in another: visits that ask in between are in its group.
 //! 2. A state is in the table before its report is followed by a visit.
 //! 3. A worker that is not the last one of its resource changes nothing here.
-//! 4. In a step, the records of whom a resource notifies come before its permission to act. It acts
-//!    only when these records are on disk.
+//! 4. In a step, the records of the notifications of a resource come before its permission to act.
+//!    It acts only when these records are on disk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ mod site_state;
 mod unanswered;
 mod visit;
 
-/// What the resources of one site tell each other: their states, what notifies them, and who is
-/// looked at when. Cheap to clone; clones are the same schedule.
+/// The schedule of one site: the states of its resources, their notifications, and the order of
+/// their visits. Cheap to clone; clones are the same schedule.
 ///
 /// It outlives the workers of the resources: a notification is kept until the resource has done
 /// what it means, however often its worker is started meanwhile. Notifications that come before the
-/// first was answered are one. Nobody waits to tell something.
+/// first one was answered are one. No caller waits to send one.
 #[derive(Clone, Default)]
 pub struct Schedule(Arc<Shared>);
 
@@ -86,8 +86,8 @@ impl Activity {
 }
 
 impl Schedule {
-    /// Takes over the resources of a site with their order and kinds, and forgets all others. Those
-    /// that are `fresh` are others than before under their names. The first site gets the
+    /// Takes over the resources of a site with their order and kinds, and forgets all others. A
+    /// resource in `fresh` is another one than before under its name. The first site gets the
     /// notifications that an earlier agent has left unanswered.
     pub fn connect<'a>(
         &self,
@@ -100,8 +100,8 @@ impl Schedule {
         self.step(|kept| kept.connect(resources, kinds, facilities, &fresh));
     }
 
-    /// Runs `hand_over`, which hands other declarations to the resources with these names, and has
-    /// them visited. None of the site's resources begins to act meanwhile.
+    /// Runs `hand_over`, which hands other declarations to the resources with these names, and
+    /// requests their visits. None of the site's resources begins to act meanwhile.
     pub fn renew<'a>(&self, names: impl IntoIterator<Item = &'a str>, hand_over: impl FnOnce()) {
         self.step(|kept| {
             hand_over();
@@ -109,8 +109,8 @@ impl Schedule {
         });
     }
 
-    /// Notifies a resource as another resource that has changed would. The notification is on disk
-    /// when this returns. Returns whether there is such a resource.
+    /// Notifies a resource, as a changed resource would. The notification is on disk when this
+    /// returns. Returns whether there is such a resource.
     pub(crate) async fn notify(&self, resource: &str, by: &str) -> Result<bool, BoxError> {
         let Some((records, position)) = self.step(|kept| kept.notify(resource, by)) else {
             return Ok(false);
@@ -124,7 +124,7 @@ impl Schedule {
         Activity(self.0.rest.subscribe())
     }
 
-    /// Returns what tells that a resource has a new state.
+    /// Returns a receiver that tells of each new state of a resource.
     pub(crate) fn states(&self) -> watch::Receiver<u64> {
         self.0.states.subscribe()
     }
@@ -137,7 +137,7 @@ impl Schedule {
         Some(event.value())
     }
 
-    /// Notes what is not kept any more.
+    /// Notes the resources that are not kept any more.
     pub fn note_released(&self, released: Vec<Released>) {
         self.look(|kept| kept.note_released(released));
     }
@@ -174,12 +174,12 @@ impl Schedule {
         look(&mut self.0.kept.lock())
     }
 
-    /// Tells the schedule something, and takes the commands that follow.
+    /// Passes an event to the schedule, and takes the commands that follow.
     pub(crate) fn step<T>(&self, event: impl FnOnce(&mut SiteState) -> T) -> T {
         self.0.step(event)
     }
 
-    /// Returns what visits ask the schedule with.
+    /// Returns the handle with which visits ask the schedule.
     pub(crate) fn scheduling(&self) -> Arc<dyn Scheduling> {
         Arc::<Shared>::clone(&self.0)
     }

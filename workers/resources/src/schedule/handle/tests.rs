@@ -62,7 +62,7 @@ fn telling(name: &str, targets: &[&str]) -> Declaration {
     telling
 }
 
-/// Has a schedule take over resources.
+/// Makes a schedule take over resources.
 fn connect(
     schedule: &Schedule,
     declarations: &[Declaration],
@@ -74,7 +74,7 @@ fn connect(
     Ok(())
 }
 
-/// Returns a schedule of a site, of which all resources are new.
+/// Returns a schedule of a site whose resources are all new.
 fn schedule(declarations: &[Declaration]) -> TestResult<Schedule> {
     let schedule = Schedule::default();
     connect(&schedule, declarations, (&Facilities::default(), &[]))?;
@@ -99,14 +99,14 @@ impl ScheduleHandle {
         self.report(closing(ticket, outcome)).stands
     }
 
-    /// Has the visit that has begun ask, and end if it may not act. Returns the answer.
+    /// Makes the visit that has begun ask, and end if it may not act. Returns the answer.
     async fn refused(&self) -> (Result<(), Answer>, AfterVisit) {
         let BegunVisit { ticket, .. } = *self.visit().await;
         let answer = self.turn(ticket).ask_alone().await;
         (answer, self.report(closing(ticket, Outcome::NotAllowed)).stands)
     }
 
-    /// Has a visit requested and act.
+    /// Requests a visit, and makes it act.
     async fn act(&self, notice: Notice) -> Result<AfterVisit, Answer> {
         self.request(Reason::Change);
         let BegunVisit { ticket, .. } = *self.visit().await;

@@ -62,8 +62,8 @@ impl Machine {
         }
     }
 
-    /// Returns how many directly before a resource show that they are unsettled, and how many that
-    /// it needs show that they are failing.
+    /// Returns how many resources directly before a resource show that they are unsettled, and how
+    /// many of those that it needs show that they are failing.
     pub(super) fn count_before(&self, id: Id) -> (usize, usize) {
         let (before, needs) = (self.graph.before(id).iter(), self.graph.needs(id).iter());
         let unsettled = before.filter(|before| self.nodes[**before].shown.is_unsettled).count();

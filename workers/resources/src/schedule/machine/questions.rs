@@ -1,4 +1,4 @@
-//! What the machine answers to questions; none of them changes it.
+//! The questions that the machine answers; none of them changes it.
 
 use super::super::graph::Graph;
 use super::super::interface::Standing;
@@ -36,8 +36,8 @@ impl Machine {
         &self.graph
     }
 
-    /// Returns the first that a resource waits for: one before it, at any distance, that is
-    /// unsettled itself.
+    /// Returns the first resource that a resource waits for: one before it, at any distance, that
+    /// is unsettled itself.
     pub(crate) fn waits_for(&self, id: Id) -> Option<Id> {
         let mut id = id;
         loop {
@@ -67,8 +67,8 @@ impl Machine {
         self.notifications.pending()
     }
 
-    /// Returns the first that holds a resource back: one that it needs, at any distance, and that
-    /// is failing itself (I11).
+    /// Returns the first resource that holds a resource back: one that it needs, at any distance,
+    /// and that is failing itself (I11).
     fn held_back_by(&self, id: Id) -> Option<Id> {
         let mut id = id;
         loop {
@@ -80,7 +80,7 @@ impl Machine {
         }
     }
 
-    /// Returns which counter does not agree with a count from scratch (I1).
+    /// Returns the counter that does not agree with a count from scratch (I1), if there is one.
     #[cfg(test)]
     pub(crate) fn miscount(&self) -> Option<String> {
         let ids = self.graph.ids();

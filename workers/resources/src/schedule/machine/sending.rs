@@ -6,7 +6,7 @@ use super::super::node::{Condition, Visit};
 use super::{Id, Machine};
 
 impl Machine {
-    /// Puts the notifications of a resource on record, which may act now (I6).
+    /// Puts on record the notifications of a resource that may act now (I6).
     pub(super) fn expect_notifications(&mut self, source: Id) {
         for target in self.graph.notifies(source).to_vec() {
             if self.notifications.is_expected(target, source) {
@@ -32,7 +32,7 @@ impl Machine {
         }
     }
 
-    /// Acknowledges what a good visit has answered (I7).
+    /// Acknowledges the notifications that a good visit has answered (I7).
     pub(super) fn acknowledge(&mut self, target: Id, visit: &Visit) {
         for source in visit.delivered.iter().copied() {
             if self.notifications.acknowledge(target, source, visit.began) {
@@ -41,8 +41,8 @@ impl Machine {
         }
     }
 
-    /// Acknowledges what was delivered to the visit of a resource: it has done what that means,
-    /// though it has not ended (I7).
+    /// Acknowledges the notifications that were delivered to the visit of a resource: it has done
+    /// what they mean, though it has not ended (I7).
     pub(crate) fn acknowledge_delivered(&mut self, target: Id) {
         let visit = self.nodes.get(target).and_then(|node| node.visit.clone());
         visit.iter().for_each(|visit| self.acknowledge(target, visit));
@@ -55,7 +55,7 @@ impl Machine {
         }
     }
 
-    /// Delivers what a resource has sent and what waited until it was good.
+    /// Delivers the notifications of a resource that were sent, and that waited until it was good.
     pub(super) fn deliver_from(&mut self, source: Id) {
         for target in self.graph.notifies(source).to_vec() {
             self.deliver(target, source);
@@ -81,7 +81,7 @@ impl Machine {
         }
     }
 
-    /// Requests visits of those that have failed and need the resource, at any distance: it may
+    /// Requests visits of the resources that have failed and need this one, at any distance: it may
     /// have been the reason.
     pub(super) fn wake_failed_after(&mut self, repaired: Id) {
         if self.failed == 0 {
@@ -102,8 +102,8 @@ impl Machine {
         }
     }
 
-    /// Notes what another resource has to do with the visit that is requested now, unless there is
-    /// a request already.
+    /// Notes the part of another resource in the visit that is requested now, unless there is a
+    /// request already.
     pub(super) fn note_because(&mut self, id: Id, because: Because) {
         if let Some(node) = self.nodes.get_mut(id).filter(|node| node.request.is_none()) {
             node.because = Some(because);

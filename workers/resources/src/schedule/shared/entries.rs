@@ -1,4 +1,4 @@
-//! What is known of each resource of a schedule, and its number.
+//! The entries of the resources of a schedule, and their numbers.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::schedule::Id;
 use crate::schedule::shared::visit::BegunVisit;
 use crate::schedule::state::State;
 
-/// The entries of a schedule. A number is used again when nobody means the old entry by it any
+/// The entries of a schedule. A number is used again when nothing refers to the old entry by it any
 /// more.
 #[derive(Debug, Default)]
 pub(super) struct Entries {
@@ -19,7 +19,7 @@ pub(super) struct Entries {
     free: BTreeSet<usize>,
 }
 
-/// What is known of one resource, or of a rule that notifies one.
+/// The entry of one resource, or of a rule that notifies one.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: Arc<str>,
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     pub(super) was_started: bool,
     /// The resources that wait for its start before they may act.
     pub(super) awaited_by: BTreeSet<Id>,
-    /// How many of those that it needs have no state yet.
+    /// How many of the resources that it needs have no state yet.
     pub(super) missing: usize,
     /// Wakes the worker when its visit is there or outdated. Each worker has its own.
     pub(super) wake: Arc<Notify>,
@@ -101,7 +101,7 @@ impl Entries {
         self.by_name.get(name).copied().filter(|id| self.get(*id).is_resource)
     }
 
-    /// Ends the waits of those that have left the site: their numbers may soon mean others.
+    /// Ends the waits of resources that have left the site: their numbers may soon mean others.
     pub(super) fn end_waits_of_others(&mut self) {
         let resources: BTreeSet<Id> = self.resources().into_iter().collect();
         for entry in &mut self.entries {
@@ -127,7 +127,7 @@ impl Entries {
         Arc::clone(&self.get(id).name)
     }
 
-    /// Frees the numbers that belong to no resource and that nobody means.
+    /// Frees the numbers that belong to no resource and to which nothing refers.
     pub(super) fn free(&mut self, is_meant: impl Fn(Id) -> bool) {
         let Self { by_name, entries, free } = self;
         by_name.retain(|_, id| {

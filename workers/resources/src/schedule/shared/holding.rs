@@ -31,7 +31,7 @@ impl Schedule {
         records: &Records,
     ) -> Result<(), BoxError> {
         hold.note(records, Key::new(Topic::Pause, resource)).await?;
-        // It is visited, so that its worker says how it is.
+        // It is visited, so that its worker reports its state.
         self.renew([resource], || {
             self.holds().paused.insert(resource.into(), hold);
         });
@@ -59,8 +59,7 @@ impl Schedule {
         Ok(records.flush(position).await?)
     }
 
-    /// Takes over those of the `read` pauses that are still on record, and forgets all that are
-    /// not.
+    /// Takes over the `read` pauses that are still on record, and forgets all others.
     pub fn take_over_pauses(&self, records: &Records, read: BTreeMap<Arc<str>, Hold>) {
         let mut holds = self.holds();
         records.look(|loaded| {
@@ -74,7 +73,8 @@ impl Schedule {
         });
     }
 
-    /// Has the workers of these resources do nothing once they start, until the engine parks them.
+    /// Keeps the workers of these resources from all work once they start, until the engine parks
+    /// them.
     pub fn expect_parks(&self, resources: &[String]) {
         self.holds().to_park.extend(resources.iter().cloned());
     }
@@ -89,7 +89,7 @@ impl Schedule {
         self.holds().to_park.contains(resource)
     }
 
-    /// Returns who has paused a resource, if somebody has.
+    /// Returns the pause of a resource, if a person has paused it.
     pub(crate) fn pause_of(&self, resource: &str) -> Option<Hold> {
         self.holds().paused.get(resource).cloned()
     }

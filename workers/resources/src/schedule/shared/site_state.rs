@@ -1,4 +1,4 @@
-//! The schedule of a site that is kept, and what belongs to it under the same lock.
+//! The schedule of a site that is kept, and the state that belongs to it under the same lock.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -19,14 +19,14 @@ use crate::state::{Position, Records};
 mod commands;
 mod worker;
 
-/// What is known of the resources of a site.
+/// The state of the resources of a site.
 #[derive(Debug)]
 pub(crate) struct SiteState {
     machine: Machine,
     entries: Entries,
     questions: Questions,
-    /// What each unanswered notification says, by target and source. Nothing is known of those that
-    /// an earlier agent has left.
+    /// The content of each unanswered notification, by target and source. The content of those that
+    /// an earlier agent has left is not known.
     notices: HashMap<(Id, Id), Unanswered>,
     /// The records of the site, once there is one.
     records: Option<Records>,
@@ -38,7 +38,7 @@ pub(crate) struct SiteState {
     starting: usize,
     /// How many new states there were.
     states: u64,
-    /// What was released last.
+    /// The resources that were last released.
     released: Vec<Released>,
 }
 
@@ -107,7 +107,7 @@ impl SiteState {
     }
 
     /// Forgets the notifications of resources that have left the site, as the record did, and
-    /// notifies those that the record hands them over to.
+    /// notifies the resources to which the record hands them over.
     fn take_over_notices(&mut self, on_record: &BTreeSet<(Id, Id)>) {
         let pending: BTreeSet<(Id, Id)> = self.machine.pending().collect();
         for (target, source) in &pending - on_record {
@@ -148,8 +148,8 @@ impl SiteState {
         }
     }
 
-    /// Notifies one resource, for a reason that is no resource. Returns the records, and up to where
-    /// they are to be on disk then; none if there is no such resource.
+    /// Notifies one resource, for a reason that is no resource. Returns the records, and the
+    /// position up to which they are to be on disk; none if there is no such resource.
     pub(super) fn notify(&mut self, target: &str, source: &str) -> Option<(Records, Position)> {
         let target = self.entries.resource(target)?;
         let source = self.entries.number(source);
@@ -172,7 +172,7 @@ impl SiteState {
         self.states
     }
 
-    /// Notes what was released, unless that is nothing.
+    /// Notes the resources that were released, if there are any.
     pub(super) fn note_released(&mut self, released: Vec<Released>) {
         if !released.is_empty() {
             self.released = released;

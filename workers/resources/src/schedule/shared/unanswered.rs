@@ -1,13 +1,13 @@
-//! What a notification says until it is answered.
+//! The content of a notification until it is answered.
 
 use crate::kind::context::Notice;
 
-/// What a source has said to a target that has not answered it.
+/// The notices of a source to a target that has not answered them.
 #[derive(Debug, Default)]
 pub(super) struct Unanswered {
-    /// What visits of the target were told since its last good one.
+    /// The notice that visits of the target got since its last good one.
     delivered: Option<Notice>,
-    /// What the source has done since the last of these visits began.
+    /// The notice of what the source has done since the last of these visits began.
     later: Option<Notice>,
 }
 
@@ -17,7 +17,7 @@ impl Unanswered {
         add(&mut self.later, notice);
     }
 
-    /// Returns what a visit of the target is told that begins now; none if nothing is known.
+    /// Returns the notice for a visit of the target that begins now; none if nothing is known.
     pub(super) fn deliver(&mut self) -> Option<Notice> {
         if let Some(later) = self.later.take() {
             add(&mut self.delivered, &later);
@@ -25,7 +25,7 @@ impl Unanswered {
         self.delivered.clone()
     }
 
-    /// Forgets what a visit of the target was told, because the visit was good.
+    /// Forgets the notice that a visit of the target got, because the visit was good.
     pub(super) fn answer(&mut self) {
         self.delivered = None;
     }

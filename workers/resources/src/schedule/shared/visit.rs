@@ -23,9 +23,9 @@ pub(crate) struct Place {
 #[derive(Debug)]
 pub(crate) struct BegunVisit {
     pub(crate) ticket: Ticket,
-    /// What the resource was notified of and has not answered, in order of the names.
+    /// The notices that the resource got and has not answered, in the order of the names.
     pub(crate) notices: Vec<Notice>,
-    /// What another resource has to do with it, if that is the first reason for the visit.
+    /// The part of another resource in it, if that is the first reason for the visit.
     pub(crate) because: Option<Why>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct VisitReport {
     pub(crate) is_holding: bool,
     /// The state that others may see.
     pub(crate) state: Option<State>,
-    /// What those are told that it notifies.
+    /// The notice for the resources that it notifies.
     pub(crate) notice: Notice,
 }
 
-/// What follows from a report.
+/// The consequence of a report.
 #[derive(Debug)]
 pub(crate) struct Consequence {
     pub(crate) stands: AfterVisit,
-    /// Up to where records are to be written because of it.
+    /// The position up to which records are to be written because of it.
     pub(crate) records: Position,
 }
 
-/// How a resource stands after a visit.
+/// The standing of a resource after a visit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterVisit {
     /// As the visit has ended.

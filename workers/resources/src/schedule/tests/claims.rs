@@ -47,7 +47,7 @@ enum Does {
     Act(Ending),
 }
 
-/// Has all visits end until there are none. Returns who was visited.
+/// Lets all visits end until there are none. Returns the visited resources.
 fn settle(machine: &mut Machine, mut visit: impl FnMut(usize) -> Does) -> Vec<usize> {
     let (mut visited, mut asked) = (Vec::new(), BTreeMap::new());
     while let Some(command) = machine.next() {
@@ -123,7 +123,8 @@ fn a_deep_tree_that_was_moved_away_is_back_in_one_go_and_nothing_has_failed() {
     let mut machine = kept(chain(6));
     let mut is_there = [false; 6];
 
-    // Only the last one has noticed. None can be looked at while the one before is away.
+    // Only the last resource has noticed. No resource can be looked at while the one before is
+    // away.
     machine.request(Id(5), Reason::Change);
     let visited = settle(&mut machine, |id| {
         if id > 0 && !is_there[id - 1] {

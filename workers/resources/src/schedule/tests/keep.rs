@@ -16,7 +16,7 @@ impl World {
         (count > 0).then(|| self.random.below(count)).map(|place| self.site().ids[place])
     }
 
-    /// Has one thing happen.
+    /// Makes one thing happen.
     fn step(&mut self) {
         self.counts.steps += 1;
         let event = self.random.below(1_000);
@@ -45,14 +45,14 @@ impl World {
         }
     }
 
-    /// Has all resources drift and ask at once.
+    /// Makes all resources drift and ask at once.
     fn outbreak(&mut self) {
         self.together(Self::drift);
         self.take_commands();
         self.together(Self::go_on);
     }
 
-    /// Has nothing bad happen any more. Then everything has to be as declared.
+    /// Lets nothing bad happen any more. Then everything has to be as declared.
     fn rest(&mut self) {
         self.counts.rests += 1;
         for id in self.site().ids.clone() {
@@ -114,7 +114,7 @@ impl Counts {
         self.rests += other.rests;
     }
 
-    /// Whether each rare thing has happened.
+    /// Returns whether each rare thing has happened.
     fn has_all(&self) -> bool {
         let rare = [
             self.again,

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::sites::Site;
 use crate::schedule::{Answer, Ending, Id, Outcome, Reason, Ticket};
 
-/// What the rules know.
+/// The knowledge of the rules.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Model {
     pub(super) site: Site,
     pub(super) facts: BTreeMap<Id, Fact>,
-    /// By target and source: when the notification was sent last, and whether its source may act.
+    /// By target and source: the time at which the notification was last sent, and whether its
+    /// source may act.
     pub(super) notifications: BTreeMap<(Id, Id), (Option<u64>, bool)>,
     /// The visits that wait for their answers, in the order of their questions.
     pub(super) asked: Vec<Asked>,
@@ -23,7 +24,7 @@ pub(super) struct Model {
     pub(super) excused: u64,
 }
 
-/// What the rules know of one resource.
+/// The knowledge of the rules about one resource.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fact {
     pub(super) has_worker: bool,
@@ -36,7 +37,7 @@ pub(super) struct Fact {
     pub(super) is_holding: bool,
 }
 
-/// What the rules know of a visit.
+/// The knowledge of the rules about a visit.
 #[derive(Debug, Clone)]
 pub(super) struct Visited {
     pub(super) reason: Reason,
@@ -53,7 +54,7 @@ pub(super) struct Visited {
 pub(super) struct Asked {
     ticket: Ticket,
     group: Option<Shared>,
-    /// When the first question of its group has come.
+    /// The time of the first question of its group.
     since: u64,
 }
 
@@ -104,14 +105,14 @@ impl Model {
         self.site.all_needs(id).iter().any(|used| self.facts[used].is_failing())
     }
 
-    /// Whether a notification was sent and does not wait for its source.
+    /// Returns whether a notification was sent and does not wait for its source.
     pub(super) fn can_deliver(&self, target: Id, source: Id) -> bool {
         let waits =
             self.site.notifications.contains(&(source, target)) && !self.facts[&source].is_good;
         self.notifications.get(&(target, source)).is_some_and(|it| it.0.is_some()) && !waits
     }
 
-    /// The sources whose notifications are delivered to a visit that begins now.
+    /// Returns the sources whose notifications are delivered to a visit that begins now.
     pub(super) fn to_deliver(&self, id: Id) -> Vec<Id> {
         let of = self.notifications.keys().filter(|(target, _)| *target == id);
         of.map(|(_, source)| *source).filter(|source| self.can_deliver(id, *source)).collect()
@@ -142,15 +143,14 @@ impl Model {
         (visit.reason, visit.is_led) = (Reason::Change, false);
     }
 
-    /// Takes those from the visits that wait whose answer comes now, together with that of a
-    /// ticket.
+    /// Takes from the waiting visits those whose answer comes now, together with that of a ticket.
     pub(super) fn take_answered(&mut self, first: Ticket) -> (Vec<Ticket>, Answer) {
         let place = self.asked.iter().position(|asked| asked.ticket == first);
         let place = place.expect("I4: the answer is for a visit that waits");
         let Asked { group, since, .. } = self.asked[place];
         let answer = self.expected_answer(first.id);
         let opened = group.and_then(|group| self.open.get(&group));
-        // Nobody of its group could act, so all of them wait alone, behind all others.
+        // No visit of its group could act, so all of them wait alone, behind all others.
         let is_last = answer != Answer::Act && opened.is_some_and(|opened| opened.count > 1);
         let mut tickets = Vec::new();
         for asked in std::mem::take(&mut self.asked) {
@@ -170,8 +170,8 @@ impl Model {
         (tickets, answer)
     }
 
-    /// Splits the groups up to one, whose turns have come. Those of them that still wait could not
-    /// act then, and each is answered alone, when there is a slot.
+    /// Splits the groups up to one, whose turns have come. Their visits that still wait could not
+    /// act then. Each of them is answered alone, when there is a slot.
     fn split(&mut self, last: u64) {
         self.now += 1;
         self.open.retain(|_, opened| opened.since > last);
@@ -204,7 +204,8 @@ impl Model {
         }
     }
 
-    /// Those that were held back, and that need nothing that is failing any more, are requested.
+    /// Requests visits of the resources that were held back, and that need nothing that is failing
+    /// any more.
     pub(super) fn end_holds(&mut self) {
         for id in self.site.ids.clone() {
             if self.facts[&id].is_held_back && !self.needs_failing(id) {
@@ -219,7 +220,7 @@ impl Model {
         self.request_newer(id);
     }
 
-    /// The worker is gone. Returns whom its visit notifies.
+    /// The worker is gone. Returns the resources that its visit notifies.
     pub(super) fn detach(&mut self, id: Id) -> Vec<Id> {
         let fact = self.fact(id);
         (fact.has_worker, fact.is_held_back, fact.is_holding) = (false, false, false);
@@ -230,7 +231,7 @@ impl Model {
         targets
     }
 
-    /// Ends a visit that will not report. Returns whom it notifies.
+    /// Ends a visit that will not report. Returns the resources that it notifies.
     pub(super) fn give_up(&mut self, id: Id) -> Vec<Id> {
         self.asked.retain(|asked| asked.ticket.id != id);
         let fact = self.fact(id);
@@ -239,13 +240,14 @@ impl Model {
         self.expected_from(id)
     }
 
-    /// Those that a resource notifies if its visit acts.
+    /// Returns the resources that a resource notifies if its visit acts.
     fn expected_from(&self, id: Id) -> Vec<Id> {
         let of = self.notifications.iter().filter(|((_, source), it)| *source == id && it.1);
         of.map(|((target, _), _)| *target).collect()
     }
 
-    /// Takes over another site. Returns what visits that are gone have sent, as target and source.
+    /// Takes over another site. Returns the notifications that visits that are gone have sent, as
+    /// target and source.
     pub(super) fn swap(&mut self, new: Site, replaced: &[Id], redeclared: &[Id]) -> Vec<(Id, Id)> {
         self.split(u64::MAX);
         let mut sent = Vec::new();
@@ -270,8 +272,8 @@ impl Model {
         sent
     }
 
-    /// A visit has ended. Returns the sources whose notifications are acknowledged, and whom its
-    /// action has notified.
+    /// A visit has ended. Returns the sources whose notifications are acknowledged, and the
+    /// resources that its action has notified.
     pub(super) fn report(&mut self, id: Id, ending: Ending) -> (Vec<Id>, Vec<Id>) {
         let visit = self.fact(id).visit.take().expect("I4: a visit reports once");
         self.asked.retain(|asked| asked.ticket.id != id);
@@ -305,7 +307,7 @@ impl Model {
         (acknowledged, if ending.has_acted { targets } else { Vec::new() })
     }
 
-    /// What the end of a visit says of its resource. Returns whether that is good.
+    /// Notes what the end of a visit means for its resource. Returns whether that is good.
     fn conclude(&mut self, id: Id, outcome: Outcome, answer: Option<Answer>) -> bool {
         let may_be_excused = matches!(outcome, Outcome::CannotLook | Outcome::KeptAsBefore);
         let is_unsettled = self.is_unsettled_before(id);
@@ -333,7 +335,7 @@ impl Model {
                 workers.into_iter().for_each(|used| self.request(used, Reason::Change));
             }
             (Outcome::Good | Outcome::LeftAlone | Outcome::KeptAsBefore, _) => {
-                // What is kept as before wakes nobody each time that it is tried again.
+                // A resource that is kept as before wakes nobody each time that it is tried again.
                 let is_excused = outcome == Outcome::KeptAsBefore;
                 (fact.is_good, fact.has_failed, fact.is_excused) = (true, false, is_excused);
                 return true;
@@ -361,13 +363,14 @@ impl Model {
         self.notifications.retain(|_, it| it.0.is_some() || it.1);
     }
 
-    /// How many visits do not wait for their answers, or for another one that acts for them.
+    /// Returns how many visits do not wait for their answers, or for another one that acts for
+    /// them.
     pub(super) fn working(&self) -> usize {
         let visits = self.facts.values().filter_map(|fact| fact.visit.as_ref());
         visits.filter(|visit| !visit.is_led).count() - self.asked.len()
     }
 
-    /// Those that are to be visited and can be, so that somebody has forgotten them.
+    /// Returns the resources that are to be visited and can be: the machine has forgotten them.
     pub(super) fn forgotten(&self) -> BTreeSet<Id> {
         let mut due: BTreeSet<Id> = self.facts.keys().copied().collect();
         due.retain(|id| {
@@ -378,19 +381,19 @@ impl Model {
         due
     }
 
-    /// Whether nothing is to be done before the next event.
+    /// Returns whether nothing is to be done before the next event.
     pub(super) fn is_at_rest(&self) -> bool {
         let mut facts = self.facts.values();
         facts.all(|fact| fact.visit.is_none() && !fact.is_at_work()) && self.forgotten().is_empty()
     }
 
-    /// The notifications, as target and source, that were sent and can be delivered, although no
-    /// visit of the target is to come and none answers them.
+    /// Returns the notifications, as target and source, that were sent and can be delivered,
+    /// although no visit of the target is to come and no visit answers them.
     pub(super) fn undelivered(&self) -> BTreeSet<(Id, Id)> {
         let mut undelivered = BTreeSet::new();
         for ((target, source), (sent, _)) in &self.notifications {
             let Some(fact) = self.facts.get(target) else { continue };
-            // One that has failed is tried again, and one that is held back goes on later.
+            // A resource that has failed is tried again, and one that is held back goes on later.
             let is_to_come = fact.request == Some(Reason::Change)
                 || fact.has_failed
                 || fact.is_held_back
@@ -406,7 +409,7 @@ impl Model {
         undelivered
     }
 
-    /// A resource that may be named as the one that holds back another one.
+    /// Returns whether a resource may be named as the one that holds back another one.
     pub(super) fn may_hold_back(&self, id: Id, by: Id) -> bool {
         self.site.all_needs(id).contains(&by) && self.facts[&by].is_failing()
     }

@@ -12,14 +12,14 @@ use crate::schedule::{
 /// steps.
 const PASSES: u64 = 2_000;
 
-/// How one resource has fared.
+/// The fate of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fared {
     Visited(Outcome),
     HeldBack,
 }
 
-/// What a visit of a resource does.
+/// The acts of a visit of a resource.
 #[derive(Debug, Clone, Copy)]
 struct Habit {
     fails: bool,
@@ -69,7 +69,7 @@ struct Pass<'a> {
     habits: BTreeMap<Id, Habit>,
     visits: BTreeMap<Ticket, Visiting>,
     ends: BTreeMap<Id, Fared>,
-    /// Those that have begun an action.
+    /// The resources that have begun an action.
     acted: BTreeSet<Id>,
     /// The notifications that an earlier run has left, as target and source.
     left: BTreeSet<(Id, Id)>,
@@ -192,7 +192,7 @@ impl<'a> Pass<'a> {
         let visit = self.visits.get_mut(&ticket).expect("it is visited");
         visit.is_acted_for = false;
         if visit.actions > 0 {
-            // Nobody shares a later action: the group would wait for those that have left.
+            // No visit shares a later action: the group would wait for those that have left.
             visit.step = Step::Asked(None);
             self.machine.ask(ticket, self.habits[&ticket.id].key);
         } else {
@@ -200,7 +200,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// A visit has acted for those that it leads as well, or has failed to.
+    /// A visit has acted for the visits that it leads as well, or has failed to.
     fn has_acted_for(&mut self, leader: Ticket, has_failed: bool) {
         for visit in self.visits.values_mut().filter(|visit| visit.step == Step::Led(leader)) {
             (visit.step, visit.has_acted, visit.is_acted_for) = (Step::Follow, true, !has_failed);
@@ -313,7 +313,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Those that an action has to be for, if it is for this visit.
+    /// Returns the visits that an action has to be for, if it is for this visit.
     fn group(&self, ticket: Ticket) -> Vec<Ticket> {
         let Step::Asked(Some(key)) = self.visits[&ticket].step else { return vec![ticket] };
         let Some(class) = self.class(ticket.id) else { return vec![ticket] };
@@ -325,7 +325,7 @@ impl<'a> Pass<'a> {
         group
     }
 
-    /// Whether all of the kind and depth of a resource have asked or ended.
+    /// Returns whether all resources of the kind and depth of a resource have asked or ended.
     fn is_complete(&self, id: Id) -> bool {
         let Some(class) = self.class(id) else { return true };
         let mut others = self.site.ids.iter().filter(|other| self.class(**other) == Some(class));
@@ -354,7 +354,7 @@ impl<'a> Pass<'a> {
         self.ends.contains_key(&id)
     }
 
-    /// How many visits have a slot.
+    /// Returns how many visits have a slot.
     fn working(&self) -> usize {
         let has_slot =
             |visit: &&Visiting| !matches!(visit.step, Step::Asked(_) | Step::Led(_) | Step::Follow);

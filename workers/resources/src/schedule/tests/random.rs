@@ -1,9 +1,9 @@
-//! Random decisions, and the variables that say how many there are.
+//! Random decisions, and the variables with their number.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// Decides everything of one life, from its seed. Says which seed it was if the test fails.
+/// Decides everything of one life, from its seed. Names the seed if the test fails.
 #[derive(Debug)]
 pub(super) struct Random {
     seed: u64,
@@ -19,7 +19,7 @@ impl Random {
         self.generator.random_range(0..limit)
     }
 
-    /// Decides what happens in so many of a hundred cases.
+    /// Returns true in this many of a hundred cases.
     pub(super) fn chance(&mut self, percent: u32) -> bool {
         self.generator.random_ratio(percent, 100)
     }

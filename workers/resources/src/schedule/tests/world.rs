@@ -1,7 +1,8 @@
 //! A site that is kept as declared, its workers and its store.
 //!
-//! It judges each command of the machine by the naive model and by what is true: which versions of
-//! states there are, who has seen which, and when a source has acted.
+//! It judges each command of the machine by the naive model and by what is true: the versions of
+//! states that there are, the visits that have seen them, and the times at which sources have
+//! acted.
 
 mod commands;
 
@@ -17,7 +18,7 @@ const COUNT: usize = 8;
 /// A rule that notifies resources.
 const RULE: Id = Id(100);
 
-/// What is true of one resource, whatever the machine knows.
+/// The truth about one resource, whatever the machine knows.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Truth {
     pub(super) has_drifted: bool,
@@ -46,7 +47,7 @@ pub(super) struct Visiting {
     step: Step,
     seen: Versions,
     delivered: Vec<Id>,
-    /// Those that its actions notify.
+    /// The resources that its actions notify.
     targets: Vec<Id>,
     has_acted: bool,
     /// Another one has acted for it, with success.
@@ -57,7 +58,7 @@ pub(super) struct Visiting {
 enum Step {
     Look,
     Asked,
-    /// It acts, so many times more.
+    /// It acts this many times more.
     Act(usize),
     /// Another one acts for it.
     Led(Ticket),
@@ -90,9 +91,11 @@ pub(super) struct World {
     pub(super) machine: Machine,
     pub(super) model: Model,
     pub(super) truths: BTreeMap<Id, Truth>,
-    /// By target and source: when the source has acted last, if that is not acknowledged.
+    /// By target and source: the time at which the source has last acted, if that is not
+    /// acknowledged.
     pub(super) debts: BTreeMap<(Id, Id), u64>,
-    /// Those that may be delivered without a debt: left in the store by a crash, or without effect.
+    /// The notifications that may be delivered without a debt: left in the store by a crash, or
+    /// without effect.
     pub(super) free: BTreeSet<(Id, Id)>,
     /// The notifications on disk.
     pub(super) disk: BTreeSet<(Id, Id)>,
@@ -100,7 +103,7 @@ pub(super) struct World {
     pub(super) tail: Vec<Record>,
     /// Visits that were given up, and may not know it.
     lost: Vec<Ticket>,
-    /// The driver takes no commands: all events are of one step.
+    /// Set while the driver takes no commands: all events are of one step.
     is_in_step: bool,
     pub(super) counts: Counts,
 }
@@ -138,7 +141,7 @@ impl World {
         self.truths.get_mut(&id).expect("a resource of the site")
     }
 
-    /// Makes up what is true of resources that are new.
+    /// Makes up the truth about resources that are new.
     fn settle_in(&mut self) {
         for id in self.site().ids.clone() {
             let truth = Truth {
@@ -163,7 +166,7 @@ impl World {
         }
     }
 
-    /// Has something happen to all resources in one step.
+    /// Makes something happen to all resources in one step.
     pub(super) fn together(&mut self, mut event: impl FnMut(&mut Self, Id)) {
         self.is_in_step = true;
         self.site().ids.clone().into_iter().for_each(|id| event(self, id));
@@ -361,7 +364,7 @@ impl World {
         self.end_event();
     }
 
-    /// Whether a resource is visited, and its visit does not wait.
+    /// Returns whether a resource is visited, and its visit does not wait.
     pub(super) fn can_go_on(&self, id: Id) -> bool {
         self.truths[&id].visit.as_ref().is_some_and(|visit| match visit.step {
             Step::Asked => false,

@@ -1,4 +1,4 @@
-//! What the machine wants of a site that is kept.
+//! The commands of the machine to a site that is kept.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::schedule::{self, Because, Command, Id};
 use crate::state::{Notification, Record};
 
 impl SiteState {
-    /// Does what the machine wants.
+    /// Carries out the commands of the machine.
     pub(in crate::schedule::shared) fn take_commands(&mut self) {
         while let Some(command) = self.machine.next() {
             match command {

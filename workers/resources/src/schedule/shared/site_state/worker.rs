@@ -84,7 +84,7 @@ impl SiteState {
         self.questions.ask(&mut self.machine, (ticket, key), question);
     }
 
-    /// Returns what a visit would be answered now, unless it has ended.
+    /// Returns the answer that a visit would get now, unless it has ended.
     pub(in crate::schedule::shared) fn answer(&self, ticket: Ticket) -> Option<Answer> {
         self.machine.judge(ticket)
     }
@@ -94,8 +94,8 @@ impl SiteState {
         self.machine.is_outdated(id)
     }
 
-    /// Takes over that a visit has done what the resource was notified of, before it ends. Returns
-    /// up to where records are to be written because of it.
+    /// Notes, before a visit ends, that it has done what the resource was notified of. Returns the
+    /// position up to which records are to be written because of it.
     pub(crate) fn answer_notices(&mut self, id: Id) -> Position {
         let before = self.last_record;
         self.machine.acknowledge_delivered(id);
@@ -104,12 +104,12 @@ impl SiteState {
         self.written_since(before)
     }
 
-    /// Returns up to where records are to be written, if there are any after a position.
+    /// Returns the position up to which records are to be written, if there are any after `before`.
     fn written_since(&self, before: Position) -> Position {
         if self.last_record > before { self.last_record } else { Position::default() }
     }
 
-    /// Returns the names of those that a resource notifies.
+    /// Returns the names of the resources that a resource notifies.
     pub(crate) fn notified(&self, id: Id) -> Vec<Arc<str>> {
         self.machine.graph().notifies(id).iter().map(|target| self.entries.name(*target)).collect()
     }
@@ -142,14 +142,14 @@ impl SiteState {
         self.detach(ticket.id);
     }
 
-    /// Notes what a resource tells those that it notifies.
+    /// Notes the notice of a resource for each resource that it notifies.
     fn note_notice(&mut self, id: Id, notice: &Notice) {
         for target in self.machine.graph().notifies(id).to_vec() {
             self.notices.entry((target, id)).or_default().add(notice);
         }
     }
 
-    /// Takes over how a visit has ended.
+    /// Takes over the report of a visit.
     pub(crate) fn report(&mut self, closing: VisitReport) -> Consequence {
         let VisitReport { ticket, outcome, has_acted, is_holding, state, notice } = closing;
         let (id, before) = (ticket.id, self.last_record);
@@ -195,15 +195,15 @@ impl SiteState {
         Consequence { stands, records: self.written_since(before) }
     }
 
-    /// Forgets what the last visit of a resource was told. If a source acts meanwhile, its
-    /// notification is still pending, but says only what comes after that.
+    /// Forgets the notices that the last visit of a resource got. If a source acts meanwhile, its
+    /// notification is still pending, but has only the part that comes after that.
     fn answer_delivered(&mut self, id: Id) {
         for source in std::mem::take(&mut self.entries.get_mut(id).delivered) {
             self.notices.get_mut(&(id, source)).into_iter().for_each(Unanswered::answer);
         }
     }
 
-    /// Takes over a resource's state, before anybody is visited because of it.
+    /// Takes over a resource's state, before any visit because of it.
     fn publish(&mut self, id: Id, state: Option<State>) {
         self.states += 1;
         if std::mem::replace(&mut self.entries.get_mut(id).state, state).is_some() {

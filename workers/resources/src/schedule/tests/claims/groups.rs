@@ -39,7 +39,7 @@ fn another_site_splits_the_groups_of_the_step() {
     let mut machine = kept(graph(2, &[], &[]));
     machine.request(Id(0), Reason::Change);
     settle(&mut machine, |_| Does::End(FAILED));
-    // One that has failed holds up nobody, so both may act.
+    // A resource that has failed holds up nobody, so both may act.
     let [first, second] = begin(&mut machine, &[0, 1]);
 
     machine.ask(first, Some(7));

@@ -112,7 +112,7 @@ fn what_is_to_begin_and_has_no_slot_says_so() {
     assert_eq!(lacking, [None, Some(1)], "I5: one visit is under way, and one waits for a slot");
 }
 
-/// Has all visits end in this way until there are none. Returns who was visited.
+/// Lets all visits end in this way until there are none. Returns the visited resources.
 fn settle_reported(
     machine: &mut Machine,
     reported: &mut Vec<Reported>,

@@ -1,4 +1,4 @@
-//! The commands of the machine, and what is judged when they were taken.
+//! The commands of the machine, and the judgement after they were taken.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +30,8 @@ impl World {
         }
         assert_eq!(self.machine.is_at_rest(), self.model.is_at_rest(), "I5: at rest");
         let mut undelivered = self.model.undelivered();
-        // One that is left alone, or kept as before, acknowledges nothing, and is not visited for
-        // that again and again.
+        // A resource that is left alone, or kept as before, acknowledges nothing, and is not
+        // visited for that again and again.
         undelivered.retain(|(target, _)| {
             let truth = &self.truths[target];
             !truth.is_noop && !truth.is_kept_as_before
@@ -133,7 +133,7 @@ impl World {
         (visit.step, visit.targets) = (step, targets);
     }
 
-    /// What has to be true when a resource may act, whatever the machine knows.
+    /// Judges what has to be true when a resource may act, whatever the machine knows.
     fn judge_action(&self, id: Id) {
         let seen = self.truths[&id].visit.as_ref().map(|visit| &visit.seen);
         assert_eq!(seen, Some(&self.versions(id)), "I3: {id:?} has seen old states");
@@ -161,7 +161,7 @@ impl World {
         assert!(is_right, "I11: {id:?} stands as {standing:?}: {fact:?}");
     }
 
-    /// The versions of the states that a resource uses.
+    /// Returns the versions of the states that a resource uses.
     fn versions(&self, id: Id) -> Versions {
         self.site().needs(id).map(|used| (used, self.truths[&used].published)).collect()
     }
