@@ -56,7 +56,7 @@ struct Shared {
 impl UnwindSafe for Shared {}
 impl RefUnwindSafe for Shared {}
 
-/// Says what a change degrades, of the facts before and after it.
+/// Returns the users of facts that a change degrades, from the facts before and after it.
 type Judge<'a> = &'a dyn Fn(&Snapshot, &Snapshot) -> Vec<Degraded>;
 
 impl Facts {
@@ -372,7 +372,7 @@ impl Iterator for History<'_> {
     }
 }
 
-/// Returns the outcome of a change with what it degrades.
+/// Returns the outcome of a change, with the users of facts that it degrades.
 fn judged(
     before: &Snapshot,
     (mut outcome, commit): (Outcome, Option<Commit>),

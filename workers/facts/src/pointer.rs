@@ -61,7 +61,8 @@ impl Pointer {
         Self(above.0.iter().chain(&self.0).cloned().collect())
     }
 
-    /// Returns the path to what holds this one, and the last segment; none for the root.
+    /// Returns the path of the map or list around this one, and the last segment; none for the
+    /// root.
     pub fn split_last(&self) -> Option<(Self, &str)> {
         let (last, rest) = self.0.split_last()?;
         Some((Self(rest.to_vec()), last))
@@ -121,7 +122,7 @@ pub struct PointerError {
     pub text: String,
     /// The character at which it is wrong, from 1.
     pub column: usize,
-    /// What is wrong there, and what would be right.
+    /// What is wrong there, and the expected form.
     pub why: &'static str,
 }
 

@@ -32,11 +32,11 @@ use crate::tree::Tree;
 /// Facts in a file. Several processes may use the file at the same time.
 #[derive(Debug)]
 pub struct Sqlite {
-    /// To the file; while there is none, to an empty store in memory.
+    /// A connection to the file or, while there is none, to an empty store in memory.
     connection: Connection,
     file: SqliteFile,
     access: Access,
-    /// What the history has after a revision. None before the first commit of this connection.
+    /// The counts of the history after a revision. None before the first commit of this connection.
     counts: Option<(i64, Counts)>,
     kept: Kept,
 }
@@ -51,7 +51,7 @@ enum Access {
     Write,
 }
 
-/// What a file of this format may lack, because an earlier program has made it.
+/// The parts that a file of this format may lack, because an earlier program has made it.
 const ADDED: &str = "
     CREATE TABLE IF NOT EXISTS seal (
         name TEXT PRIMARY KEY,
@@ -143,7 +143,8 @@ impl Sqlite {
         Ok(stored)
     }
 
-    /// Returns whether a part of the store is as its seal says. Without a seal of this revision it counts as such.
+    /// Returns whether a part of the store agrees with its seal. Without a seal of this revision it
+    /// counts as agreeing.
     fn is_sealed(
         &self,
         name: &str,
@@ -283,7 +284,7 @@ const DOCUMENT: &str = "document";
 
 type Digester = fn(&Connection) -> rusqlite::Result<String>;
 
-/// Writes who owns what, as far as that has changed.
+/// Writes the owners that have changed.
 fn write_owners(transaction: &Transaction<'_>, owners: &OwnerChanges) -> rusqlite::Result<()> {
     for (path, owner) in owners {
         let path = path.to_string();
@@ -299,8 +300,8 @@ fn write_owners(transaction: &Transaction<'_>, owners: &OwnerChanges) -> rusqlit
     Ok(())
 }
 
-/// Seals the schemas and the document of a commit. Computes only the seals of what has changed, if the seals of the
-/// commit before are there.
+/// Seals the schemas and the document of a commit. Computes only the seals of the changed parts, if
+/// the seals of the commit before are there.
 fn seal(
     transaction: &Transaction<'_>,
     revision: i64,

@@ -31,7 +31,7 @@ pub struct Violation {
     pub message: String,
     /// The value at fault, as JSON; none if it is a secret, or if there is no value.
     pub value: Option<String>,
-    /// What would be right, in words.
+    /// The expected form, in words.
     pub help: Option<String>,
     /// Whether the value is a secret. Its line in the document is then not shown.
     pub is_secret: bool,

@@ -333,7 +333,7 @@ pub struct Wrong {
     /// The value at fault, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// What would be right.
+    /// The expected form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     /// Whether the value is a secret, or may hold one.

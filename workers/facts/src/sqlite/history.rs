@@ -29,7 +29,8 @@ impl Default for Kept {
     }
 }
 
-/// What the history has: the number of changes by users, and the number and size of those by the agent.
+/// The counts of the history: the number of changes by users, and the number and size of those by
+/// the agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Counts {
     users: i64,
@@ -53,8 +54,9 @@ impl Counts {
 /// commit after it does not remove all, which would take seconds.
 const MOST_EMPTIED: usize = 1_000;
 
-/// Removes the oldest entries from a place that a new entry has made too large. `counts` is what the history had before,
-/// if that is known. The new entry has some bytes, and may be one of the agent. Returns what the history has.
+/// Removes the oldest entries from a place that a new entry has made too large. `counts` are the
+/// counts of the history before, if they are known. `added` is the size of the new entry in bytes.
+/// Returns the counts of the history after that.
 pub(super) fn trim(
     transaction: &Transaction<'_>,
     counts: Option<Counts>,
@@ -94,7 +96,7 @@ pub(super) fn trim(
     Ok(counts)
 }
 
-/// Changes the size of the history by some bytes; returns it.
+/// Changes the size of the history by some bytes; returns the new size.
 fn change(transaction: &Transaction<'_>, by: i64) -> rusqlite::Result<i64> {
     let sum = "UPDATE state SET history = history + ?1 RETURNING history";
     transaction.prepare_cached(sum)?.query_row([by], |row| row.get(0))
