@@ -1,4 +1,4 @@
-//! Reading what is on record.
+//! The reader of the record.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,20 +10,20 @@ use rusqlite::{Row, params_from_iter};
 use crate::record::{Event, Recorded, Run, instant, millis};
 use crate::store::{HistoryError, Store};
 
-/// What is asked for: all by default.
+/// The part of the record that is asked for. The default is all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     /// Only this run.
     pub run: Option<i64>,
-    /// Only what has happened to the resource with this name.
+    /// Only the events of the resource with this name.
     pub resource: Option<String>,
-    /// Only what was not before this time.
+    /// Only the events at this time or later, and the runs that were not over by then.
     pub since: Option<SystemTime>,
-    /// At most so many, the last ones.
+    /// At most this many, the last ones.
     pub last: Option<usize>,
 }
 
-/// What is on record.
+/// The record of runs and events.
 #[derive(Debug)]
 pub struct History {
     store: Store,
@@ -39,7 +39,8 @@ impl History {
         Ok(Store::read(path)?.map(|store| Self { store }))
     }
 
-    /// Returns the runs that were not over by then, whatever the resource, in the order in which they have begun.
+    /// Returns the runs that were not over by the time of the query, whatever its resource, in the
+    /// order in which they began.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl History {
         self.read_runs(query).map_err(|source| self.store.wrong(source))
     }
 
-    /// Returns the events that are asked for, in the order in which they have happened.
+    /// Returns the events that are asked for, in the order in which they happened.
     ///
     /// # Errors
     ///

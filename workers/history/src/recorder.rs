@@ -1,4 +1,4 @@
-//! Writing a run.
+//! The writer of a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use rusqlite::params;
 use crate::record::{Event, millis};
 use crate::store::{HistoryError, Store};
 
-/// How many events wait to be written; those beyond are counted and lost. An apply of as many small
-/// files takes longer than to write them.
+/// The most events that wait to be written. Further events are counted and lost. An apply of this
+/// many small files takes longer than to write their events.
 const WAITING: usize = 65_536;
 
 /// The most bytes of details that wait to be written. Events beyond that are kept without their details.
@@ -31,20 +31,21 @@ const EVENTS: i64 = 200_000;
 /// How many events keep their details.
 const DETAILS: i64 = 5_000;
 
-/// How many bytes of details are kept, and after how many more the oldest are forgotten.
+/// How many bytes of details are kept, and how many more may come before the oldest are forgotten.
 const DETAILS_BYTES: usize = 256 * 1024 * 1024;
 const TRIM_BYTES: usize = 16 * 1024 * 1024;
 
-/// After how many more events the details of the oldest are forgotten.
+/// How many more events may come before the details of the oldest are forgotten.
 const TRIM_DETAILS: i64 = 500;
 
-/// After how many more events the oldest are forgotten.
+/// How many more events may come before the oldest are forgotten.
 const TRIM: i64 = 10_000;
 
 /// Writes one run. Events are written by a thread of its own, so that nobody waits for the disk.
 ///
-/// When the disk refuses, that is logged once, and what could not be written is counted. When it is dropped
-/// without its end, the run stays without one, and what was not written yet may be lost.
+/// A refusal of the disk is logged once, and the events that could not be written are counted. If
+/// the recorder is dropped without [`end`](Self::end), the run stays without an end, and events
+/// that were not written yet may be lost.
 #[derive(Debug)]
 #[must_use]
 pub struct Recorder {
@@ -57,7 +58,7 @@ pub struct Recorder {
 
 #[derive(Debug)]
 enum Told {
-    /// An event, its details as a text, and when it happened.
+    /// An event, its details as a text, and its time.
     Event(Box<Event>, Option<String>, i64),
     End {
         outcome: &'static str,
@@ -67,8 +68,8 @@ enum Told {
 }
 
 impl Recorder {
-    /// Begins a run: says what kind of run it is, and what it works on. Forgets the oldest runs, if there
-    /// are more than 1,000. Blocks for the disk.
+    /// Begins a run of a mode, such as `apply`, on a site. Forgets the oldest runs, if there are
+    /// more than 1,000. Blocks for the disk.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl Recorder {
         Ok(Self { sender, lost: AtomicU64::new(0), waiting, thread })
     }
 
-    /// Notes what has happened. Never blocks.
+    /// Notes an event. Never blocks.
     pub fn note(&self, mut event: Event, now: SystemTime) {
         let details = event.details.take().map(|details| details.to_string());
         let more = |size: usize| {
@@ -110,7 +111,7 @@ impl Recorder {
     pub fn end(self, outcome: &'static str, now: SystemTime) {
         let lost = self.lost.load(Ordering::Relaxed);
         let end = Told::End { outcome, at: millis(now), lost };
-        // Without a thread there is nothing to end: it has said why.
+        // Without a thread there is nothing to end. The thread has logged why it ended.
         if self.sender.send(end).is_ok() && self.thread.join().is_err() {
             tracing::warn!("the history has lost the end of the run");
         }
@@ -141,7 +142,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes what comes until the run has ended.
+    /// Writes events until the run has ended.
     fn write(&mut self, receiver: &Receiver<Told>) {
         while let Ok(first) = receiver.recv() {
             let rest = std::iter::from_fn(|| receiver.try_recv().ok());
@@ -205,7 +206,7 @@ impl Writer {
 }
 
 impl Told {
-    /// Returns how many bytes of details it has.
+    /// Returns the size of the details, in bytes.
     fn size(&self) -> usize {
         match self {
             Self::Event(_, details, _) => details.as_ref().map_or(0, String::len),
