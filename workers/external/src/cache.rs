@@ -29,7 +29,7 @@ const MOST: usize = 64 * 1024 * 1024;
 /// The key of an answer with the files that it depends on.
 const DEPENDS_ON: &str = "depends_on_files";
 
-/// How many bytes the files may have that an answer depends on: they are read at each load.
+/// The most bytes of the files that an answer depends on, which are read at each load.
 const MOST_READ: u64 = 256 * 1024 * 1024;
 
 /// How many symlinks the kernel follows in one path.
@@ -60,7 +60,7 @@ pub(crate) async fn identity(runner: &Runner, caller: &Caller<'_>) -> Result<Str
     }
 }
 
-/// Returns whether an error is that something may not be read.
+/// Returns whether an error says that reading is not permitted.
 fn is_denied(error: &(dyn Error + 'static)) -> bool {
     let own = error.downcast_ref::<io::Error>().map(io::Error::kind);
     own == Some(io::ErrorKind::PermissionDenied) || error.source().is_some_and(is_denied)
@@ -68,7 +68,7 @@ fn is_denied(error: &(dyn Error + 'static)) -> bool {
 
 async fn digest_of_program(path: &Path, caller: &Caller<'_>) -> Result<String, BoxError> {
     let (path, is_over) = (path.to_owned(), caller.stopped());
-    // Whatever the machine can run may be read.
+    // There is no bound: a program that the machine can run may be read.
     let mut left = u64::MAX;
     blocking(move || digest_of(&path, &mut left, &is_over)).await
 }
@@ -90,7 +90,7 @@ fn digest_of(path: &Path, left: &mut u64, is_over: &impl Fn() -> bool) -> Result
         // It may grow meanwhile.
         *left = left.checked_sub(count as u64).ok_or_else(too_much)?;
         hasher.update(&buffer[..count]);
-        // A small file is read to its end at any time.
+        // A small file is read to its end in any case.
         if count == buffer.len() && is_over() {
             return Err("interrupted".into());
         }
@@ -164,7 +164,8 @@ impl Kept {
         };
         let files = match compared.await {
             Ok(files) => files,
-            // It may be of another program, or hold for other files, than those that are there by now.
+            // The answer may be of another program, or for other files, than those that are there
+            // now.
             Err(error) => {
                 tracing::debug!(error, "an answer is not kept");
                 return;
@@ -232,8 +233,8 @@ impl Question<'_> {
 ///
 /// # Errors
 ///
-/// When one cannot be read, or has changed since `began`: then nobody knows which one was answered for. When
-/// they have more than 256 MiB, or the caller is told to stop.
+/// When a file cannot be read, or has changed since `began`: then nobody knows for which content
+/// the program has answered. When the files have more than 256 MiB, or the caller is told to stop.
 async fn digest_of_files(
     (runner, caller): (&Runner, &Caller<'_>),
     answer: &Value,
@@ -265,7 +266,7 @@ async fn digest_of_files(
     .await
 }
 
-/// Returns when a file was changed last, or one of the symlinks that lead to it was turned.
+/// Returns the time at which a file, or a symlink that leads to it, was last changed.
 fn last_change(path: &Path, found: &Metadata) -> SystemTime {
     let (mut open, mut links) = (vec![path.to_owned()], BTreeMap::new());
     while let Some(path) = open.pop().filter(|_| links.len() < MOST_LINKS) {
@@ -281,7 +282,7 @@ fn last_change(path: &Path, found: &Metadata) -> SystemTime {
     links.into_values().fold(changed(found), SystemTime::max)
 }
 
-/// Returns when a file was changed last, which nobody can set.
+/// Returns the time of the last change of a file. Nobody can set this time.
 fn changed(found: &Metadata) -> SystemTime {
     let (seconds, nanos) = (found.ctime().max(0), found.ctime_nsec().max(0));
     let since = Duration::new(seconds.unsigned_abs(), u32::try_from(nanos).unwrap_or_default());

@@ -420,7 +420,8 @@ fn volume(from: &Path, to: &str, mode: &str) -> Result<String, String> {
 fn bounded<'a>(told: Told<'a>, most: usize) -> impl Fn(&str) + Send + Sync + 'a {
     let (left, is_over) = (AtomicUsize::new(most), AtomicBool::new(false));
     move |line| {
-        // A shorter line than the first that had no room would have room.
+        // After the first line without room no line is passed on, although a shorter one may have
+        // room.
         if is_over.load(Relaxed) {
             return;
         }

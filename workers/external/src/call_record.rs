@@ -1,8 +1,9 @@
 //! The record of calls that are made without the ledger of an agent: by a load, before an agent holds the state
 //! folder, and by a plan, which never holds it.
 //!
-//! Each load has a folder of its own with the name of its process, so that loads, plans and an agent may work
-//! at the same time. The agent that holds the state folder ends what the others have left that were killed.
+//! Each load has a folder of its own with the name of its process, so that loads, plans and an
+//! agent may work at the same time. The agent that holds the state folder ends the calls that
+//! killed loads and plans have left.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ const MOST: usize = 100_000;
 /// Makes the folders of one process differ.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// The record of one load, and of what is done with its site. When it is dropped, its folder is removed if
-/// nothing is left in it.
+/// The record of the calls of one load, and of later calls for its site. When it is dropped, its
+/// folder is removed if nothing is left in it.
 #[derive(Debug)]
 pub(crate) struct CallRecord {
     /// The state folder, if there may be a record in it.
@@ -74,8 +75,9 @@ fn make(state: &Path) -> Result<(PathBuf, Ledger), BoxError> {
     Ok((folder, ledger))
 }
 
-/// Takes the rights of others to an empty state folder away, as its holder does; refuses one with other things in it
-/// that others can look into. The holder would refuse it for what is put there.
+/// Takes the rights of other users to an empty state folder away, as its holder does. Refuses a
+/// folder with other content that other users can look into: its holder would refuse it for the
+/// record that is put there.
 fn require_own(state: &Folder) -> Result<(), FileError> {
     if state.look_at_itself()?.mode & 0o077 != 0 && !state.names(1)?.is_empty() {
         let reason = "others can look into it".to_owned();
@@ -84,7 +86,7 @@ fn require_own(state: &Folder) -> Result<(), FileError> {
     state.make_private()
 }
 
-/// Ends what loads and plans have left that were killed.
+/// Ends the calls that killed loads and plans have left.
 pub(crate) async fn end_left(state: &Path) {
     let folder = records(state);
     let dead = blocking(move || dead(&folder).map_err(BoxError::from)).await;

@@ -1,8 +1,8 @@
 //! Containers that do not outlive their calls.
 //!
-//! An engine's client can be ended and its container go on. So each container has a name, which is on
-//! record while it runs, with the process that has started it: what is left by one that was killed is
-//! removed by the next agent.
+//! A container may run on after the client of its engine was ended. So each container has a name,
+//! which is on record while it runs, with the process that has started it. The next agent removes
+//! the containers that a killed process has left.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const MOST: usize = 100_000;
 /// The largest record, in bytes.
 const LARGEST: u64 = 64 * 1024;
 
-/// How long a call waits for its container to be removed, which then goes on without it.
+/// How long a call waits for the removal of its container, which then goes on without it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A container that is about to run, or runs. Dropped before it has [ended](Self::ended), it is removed
@@ -39,7 +39,7 @@ pub(crate) struct Container {
     limit: Duration,
     pub(crate) name: String,
     record: Option<PathBuf>,
-    /// Not there any more once it has ended, or is being removed.
+    /// None once the container has ended, or is being removed.
     open: Option<OpenCall>,
 }
 
@@ -87,20 +87,20 @@ impl Container {
         Ok(container)
     }
 
-    /// Says that it has ended by itself.
+    /// Notes that it has ended by itself.
     pub(crate) fn ended(mut self) {
         self.open = None;
         forget(self.record.as_deref());
     }
 
-    /// Removes it with all that runs in it: that its client was ended says nothing of it. It is waited for
-    /// with a limit, as an engine may not answer.
+    /// Removes it with all that runs in it: it may run on although its client was ended. Waits with
+    /// a limit, because an engine may not answer.
     pub(crate) async fn end(mut self) {
         let removed = self.remove();
         drop(timeout(PATIENCE, removed).await);
     }
 
-    /// Removes it, unless it has ended. Returns what tells that this is done.
+    /// Removes it, unless it has ended. Returns a receiver that tells when this is done.
     fn remove(&mut self) -> oneshot::Receiver<()> {
         let (removed, told) = oneshot::channel();
         let Some(open) = self.open.take() else { return told };
@@ -129,8 +129,9 @@ impl Drop for Container {
     }
 }
 
-/// Removes what an agent that was killed has left, each within a limit; returns the names. An engine that does not
-/// answer for one container is not asked for its others: each would be waited for.
+/// Removes the containers that a killed agent has left, each within a limit; returns their names.
+/// An engine that does not answer for one container is not asked for its others, because each would
+/// cost that time.
 pub(crate) async fn end_leftovers(state: &Path, limit: Duration) -> Vec<String> {
     let folder = records(state);
     let listed = folder.clone();
@@ -155,7 +156,7 @@ pub(crate) async fn end_leftovers(state: &Path, limit: Duration) -> Vec<String> 
     ended
 }
 
-/// Returns the containers on record that nobody looks after, each with its engine.
+/// Returns the containers on record whose processes do not live any more, each with its engine.
 fn left(folder: &Path) -> io::Result<Vec<(String, Vec<String>)>> {
     let listed = Folder::open_own(folder).and_then(|it| Ok((it.names(MOST)?, it)));
     let (names, records) = match listed {

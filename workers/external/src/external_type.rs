@@ -43,7 +43,7 @@ impl ExternalType {
         &self.shared.settings
     }
 
-    /// Returns how the type works for a resource, which it is asked now if that has failed before.
+    /// Returns how the type works for a resource. Asks the type now if that has failed before.
     pub(crate) async fn ask(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
         let Self { name, runner, shared, .. } = self;
         if context.ledger().is_some() {
@@ -71,17 +71,17 @@ impl ExternalType {
         Ok(self.learn(context.name(), shared.ask(asking).await?))
     }
 
-    /// Returns what the type has said of a resource.
+    /// Returns the answer of the type about a resource.
     pub(crate) fn known(&self, resource: &str) -> Option<Arc<Known>> {
         self.known.read().get(resource).cloned()
     }
 
-    /// Returns the first that there is of what it has said of its resources.
+    /// Returns the first such value among its answers about its resources.
     pub(crate) fn first<T>(&self, of: impl Fn(&Known) -> Option<T>) -> Option<T> {
         self.known.read().values().find_map(|known| of(known))
     }
 
-    /// Notes what the type has said of a resource.
+    /// Notes the answer of the type about a resource.
     pub(crate) fn learn(&self, resource: &str, known: Known) -> Arc<Known> {
         if let Some(summary) = &known.init.summary {
             self.summary.get_or_init(|| summary.clone());

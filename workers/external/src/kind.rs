@@ -72,7 +72,7 @@ impl Kind for ExternalKind {
     }
 
     fn has_secrets(&self, resource: &str, config: &Config) -> bool {
-        // Until the type has said what is secret, anything may be.
+        // Until the type has named the secret values, any value may be secret.
         self.0.known(resource).is_none_or(|said| said.init.has_secrets(config))
     }
 
@@ -85,7 +85,7 @@ impl Kind for ExternalKind {
     }
 }
 
-/// Returns the claim of a resource that a file is given to.
+/// Returns the claim of a resource that is given a file.
 fn needs(path: &Path) -> Option<Claim> {
     path_name(path).map(|name| Claim::needs(PATH, name))
 }

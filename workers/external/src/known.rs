@@ -262,7 +262,7 @@ impl Shared {
             }
         })?;
         let said = Answered { answer, is_kept: false };
-        // An answer that is wrong may be another one next time.
+        // A wrong answer may be followed by another one next time.
         match Init::read(said.answer.clone()) {
             Ok(init) if init.is_v1 => {
                 self.kept.keep(&caller, (of_all, began), &said.answer).await;
@@ -281,7 +281,7 @@ impl Shared {
     }
 }
 
-/// Says which images an answer names wrongly, and which places in a container.
+/// Returns the errors about images, and about places in a container, that an answer names.
 fn wrong_references(
     init: &Init,
     runner: &Runner,
@@ -303,7 +303,7 @@ fn wrong_references(
     calls.chain(plugs).collect()
 }
 
-/// Says which dependencies a type does not want, or lacks.
+/// Returns the errors about dependencies that a type does not want, or lacks.
 fn judge_dependencies(
     resource: &str,
     wanted: &BTreeMap<String, Wanted>,

@@ -1,9 +1,10 @@
 //! Resource types that are programs or containers, in any language.
 //!
-//! A manifest names one as `acme/gcp-disk:2.1`, `docker:..`, `podman:..` or `program:./types/disk`. The
-//! program is asked how its resources are looked at, looks at them, and says by which calls of itself or
-//! of other programs they become as declared; it speaks JSON on its stdin and stdout. Images that were
-//! written for Deployster work as they are: their protocol is version 0 here. See docs/external.md.
+//! A manifest names such a type as `acme/gcp-disk:2.1`, `docker:..`, `podman:..` or
+//! `program:./types/disk`. The program says how its resources are looked at, looks at them, and
+//! names the calls of itself or of other programs that make them as declared. It speaks JSON on its
+//! stdin and stdout. Images that were written for Deployster work as they are: their protocol is
+//! version 0 here. See docs/external.md.
 //!
 //! [`External`] makes kinds of them; give it to
 //! [`Kinds::from_source`](crankcase_resources::Kinds::from_source).

@@ -11,7 +11,7 @@ use crankcase_workers::Secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How a program is called: the type's own one if no image is named.
+/// The call of a program: of the type's own one if no image is named.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallSpec {
@@ -24,7 +24,7 @@ pub(crate) struct CallSpec {
 }
 
 impl CallSpec {
-    /// Requires that what is given is not empty.
+    /// Requires that no part that is given is empty.
     pub(crate) fn require(&self) -> Result<(), String> {
         let texts = [("image", &self.image), ("entrypoint", &self.entrypoint)];
         match texts.into_iter().find(|(_, text)| text.as_deref() == Some("")) {
@@ -58,7 +58,7 @@ pub(crate) struct Init {
     pub(crate) timeouts: (Option<Duration>, Option<Duration>),
     /// The files that this answer depends on besides the program, if it says so.
     pub(crate) depends_on_files: Option<Vec<String>>,
-    /// JSON pointers to what is secret in configs and in states.
+    /// JSON pointers to the secrets in configs and in states.
     pub(crate) sensitive: (Vec<String>, Vec<String>),
 }
 
@@ -84,7 +84,7 @@ impl Init {
     }
 }
 
-/// A resource that one of a type depends on.
+/// A dependency of the resources of a type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -95,7 +95,7 @@ pub(crate) struct Wanted {
     pub(crate) optional: bool,
 }
 
-/// How a type is called for what it can do beside its actions.
+/// The calls of a type for its tasks beside its actions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Calls {
     pub(crate) check: CallSpec,
@@ -114,7 +114,7 @@ pub(crate) struct ActionSpec {
     pub(crate) changes: Vec<String>,
 }
 
-/// How a resource was found.
+/// The answer of a type about a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) state: State,
@@ -180,7 +180,7 @@ impl fmt::Debug for Stale {
     }
 }
 
-/// The status of an answer, and what it has beside that.
+/// Takes the status out of an answer.
 pub(crate) fn status(answer: &mut Map<String, Value>) -> Result<Status, String> {
     let status = answer.remove("status").ok_or("'status' is a required property")?;
     match status.as_str() {
@@ -233,7 +233,7 @@ pub(crate) fn object(name: &str, value: Value) -> Result<Map<String, Value>, Str
     }
 }
 
-/// Requires that an action has a name, and that what is given of it is not empty.
+/// Requires that an action has a name, and that no part of it that is given is empty.
 pub(crate) fn require_actions(actions: &[ActionSpec]) -> Result<(), String> {
     for (at, action) in actions.iter().enumerate() {
         let wrong = match action {

@@ -33,7 +33,7 @@ pub(crate) struct Mount {
 }
 
 impl Plugs {
-    /// Looks at what is offered. Nothing that holds `state` is.
+    /// Checks the offered files. Refuses one that holds `state`.
     pub(crate) fn read(
         plugs: &[Plug],
         state: Option<&Path>,
@@ -48,11 +48,12 @@ impl Plugs {
         (Self(offered), errors)
     }
 
-    /// Returns what a resource is given of what its type asks for.
+    /// Returns the files that a resource is given, of those that its type asks for.
     ///
     /// # Errors
     ///
-    /// All that it has to have and cannot. What it could do without is logged.
+    /// All files that it has to have and cannot get. A missing file that it could do without is
+    /// logged.
     pub(crate) fn give(
         &self,
         (resource, kind): (&str, &str),
@@ -100,7 +101,7 @@ impl Offered {
         if state.is_some_and(|state| state.starts_with(&path)) {
             return Err(format!("{shown} holds the state folder, which no type may have"));
         }
-        // Engines take these apart.
+        // Engines split a path at these characters.
         let is_plain = path.to_str().is_some_and(|path| !path.contains([':', ',', '"', '\n']));
         if !is_plain {
             return Err(format!(

@@ -36,7 +36,7 @@ pub(crate) struct Prepared {
     pub(crate) known: Arc<Known>,
     /// The folder of the manifest.
     pub(crate) workspace: PathBuf,
-    /// The folder of the resource's own, if it is there and a container is to have it.
+    /// The resource's own folder, if it is there and a container is to have it.
     pub(crate) work: Option<PathBuf>,
 }
 

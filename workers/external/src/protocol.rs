@@ -1,4 +1,4 @@
-//! The protocols: which one an answer is of, and both as JSON Schemas.
+//! The protocols: the choice of the one that an answer follows, and both as JSON Schemas.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub fn protocol(version: u8) -> Option<Value> {
 }
 
 impl Init {
-    /// Reads what a type answers when it is asked how it works.
+    /// Reads the answer of a type to the question how it works.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl Init {
 }
 
 impl Answer {
-    /// Reads what a type answers of a resource.
+    /// Reads the answer of a type about a resource.
     ///
     /// # Errors
     ///
@@ -51,14 +51,14 @@ mod tests {
     use super::protocol;
     use crate::messages::{Answer, Init};
 
-    /// Returns what judges a message of a protocol.
+    /// Returns the validator of a message of a protocol.
     fn schema(version: u8, message: &str) -> Validator {
         let mut schema = protocol(version).unwrap_or_default();
         schema["$ref"] = format!("#/$defs/{message}").into();
         jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Requires that the schema takes what the reader takes, and refuses what it refuses.
+    /// Requires that the schema and the reader accept and refuse the same messages.
     fn agree(schema: &Validator, read: impl Fn(Value) -> bool, base: &Value, changes: &[Value]) {
         for change in changes {
             let mut message = base.clone();

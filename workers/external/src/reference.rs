@@ -22,7 +22,7 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
 /// The longest reference, in bytes.
 const LONGEST: usize = 1024;
 
-/// Returns what is wrong with a reference of an image.
+/// Returns the message about a wrong reference of an image; none for a right one.
 pub(crate) fn amiss(reference: &str) -> Option<String> {
     let is_right = reference.len() <= LONGEST && REFERENCE.is_match(reference);
     (!is_right).then(|| {

@@ -22,7 +22,7 @@ use crate::prepared::{Prepared, Watched};
 use crate::type_name::Runner;
 use crate::waking::Memory;
 
-/// The arguments of an action that say how it is called.
+/// The arguments of an action that describe its call.
 const CALL: [&str; 3] = ["image", "entrypoint", "args"];
 
 /// One resource.
@@ -142,8 +142,8 @@ impl External {
         Self { kind, config }
     }
 
-    /// Returns how the type works for the resource. What the type says is secret in the config is hidden from
-    /// here on: before anything is sent to it, or said of it.
+    /// Returns how the type works for the resource. From here on the values of the config that the
+    /// type calls secret are hidden: before anything is sent to it, or said of it.
     async fn known(&self, context: &Context) -> Result<Arc<Known>, BoxError> {
         let known = self.kind.ask(context).await?;
         known.init.hide(&self.config, context.secrets());
@@ -264,13 +264,14 @@ impl External {
         Ok(runner)
     }
 
-    /// Returns what runs an image that a call names.
+    /// Returns the runner of an image that a call names.
     fn called(&self, image: &str, context: &Context) -> Result<Runner, String> {
         let runner = self.kind.runner.of_call(image, context.folder(), self.kind.settings());
         runner.map_err(|wrong| format!("protocol error: the image \"{image}\": {wrong}"))
     }
 
-    /// Returns what differs, as far as the type has told it, and what would mend it.
+    /// Returns the differences, as far as the type has told them, and the actions that would remove
+    /// them.
     fn amiss(
         &self,
         stale: messages::Stale,
@@ -278,7 +279,7 @@ impl External {
         context: &Context,
     ) -> Result<Stale, String> {
         let messages::Stale { now, mut differences, planned, is_replaced, actions } = stale;
-        // Before the first of them is done.
+        // Checked before the first of them is done.
         for image in actions.iter().filter_map(|action| action.call.image.as_deref()) {
             self.called(image, context)?;
         }
@@ -320,7 +321,7 @@ fn action(spec: &ActionSpec) -> Action {
     call.into_iter().fold(action, |action, (name, value)| action.with(&name, value))
 }
 
-/// Returns the folder of a resource's own, if it has one. A plan makes none.
+/// Returns the resource's own folder, if it has one. A plan makes none.
 async fn work(context: &Context) -> Option<PathBuf> {
     let context = context.clone();
     let folder = blocking(move || -> Result<_, BoxError> {

@@ -46,8 +46,8 @@ pub(crate) struct ConfigSchema {
 }
 
 impl ConfigSchema {
-    /// Reads a schema. One that does not say of which draft it is is one of 2020-12 or, if it cannot be,
-    /// of Draft 7 or 4.
+    /// Reads a schema. A schema that names no draft is one of 2020-12 or, if it cannot be, of Draft
+    /// 7 or 4.
     ///
     /// # Errors
     ///
@@ -114,7 +114,8 @@ impl ConfigSchema {
     }
 }
 
-/// Reads a schema as the first draft that it can be of; returns what was noticed meanwhile.
+/// Reads a schema as the first draft that it can be of. Also returns a warning about it, if there
+/// is one.
 fn read(schema: &Value, patterns: &Patterns) -> Result<(Validator, Option<String>), String> {
     let build = |draft| build(schema, draft, patterns);
     if schema.get("$schema").is_some() {

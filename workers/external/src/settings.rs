@@ -1,9 +1,9 @@
-//! How external types are run: their engine, their timeouts, their folders and their bounds.
+//! The settings of external types: their engine, their timeouts, their folders and their bounds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How external types are run.
+/// The settings of external types.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
@@ -16,14 +16,14 @@ pub struct Settings {
     pub pull: Pull,
     /// The network of containers, as `--network` of the engine takes it. Default: the engine's own.
     pub network: Option<String>,
-    /// The version that types of protocol 0 are told. Default `18.0.0`, that of the last Deployster.
+    /// The version that types of protocol 0 get. Default `18.0.0`, that of the last Deployster.
     pub version: String,
     /// Whether types are asked to say more. Default false.
     pub is_verbose: bool,
     /// A folder that types of protocol 0 can read at its own path. Default none.
     pub conf: Option<PathBuf>,
-    /// The state folder of the agent: no plug may hold it, and it has the names of the containers that
-    /// run, so that the next agent can end what a killed one has left. Default none.
+    /// The state folder of the agent. No plug may hold it. It has the names of the containers that
+    /// run, so that the next agent can end those that a killed one has left. Default none.
     pub state: Option<PathBuf>,
     /// Whether the state folder is made if there is none, to put on record what runs. It is for a process that will
     /// hold the state folder later. Default false: without a state folder nothing is on record.
@@ -33,7 +33,8 @@ pub struct Settings {
     pub cache: Option<PathBuf>,
     /// Whether each type is asked again how it works, once, whatever is in that folder. Default false.
     pub is_fresh: bool,
-    /// How long a call may take that looks at something, or asks how a type works. Default 5 minutes.
+    /// How long a call may take if it looks at something, or asks how a type works. Default 5
+    /// minutes.
     pub look_timeout: Duration,
     /// How long an action may take. Default 1 hour; `meta.timeout` of a resource is for all of them.
     pub action_timeout: Duration,
@@ -43,8 +44,8 @@ pub struct Settings {
     pub most: usize,
     /// How many types are asked at a time how they work. Default 16.
     pub parallel: usize,
-    /// Whether a type that cannot be asked how it works is the concern of its resources alone, which try
-    /// again, and not of the whole manifest. Default false.
+    /// Whether a type that cannot be asked how it works concerns only its resources, which try
+    /// again, and not the whole manifest. Default false.
     pub is_lenient: bool,
 }
 

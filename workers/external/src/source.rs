@@ -52,7 +52,7 @@ pub struct External {
 }
 
 impl External {
-    /// Returns what makes kinds with these settings.
+    /// Returns a source of kinds with these settings.
     pub fn new(settings: Settings) -> Self {
         Self { settings: Arc::new(settings), calls: Calls::default(), kept: Arc::default() }
     }
@@ -136,8 +136,8 @@ impl KindSource for External {
     }
 }
 
-/// Asks the types of all resources how they work, several at a time: each first for one resource, as a type
-/// of protocol 1 says the same of all.
+/// Asks the types of all resources how they work, several at a time. Asks each type for one
+/// resource first, because a type of protocol 1 gives the same answer for all.
 async fn ask_all(
     shared: &Arc<Shared>,
     kinds: &BTreeMap<&str, Arc<ExternalType>>,

@@ -21,7 +21,7 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    /// Reads a type that a manifest or an action names; `None` if it is none of an external program. A
+    /// Reads a type that a manifest or an action names; `None` if it names no external program. A
     /// relative path begins at `folder`.
     pub(crate) fn parse(
         text: &str,
@@ -75,7 +75,7 @@ impl Runner {
         }
         let is_original = image.starts_with(ORIGINAL) && !image.contains([':', '@']);
         let tag = if is_original { format!(":{}", settings.version) } else { String::new() };
-        // An engine that is named runs as it is configured, if it is the one.
+        // A named engine runs as it is configured, if it is the configured one.
         let is_configured = settings.engine.first().is_some_and(|name| is_named(name, &engine[0]));
         let engine = if is_configured { settings.engine.clone() } else { engine };
         Ok(Self::Container { engine, image: format!("{image}{tag}") })

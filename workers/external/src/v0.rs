@@ -108,7 +108,7 @@ pub(crate) fn read_answer(mut answer: Map<String, Value>) -> Result<Answer, Stri
     Ok(Answer { state, warnings: Vec::new(), requeue_after: None })
 }
 
-/// Returns what every call of a type is told of its resource.
+/// Returns the input of every call of a type about its resource.
 pub(crate) fn input(
     (name, kind): (&str, &str),
     (version, is_verbose): (&str, bool),

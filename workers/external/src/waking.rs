@@ -1,4 +1,4 @@
-//! What a resource remembers, and what has it looked at again.
+//! The memory of a resource, and the wakes for another look at it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 
-/// What a resource remembers from one call to the next.
+/// The memory of a resource from one call to the next.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Its state when it was found stale last, as its actions are told.
+    /// Its state when it was last found stale, as its actions get it.
     pub(crate) stale: Mutex<Map<String, Value>>,
     /// The actions that were wanted then: no other one is done.
     pub(crate) wanted: Mutex<Vec<Action>>,
     waking: Mutex<Waking>,
 }
 
-/// What wakes whoever keeps the resource. An error is one of the watch.
+/// A signal that wakes the keeper of the resource. An error is one of the watch.
 pub(crate) type Signal = Result<(), BoxError>;
 
 #[derive(Debug, Default)]
 struct Waking {
     /// Not there in modes that end.
     signals: Option<Sender<Signal>>,
-    /// What waits for the time of the next look. Dropped, it ends.
+    /// The task that waits for the time of the next look. It ends when it is dropped.
     later: JoinSet<()>,
-    /// What follows a watch. Dropped, it ends.
+    /// The task that follows a watch. It ends when it is dropped.
     watch: JoinSet<()>,
 }
 
@@ -40,21 +40,22 @@ impl fmt::Debug for Memory {
 }
 
 impl Memory {
-    /// Returns what tells of signals from now on, and what gives them.
+    /// Returns the sender and the receiver of signals from now on.
     pub(crate) fn listen(&self) -> (Sender<Signal>, Receiver<Signal>) {
         let (sender, receiver) = channel(1);
         self.waking.lock().signals = Some(sender.clone());
         (sender, receiver)
     }
 
-    /// Follows a watch, and no other one any more. It must not hold this memory.
+    /// Follows this watch, and no other one any more. It must not hold this memory.
     pub(crate) fn follow(&self, watch: impl Future<Output = ()> + Send + 'static) {
         let mut waking = self.waking.lock();
         waking.watch = JoinSet::new();
         waking.watch.spawn(watch);
     }
 
-    /// Has the resource looked at after a while, and not at the time that was set before.
+    /// Requests a look at the resource after a while, in place of the look that was requested
+    /// before.
     pub(crate) fn wake_after(&self, delay: Option<Duration>) {
         let mut waking = self.waking.lock();
         waking.later = JoinSet::new();

@@ -25,13 +25,13 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// The most that it costs to check whether a text is a regular expression.
+    /// The most that the check costs whether a text is a regular expression.
     pub(super) const OF_A_REGEX: u64 = 10_000;
 
     /// The cost of an expression that can backtrack: as much as it may backtrack.
     const OF_GOING_BACK: u64 = 400;
 
-    /// Returns what a text of so many bytes costs.
+    /// Returns the cost of a text of this many bytes.
     pub(super) fn of(self, bytes: usize) -> u64 {
         self.each.saturating_add((bytes as u64).saturating_mul(self.long) >> 12)
     }
@@ -85,7 +85,7 @@ impl Patterns {
         Ok(Self { sizes, most, cache })
     }
 
-    /// Returns what one of them costs.
+    /// Returns the cost of one of them.
     pub(super) fn cost(&self, pattern: &str) -> Cost {
         let per_text = |size: usize| (size as u64).saturating_mul(4096) / 2048;
         match self.sizes.get(pattern) {

@@ -77,7 +77,7 @@ impl<'a> Steps<'a> {
             count = count.saturating_add(cost.of(text.len()));
         }
         if let Value::Object(members) = value {
-            // A member is looked for also where it is not.
+            // A member that is not there is looked for as well.
             count = count.saturating_add(node.looks);
             for cost in &node.name_patterns {
                 let names = members.keys().map(|name| cost.of(name.len()));
