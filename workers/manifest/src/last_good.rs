@@ -27,7 +27,8 @@ const NAME: &str = "last-good.json";
 /// The version of the file's format.
 const VERSION: u32 = 1;
 
-/// The largest file that is read, in bytes: texts of 16 MiB of which each byte is escaped, and their paths.
+/// The size of the largest file that is read, in bytes: texts of 16 MiB with each byte escaped, and
+/// their paths.
 const MOST: u64 = 128 * 1024 * 1024;
 
 /// The number of rejected manifests that are remembered. One is not enough: an agent that goes back
@@ -64,7 +65,7 @@ struct State {
     /// The manifest that the agent has gone back from, until the next load. Its site may have
     /// changed a template since.
     left: Option<Arc<KeptManifest>>,
-    /// What was loaded last, until it is kept.
+    /// The manifest that was loaded last, until it is kept.
     loaded: Option<Loaded>,
 }
 

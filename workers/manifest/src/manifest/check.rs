@@ -241,7 +241,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Says that there are no dependencies here.
+    /// Returns the message that there are no dependencies here.
     fn no_dependencies(&self) -> (String, Hint) {
         let message = format!("{} cannot use dependencies", self.usable.place);
         let help = "it is evaluated when the manifest is loaded, before anything is looked at";
@@ -257,7 +257,7 @@ impl Checker<'_> {
         (message, if self.usable.is_variable { hint } else { hint.or(help) })
     }
 
-    /// Says that there is no item here.
+    /// Returns the message that there is no item here.
     fn no_item(&self) -> (String, Hint) {
         let message = match self.usable.place {
             place @ ("a type" | "a dependency" | "meta") => {

@@ -209,7 +209,7 @@ fn place<'a>(documents: &'a [(Source, Node)], pointer: &str) -> Option<(&'a Sour
         let (depth, offset) = offset_of(node, pointer);
         (depth, source, offset)
     });
-    // Of equally long parts the first counts.
+    // The first of equally long parts counts.
     let best = places.rev().max_by_key(|(depth, ..)| *depth);
     best.map(|(_, source, offset)| (source, offset))
 }

@@ -301,7 +301,7 @@ impl Expansion<'_> {
     }
 }
 
-/// Says what a value is, for messages.
+/// Returns the words for a value, for messages.
 fn described(value: &Value) -> &'static str {
     match value {
         Value::Null => "nothing",

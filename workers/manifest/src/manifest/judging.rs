@@ -91,7 +91,7 @@ impl Judging for KnownKinds {
     }
 }
 
-/// Kinds of which only the names are known: nothing is judged.
+/// Only the names of these kinds are known, so nothing is judged.
 impl Judging for &[&str] {
     fn names(&self) -> Vec<&str> {
         self.to_vec()

@@ -186,7 +186,7 @@ enum Meant {
     One(usize),
     /// The resources of a `for_each`: the items and the positions.
     All(Vec<(String, usize)>),
-    /// One that is not there because of its `when`.
+    /// A resource that is left out because of its `when`.
     LeftOut,
     /// It is not known which resource is meant. The problem is reported elsewhere.
     Unsure,

@@ -14,7 +14,7 @@ pub(crate) struct Node {
     pub(crate) data: Data,
 }
 
-/// What a node holds.
+/// The content of a node.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Data {
     Null,

@@ -120,7 +120,7 @@ fn make_unsure(
     }
 }
 
-/// Says that a part has the name of another resource.
+/// Reports that a part has the name of another resource.
 fn tell_twice(name: &str, second: &Placed, problems: &mut Problems) {
     let message = format!("{} is also the name of a part of a resource", quoted(name));
     problems.with_hint(&second.template.source, second.offset, message, Hint::of(name));

@@ -222,7 +222,8 @@ pub(crate) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Tells all problems; those of the attributes that follow from facts may be deferred.
+    /// Returns a value that reports all problems, or defers those of the attributes that follow
+    /// from facts.
     pub(crate) fn new(
         problems: &'a mut Problems,
         of_facts: &'a BTreeSet<String>,
@@ -236,7 +237,7 @@ impl<'a> Found<'a> {
         Self { problems, deferred_attributes, deferred: Problems::default() }
     }
 
-    /// Tells all problems.
+    /// Returns a value that reports all problems.
     pub(crate) fn all(problems: &'a mut Problems) -> Self {
         static NONE: BTreeSet<String> = BTreeSet::new();
         Self { problems, deferred_attributes: &NONE, deferred: Problems::default() }

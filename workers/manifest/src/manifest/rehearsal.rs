@@ -65,7 +65,7 @@ impl<'a, K: Judging> Rehearsal<'a, K> {
         let in_files: Vec<usize> = (0..drafts.len()).collect();
         let has_order = order.nodes().len() == drafts.len();
         let (mut states, mut parts) = (HashMap::new(), HashMap::new());
-        // Of the resources of one `for_each` the first that is wrong stands for all.
+        // The first wrong resource of a `for_each` stands for all.
         let mut wrong = HashSet::new();
         for node in if has_order { order.nodes() } else { &in_files } {
             let (draft, declaration) = (&drafts[*node], &mut declarations[*node]);

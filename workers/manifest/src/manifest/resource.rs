@@ -66,7 +66,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// Returns a resource of which nothing but the name is known.
+    /// Returns a resource of which only the name is known.
     fn new(name: &str, offset: usize, source: Arc<Source>) -> Self {
         Self {
             name: name.to_owned(),

@@ -3,7 +3,7 @@
 use minijinja::value::{Serde, Value};
 use serde_json::Number;
 
-/// What a plain scalar means.
+/// The meaning of a plain scalar.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Scalar {
     Null,

@@ -12,7 +12,7 @@ use crate::manifest::used::{Used, is_on_the_way};
 /// The name under which the facts stand among the variables. No variable can have this name.
 const FACTS: &str = "facts";
 
-/// The values that are shown to nobody.
+/// The values that nobody may see.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sensitive {
     /// Where they are among the variables: the name of a variable, and the keys below it. All facts count as one

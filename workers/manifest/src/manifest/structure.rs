@@ -12,7 +12,7 @@ use crate::manifest::used::Used;
 pub(crate) struct Deciding {
     /// All of them.
     pub(crate) used: Used,
-    /// Those that decide about one resource, by its name as it is written.
+    /// The names that decide about one resource, by the name of the resource as it is written.
     of_resources: BTreeMap<String, Used>,
 }
 
@@ -30,9 +30,9 @@ impl Deciding {
 /// The facts that decide about a resource as it is written.
 #[derive(Debug, Default)]
 pub(crate) struct DecidingFacts {
-    /// Those that decide whether it is there, and for which items.
+    /// The facts that decide whether it is there, and for which items.
     pub(crate) there: BTreeSet<Path>,
-    /// Those that decide of which type it is, what it depends on and how it is kept.
+    /// The facts that decide its type, its dependencies and how it is kept.
     pub(crate) kept: BTreeSet<Path>,
 }
 

@@ -39,7 +39,7 @@ pub use crate::manifest::vars::outside::Overrides;
 #[derive(Default)]
 pub(crate) struct Evaluated {
     pub(crate) vars: Vars,
-    /// Those that are wrong or use one that is; they are null.
+    /// The variables that are wrong or use a wrong one; they are null.
     wrong: BTreeSet<String>,
     /// Other wrong variables, each with what is wrong. That is no problem until the variable is used.
     pub(crate) deferred: Arc<BTreeMap<String, String>>,
@@ -48,10 +48,10 @@ pub(crate) struct Evaluated {
     pub(crate) files: BTreeMap<String, Vec<PathBuf>>,
     /// The names that the expressions of each variable use.
     pub(crate) uses: BTreeMap<String, Used>,
-    /// Those that follow from facts.
+    /// The variables that follow from facts.
     of_facts: BTreeSet<String>,
     late: LateFacts,
-    /// Those that follow from facts, to be evaluated again.
+    /// The variables that follow from facts, to be evaluated again.
     pub(crate) vars_of_facts: Arc<VarsOfFacts>,
 }
 
@@ -73,12 +73,12 @@ impl Evaluated {
 /// The variables as checks of expressions know them.
 pub(crate) struct KnownVars<'a> {
     pub(crate) names: HashSet<&'a str>,
-    /// Those that are wrong or use one that is.
+    /// The variables that are wrong or use a wrong one.
     pub(crate) wrong: &'a BTreeSet<String>,
-    /// Those that follow from facts.
+    /// The variables that follow from facts.
     pub(crate) of_facts: &'a BTreeSet<String>,
     late: &'a LateFacts,
-    /// Which of their values are secrets.
+    /// The secrets among their values.
     pub(crate) sensitive: &'a Sensitive,
     /// The names of the resources, which expressions may take for variables.
     pub(crate) resources: &'a HashSet<String>,

@@ -12,7 +12,7 @@ const WORK: usize = 1_000_000;
 const BYTES_PER_UNIT: usize = 64;
 /// How deep the values that expressions make may nest.
 pub(super) const MAX_DEPTH: usize = 64;
-/// What is said of a value that nests deeper.
+/// The message about a value that nests deeper.
 pub(super) const TOO_DEEP: Exceeded = "the value nests deeper than 64 levels";
 /// How large the values of one rendered config may be together, in bytes.
 const MAX_CONFIG: usize = 16 * 1024 * 1024;
@@ -26,7 +26,7 @@ pub(crate) struct Budget {
     most: usize,
     /// How many were made.
     made: usize,
-    /// What is said of more.
+    /// The message about values beyond that.
     too_large: Exceeded,
 }
 

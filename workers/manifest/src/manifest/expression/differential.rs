@@ -24,7 +24,7 @@ const CASES: u32 = 4_000;
 
 /// Why we refuse what minijinja evaluates: parts of our messages. `docs/manifest.md` says all.
 const OURS: &[&str] = &[
-    // What is undefined is an error wherever it is used, not where it is printed.
+    // An undefined value is an error wherever it is used, not where it is printed.
     "undefined",
     " has no ",
     // A list, a map and null have no text.
@@ -157,7 +157,8 @@ const TEXTUAL: &[&str] = &[
 /// Filters that make texts of items, and lists without booleans.
 const JOINING: &[&str] = &["join", "join(', ')", "join(d='-')", "map('upper')", "map('string')"];
 const JOINED: &[&str] = &["l", "k", "o", "m", "s", "range(3)", "[1.5, 'a']", "(k | sort)"];
-/// What minijinja slices to another sort of list, which it orders otherwise, is made one.
+/// Lists to slice. The slice becomes a list, because minijinja makes another sort of list of it,
+/// which it orders in another way.
 const LISTS: &[&str] = &["l", "k", "o", "x", "q", "range(3)", "[1.5, 'a']", "(k | sort)"];
 
 const TESTS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! States of which a plan knows a part.
+//! The states that a plan knows in part.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -21,9 +21,9 @@ pub(crate) struct VarsOfFacts(pub(super) Vec<CheckedVar>);
 /// The variables after a change of facts.
 pub(crate) struct RenewedVars {
     pub(crate) vars: Vars,
-    /// Those that are wrong, each with what is wrong.
+    /// The variables that are wrong, each with what is wrong.
     pub(crate) wrong: BTreeMap<String, String>,
-    /// Those that were evaluated again.
+    /// The variables that were evaluated again.
     pub(crate) evaluated: BTreeSet<String>,
 }
 

@@ -7,7 +7,7 @@ use crate::manifest::problem::Hint;
 /// How deep collections may nest.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// What ends the parse of a file.
+/// A failure that ends the parse of a file.
 pub(super) struct Failure {
     pub(super) offset: usize,
     pub(super) message: String,

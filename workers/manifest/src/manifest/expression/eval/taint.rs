@@ -63,7 +63,7 @@ impl<'a> Eval<'_, '_, 'a> {
             other => return self.expr(other),
         };
         self.taint.is_in_chain = false;
-        // Of a name with attributes only the last value counts.
+        // Only the last value of a name with attributes counts.
         if let Ok(value) = &value
             && !is_in_chain
         {
