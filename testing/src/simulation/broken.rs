@@ -9,7 +9,7 @@ use super::mode::Mode;
 use super::seeds::SEED;
 use super::trace::Trace;
 
-/// What a run of a simulation has found: a promise or an invariant that does not hold.
+/// The finding of a run of a simulation: a promise or an invariant that does not hold.
 ///
 /// A test that returns it prints the text as it is: the seed, what does not hold, and the last lines
 /// of the trace.

@@ -3,7 +3,7 @@
 //! Invariant: whatever the run waits for, events are entered and judged meanwhile. If the user has
 //! set invariants, the run's own task does that: it wakes for each event and then looks at the
 //! invariants. If not, that task does not wake: the workers' tasks enter the events, whenever a
-//! worker begins and after every so many steps. For example, while the run sleeps until its next
+//! worker begins and after a number of steps. For example, while the run sleeps until its next
 //! fault, a worker that is started too early is found by that worker's own task.
 
 mod asked;

@@ -13,11 +13,11 @@ use super::setup::Setup;
 /// A run has one thread and a paused clock. The [faults](Faults) strike the workers from outside:
 /// starts that fail, panic, hang or are slow, workers that fail, panic, bounce or hang, stops that
 /// are slow, ignored or end in a failure, inputs that come, go and change, calls by hand, manifolds
-/// that are taken out or get one more input for a while, jumps of the clock, and a shuffled order of
-/// tasks. All the while the engine's promises are judged from its events by a record of its own:
-/// never two workers of one path, inputs there as declared, users stopped before what they use,
-/// nobody stopped without a cause, waits as they should be, nobody left with what is not there any
-/// more, reports that agree. So are your own [invariants](Setup::invariant).
+/// that are taken out or get one more input for a while, jumps of the clock, and a shuffled order
+/// of tasks. Meanwhile a record of its own judges the engine's promises from the engine's events:
+/// never two workers of one path, inputs there as declared, users stopped before their inputs, no
+/// worker stopped without a cause, waits as they should be, no worker left with an input that is
+/// gone, and reports that agree. Your own [invariants](Setup::invariant) are judged as well.
 ///
 /// - [`safety`](Self::safety): the faults go on to the end; nothing wrong may ever happen.
 /// - [`liveness`](Self::liveness): the faults stop. Every worker that is up at the end of a run without
