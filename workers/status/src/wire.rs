@@ -135,7 +135,7 @@ pub struct Why {
 pub struct WhyStep {
     /// The worker's path.
     pub path: String,
-    /// What it is doing.
+    /// The state of the worker.
     pub state: WorkerState,
     /// How many times in a row it has failed.
     pub failures: u32,
@@ -204,7 +204,7 @@ pub struct Event {
     pub path: String,
     /// The event itself: its `type`, and the values that belong to it.
     pub event: serde_json::Map<String, serde_json::Value>,
-    /// Who asked for it, if it was asked for.
+    /// The person who asked for it and the reason, if it was asked for.
     #[serde(default)]
     pub origin: Option<Origin>,
     /// The number of the event that caused it, if another event did.

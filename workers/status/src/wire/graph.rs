@@ -33,7 +33,7 @@ pub struct GraphNode {
     pub name: String,
     /// The worker's path.
     pub path: String,
-    /// What its worker is doing.
+    /// The state of its worker.
     pub state: WorkerState,
     /// Whether it is degraded.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -1,8 +1,8 @@
-//! Who asked for a change, and why.
+//! The origin of a change: the person who asked for it, and the reason.
 
 use serde::{Deserialize, Serialize};
 
-/// Who asked for something, and why.
+/// The origin of a request: the person who asked, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Origin {

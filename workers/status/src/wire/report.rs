@@ -50,7 +50,7 @@ pub struct EngineReport {
 pub struct WorkerReport {
     /// The worker's path.
     pub path: String,
-    /// What it is doing.
+    /// The state of the worker.
     pub state: WorkerState,
     /// The generation of its present or last worker; 0 before the first.
     pub generation: u32,
@@ -190,7 +190,7 @@ pub struct InputReport {
     pub need: String,
     /// The type that is asked for.
     pub output: String,
-    /// What the worker under that name is doing.
+    /// The state of the worker under that name.
     pub state: WorkerState,
     /// Whether it was there when the last worker was started.
     pub was_present: bool,

@@ -31,12 +31,12 @@ pub struct Selection {
     pub without_details: bool,
 }
 
-/// Which workers are reported.
+/// The workers that are reported.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Only {
-    /// Those that are degraded, failed or parked.
+    /// The workers that are degraded, failed or parked.
     Trouble,
-    /// Those in this state.
+    /// The workers in this state.
     State(WorkerState),
 }
 
