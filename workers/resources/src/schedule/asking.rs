@@ -20,7 +20,7 @@ pub(crate) trait Scheduling: fmt::Debug + Send + Sync {
     /// Asks for an action, perhaps together with others that have the key.
     fn ask(&self, ticket: Ticket, key: Option<String>, question: Question);
 
-    /// Has the driver take the commands that follow.
+    /// Makes the driver take the commands that follow.
     fn take_commands(&self);
 
     /// Returns whether the visit may act now.

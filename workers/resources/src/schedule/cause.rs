@@ -188,7 +188,7 @@ pub(crate) fn others(before: &Config, now: &Config) -> Vec<String> {
     names.chain(gone).map(|(name, _)| name.clone()).collect()
 }
 
-/// Says how a resource was changed, and who has asked for it.
+/// Returns the event of a change of a resource, and its origin.
 pub(crate) fn noted(
     differing: &[String],
     is_drift: bool,

@@ -1,4 +1,4 @@
-//! The graph of a site: which resources there are, and which of them come before which.
+//! The graph of a site: its resources, and the order among them.
 
 use std::collections::BTreeSet;
 

@@ -31,7 +31,7 @@ impl Machine {
         self.visited == 0 && self.at_work == 0 && self.ready.is_empty()
     }
 
-    /// Returns the resources, and which of them come before which.
+    /// Returns the resources and the order among them.
     pub(crate) fn graph(&self) -> &Graph {
         &self.graph
     }

@@ -186,7 +186,7 @@ impl Machine {
         true
     }
 
-    /// Has a resource wait until nothing that it needs is failing, or for the next visit if
+    /// Makes a resource wait until nothing that it needs is failing, or for the next visit if
     /// something before it is unsettled.
     pub(super) fn hold_back(&mut self, id: Id) {
         let node = &mut self.nodes[id];

@@ -120,8 +120,8 @@ impl SiteState {
         }
     }
 
-    /// Forgets the notifications that are not pending any more, the numbers that nobody means, and
-    /// the questions of visits that were given up.
+    /// Forgets the notifications that are not pending any more, the numbers to which nothing
+    /// refers, and the questions of visits that were given up.
     fn forget_lost(&mut self) {
         let pending: HashSet<(Id, Id)> = self.machine.pending().collect();
         self.notices.retain(|pair, _| pending.contains(pair));

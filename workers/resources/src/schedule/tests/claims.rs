@@ -40,7 +40,7 @@ fn chain(count: usize) -> Graph {
     graph(count, &needs, &[])
 }
 
-/// What a visit does: it may ask, and then it ends in this way if it may act.
+/// The acts of a visit: it may ask, and then it ends in this way if it may act.
 #[derive(Clone, Copy)]
 enum Does {
     End(Ending),
