@@ -51,14 +51,14 @@ async fn a_repair_and_what_follows_it_stand_among_the_events_with_who_and_why() 
 
     let repaired = machine.text("repaired: write path=\"@/page\"");
     assert_eq!(
-        machine.noted(&mut pages, ("page", &repaired)).await?,
+        machine.noted(&mut pages, "page", &repaired).await?,
         "agent: not as declared any more: content"
     );
     let notified = "page: a change notifies it";
-    let refreshed = ("index", "refreshed: run command=[\"true\"]");
-    assert_eq!(machine.noted(&mut indexes, refreshed).await?, notified);
-    let restarted = ("server", "restarted its program");
-    assert_eq!(machine.noted(&mut servers, restarted).await?, notified);
+    let refreshed = "refreshed: run command=[\"true\"]";
+    assert_eq!(machine.noted(&mut indexes, "index", refreshed).await?, notified);
+    let restarted = "restarted its program";
+    assert_eq!(machine.noted(&mut servers, "server", restarted).await?, notified);
     machine.stop().await
 }
 
@@ -175,7 +175,7 @@ async fn a_template_sees_the_variables_of_another_site() -> TestResult {
     assert_eq!(machine.starts("page").await?, 1);
     // It is no drift: the manifest has changed.
     let changed = machine.text("changed: write path=\"@/page\"");
-    let origin = machine.noted(&mut events, ("page", &changed)).await?;
+    let origin = machine.noted(&mut events, "page", &changed).await?;
     assert_eq!(origin, "agent: not as declared: content");
     machine.stop().await
 }

@@ -76,7 +76,7 @@ async fn a_program_that_is_left_alone_is_not_asked_whether_it_is_well() -> TestR
 
     machine.swap(&format!("{site}    meta: {{noop: true}}\n")).await?;
 
-    machine.happened(&mut events, ("server", &EngineEvent::Health { degraded: None })).await;
+    machine.happened(&mut events, "server", &EngineEvent::Health { degraded: None }).await;
     machine.stop().await
 }
 
@@ -93,7 +93,7 @@ async fn a_program_is_shown_as_unhealthy_until_it_is_well_again() -> TestResult 
     let reason = machine.degraded_by("server", "unhealthy").await?;
     let report = machine.resources().await?.report().await;
     fs::remove_file(machine.path("ill"))?;
-    machine.happened(&mut events, ("server", &EngineEvent::Health { degraded: None })).await;
+    machine.happened(&mut events, "server", &EngineEvent::Health { degraded: None }).await;
 
     assert!(reason.ends_with("its health command failed: it exited with code 1"), "{reason}");
     let Some(Detail::Value(own)) = &report.workers["server"].report else {

@@ -367,7 +367,8 @@ impl Machine {
     pub(crate) async fn noted(
         &self,
         events: &mut Events,
-        (name, wanted): (&str, &str),
+        name: &str,
+        wanted: &str,
     ) -> Result<String, Box<dyn Error>> {
         let path = format!("{}/{name}", self.resources().await?.path());
         let wait = async {
@@ -385,8 +386,7 @@ impl Machine {
     }
 
     /// Waits until something has happened to a resource.
-    pub(crate) async fn happened(&self, events: &mut Events, wanted: (&str, &EventKind)) {
-        let (name, kind) = wanted;
+    pub(crate) async fn happened(&self, events: &mut Events, name: &str, kind: &EventKind) {
         within(async {
             while let Some(notice) = events.next().await {
                 if let Notice::Event(event) = notice

@@ -188,11 +188,11 @@ async fn the_events_say_why_a_program_was_started() -> TestResult {
     let [started, restarted] = ["started", "restarted"].map(|word| format!("{word} its program"));
 
     machine.swap(&site(3)).await?;
-    let first = machine.noted(&mut events, ("server", &started)).await?;
+    let first = machine.noted(&mut events, "server", &started).await?;
     tokio::task::spawn_blocking(move || fs::write(pipe, "end\n")).await??;
-    let again = machine.noted(&mut events, ("server", &restarted)).await?;
+    let again = machine.noted(&mut events, "server", &restarted).await?;
     machine.swap(&site(4)).await?;
-    let changed = machine.noted(&mut events, ("server", &restarted)).await?;
+    let changed = machine.noted(&mut events, "server", &restarted).await?;
 
     assert_eq!(first, "agent: it did not run");
     assert_eq!(again, "agent: process \"server\" ended with exit status: 3");
@@ -239,10 +239,10 @@ async fn a_process_that_is_stopped_while_it_is_restarted_does_not_start_again() 
     machine.swap(&site("b")).await?;
     machine.until("ending", |text| lines(text) == 1).await?;
     machine.swap("{}").await?;
-    machine.happened(&mut events, ("server", &EventKind::Stopping)).await;
+    machine.happened(&mut events, "server", &EventKind::Stopping).await;
     let pipe = machine.path("pipe");
     tokio::task::spawn_blocking(move || fs::write(pipe, "end\n")).await??;
-    machine.happened(&mut events, ("server", &EventKind::Removed)).await;
+    machine.happened(&mut events, "server", &EventKind::Removed).await;
 
     assert_eq!(machine.read("starts").as_deref(), Some("\n"));
     machine.stop().await
@@ -265,7 +265,7 @@ async fn a_process_that_is_to_be_left_alone_runs_on_whatever_its_config() -> Tes
     let amiss = machine.degraded("server").await?;
     machine.swap(&site("one", true)).await?;
     let good = EventKind::Health { degraded: None };
-    machine.happened(&mut events, ("server", &good)).await;
+    machine.happened(&mut events, "server", &good).await;
     machine.swap(&site("two", false)).await?;
 
     machine.until("starts", |text| text == "one\ntwo\n").await?;

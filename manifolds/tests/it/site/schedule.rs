@@ -301,7 +301,7 @@ async fn what_is_repaired_wakes_what_has_failed_at_any_distance() -> TestResult 
     machine.degraded_by("lamp", "dark").await?;
     plant.signals.signal("plant")?;
 
-    machine.happened(&mut events, ("lamp", &EventKind::Health { degraded: None })).await;
+    machine.happened(&mut events, "lamp", &EventKind::Health { degraded: None }).await;
     machine.stop().await
 }
 

@@ -193,7 +193,7 @@ async fn a_resource_that_comes_back_heeds_the_first_notification() -> TestResult
     within(refreshes.wait_for(|count| *count == 1)).await?;
     let mut events = machine.resources().await?.events();
     machine.swap(page).await?;
-    machine.happened(&mut events, ("heard", &EventKind::Removed)).await;
+    machine.happened(&mut events, "heard", &EventKind::Removed).await;
     machine.swap(&both).await?;
     machine.running("heard").await?;
 
