@@ -55,7 +55,7 @@ fn seen(context: &Context) -> u64 {
 }
 
 /// A resource whose first actions fail.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Failing {
     /// How many actions fail.
     fails: usize,
@@ -98,12 +98,12 @@ impl Unit for Bell {
     }
 }
 
-/// Keeps a source whose first actions fail, and a bell that it notifies. Returns how often each has
-/// acted when all is settled.
-async fn rung(fails: usize, is_enough: bool) -> TestResult<(usize, usize)> {
-    let (tries, bell) = (watch::Sender::new(0), Bell::default());
-    let (tried, rings) = (tries.subscribe(), bell.0.subscribe());
-    let source = Arc::new(Failing { fails, is_enough, tries });
+/// Keeps this source, and a bell that it notifies. Returns how often each has acted when all is
+/// settled.
+async fn rung(source: Failing) -> TestResult<(usize, usize)> {
+    let bell = Bell::default();
+    let (tried, rings) = (source.tries.subscribe(), bell.0.subscribe());
+    let source = Arc::new(source);
     let kinds = with_kinds([("source", source), ("bell", Arc::new(bell))]);
     let site = "resources:\n  source: {type: source, notify: [bell]}\n  bell: {type: bell}\n";
     let machine = Machine::with_kinds(site, kinds).await?;
@@ -119,13 +119,13 @@ async fn rung(fails: usize, is_enough: bool) -> TestResult<(usize, usize)> {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_failed_action_notifies_is_notified_when_its_source_is_as_declared() -> TestResult {
-    assert_eq!(rung(1, true).await?, (1, 1));
+    assert_eq!(rung(Failing { fails: 1, is_enough: true, ..Failing::default() }).await?, (1, 1));
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_source_that_fails_again_and_again_notifies_once_when_it_has_succeeded() -> TestResult {
-    assert_eq!(rung(3, false).await?, (4, 1));
+    assert_eq!(rung(Failing { fails: 3, is_enough: false, ..Failing::default() }).await?, (4, 1));
     Ok(())
 }
 
