@@ -12,9 +12,20 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// Facts that never change, and the layer of the role `web`. That of the role `db` is empty.
+/// Facts that never change.
 #[derive(Debug)]
-struct Said(Value, Value);
+pub(crate) struct Said {
+    facts: Value,
+    /// The layer of the role `web`. That of the role `db` is empty.
+    layer: Value,
+}
+
+impl Said {
+    /// Returns these facts, with empty layers.
+    pub(crate) fn below_layers(facts: Value) -> Self {
+        Self { facts, layer: json!({}) }
+    }
+}
 
 #[async_trait]
 impl SiteFacts for Said {
@@ -23,8 +34,8 @@ impl SiteFacts for Said {
             pointer: format!("/layers/role/{role}"),
             facts: Arc::new(facts.clone()),
         };
-        let layers = vec![layer("web", &self.1), layer("db", &json!({}))];
-        SeenFacts { value: Arc::new(self.0.clone()), layers, ..SeenFacts::default() }
+        let layers = vec![layer("web", &self.layer), layer("db", &json!({}))];
+        SeenFacts { value: Arc::new(self.facts.clone()), layers, ..SeenFacts::default() }
     }
 
     async fn changed(&self, _revision: u64) {
@@ -33,28 +44,20 @@ impl SiteFacts for Said {
 }
 
 /// Loads a site of a resource `user` with a config, and others.
-fn load(
-    user: &str,
-    others: &str,
-    (facts, layer): (Value, Value),
-) -> Result<Loaded, Box<dyn Error>> {
+fn load(user: &str, others: &str, said: Said) -> Result<Loaded, Box<dyn Error>> {
     let text = format!("resources:\n  user: {{type: file, config: {{{user}}}}}\n{others}");
-    load_site(&Site::new(&text)?, with_facts(), (facts, layer))
+    load_site(&Site::new(&text)?, with_facts(), said)
 }
 
 /// Loads a site of some kinds.
-pub(crate) fn load_site(
-    site: &Site,
-    kinds: Kinds,
-    (facts, layer): (Value, Value),
-) -> Result<Loaded, Box<dyn Error>> {
+pub(crate) fn load_site(site: &Site, kinds: Kinds, said: Said) -> Result<Loaded, Box<dyn Error>> {
     let mut files = SiteFiles::new(vec![site.folder().to_owned()], kinds);
-    files.facts = Arc::new(Said(facts, layer));
+    files.facts = Arc::new(said);
     Ok(files.load()?)
 }
 
-fn nothing() -> (Value, Value) {
-    (json!({}), json!({}))
+fn nothing() -> Said {
+    Said::below_layers(json!({}))
 }
 
 const KEEP: &str = "  keep: {type: fact, config: {path: /seen/dir, value: /srv/www}}\n";
@@ -73,7 +76,7 @@ fn what_uses_a_kept_fact_depends_on_its_resource() -> Result<(), Box<dyn Error>>
     ] {
         let user = format!("path: /user, content: \"{content}\"");
 
-        let loaded = load(&user, KEEP, (stored.clone(), json!({})))?;
+        let loaded = load(&user, KEEP, Said::below_layers(stored.clone()))?;
 
         let used = &loaded.resource("user")?.dependencies;
         let used: Vec<_> = used.iter().map(|it| (&*it.alias, &*it.resource)).collect();
@@ -98,7 +101,7 @@ fn what_uses_a_fact_depends_on_each_resource_that_keeps_it_in_a_layer_of_the_hos
         (format!("{of_role}{of_others}"), vec!["role"]),
         (copied, vec![]),
     ] {
-        let stored = (json!({"seen": {"dir": "/old"}}), json!({}));
+        let stored = Said::below_layers(json!({"seen": {"dir": "/old"}}));
 
         let loaded = load("path: /user, content: '{{ facts.seen.dir }}'", &others, stored)?;
 
@@ -133,8 +136,8 @@ fn a_kept_fact_is_known_at_load_as_far_as_its_resource_declares_it() -> Result<(
         (with_state, json!({}), None),
         (with_state, json!({"seen": {"dir": "/old"}}), None),
     ] {
-        let loaded =
-            load("path: '{{ facts.seen.dir }}/page', content: x", keep, (stored, json!({})))?;
+        let stored = Said::below_layers(stored);
+        let loaded = load("path: '{{ facts.seen.dir }}/page', content: x", keep, stored)?;
 
         let user = loaded.resource("user")?;
         let claim =
@@ -157,7 +160,7 @@ fn a_fact_that_no_resource_writes_is_the_one_that_is_stored() -> Result<(), Box<
     ] {
         let user = "path: '{{ facts.seen.dir }}/page', content: x";
 
-        let loaded = load(user, keep, (seen.clone(), layer))?;
+        let loaded = load(user, keep, Said { facts: seen.clone(), layer })?;
 
         let claim = loaded.resource("user")?.claims.iter().find(|claim| claim.is_made());
         let claim = claim.map(|claim| claim.name.as_str());
@@ -172,7 +175,7 @@ fn a_layer_is_merged_over_a_kept_map() -> Result<(), Box<dyn Error>> {
     let layer = json!({"seen": {"name": "page"}});
     let user = "path: '{{ facts.seen.dir }}/{{ facts.seen.name }}', content: x";
 
-    let loaded = load(user, keep, (layer.clone(), layer))?;
+    let loaded = load(user, keep, Said { facts: layer.clone(), layer })?;
 
     let claim = loaded.resource("user")?.claims.iter().find(|claim| claim.is_made());
     assert_eq!(claim.map(|claim| claim.name.as_str()), Some("/srv/page"));
@@ -184,7 +187,7 @@ fn a_kept_fact_is_used_by_way_of_variables() -> Result<(), Box<dyn Error>> {
     let others =
         format!("{KEEP}vars: {{page: '{{{{ dir }}}}/page', dir: '{{{{ facts.seen.dir }}}}'}}\n");
     for stored in [json!({}), json!({"seen": {"dir": "/old"}})] {
-        let loaded = load("path: '{{ page }}', content: x", &others, (stored, json!({})))?;
+        let loaded = load("path: '{{ page }}', content: x", &others, Said::below_layers(stored))?;
 
         let user = loaded.resource("user")?;
         let claim = user.claims.iter().find(|claim| claim.is_made());

@@ -9,7 +9,7 @@ use crankcase_resources::front::is_fact_alias;
 use crankcase_resources::{AttributeError, Claimed, Partial, Site as Loaded};
 use serde_json::{Value, json};
 
-use crate::kept_facts::load_site;
+use crate::kept_facts::{Said, load_site};
 use crate::site::Site;
 
 /// A kind whose resources are made of parts.
@@ -74,7 +74,7 @@ fn load(site: &Site, stored: Value) -> Result<Loaded, Box<dyn Error>> {
         .with(composite("late", |known| {
             vec![page(known), keeper("seen", "fact", known).after("page")]
         }));
-    load_site(site, kinds, (stored, json!({})))
+    load_site(site, kinds, Said::below_layers(stored))
 }
 
 /// Loads a site of some resources, of which one uses facts.
