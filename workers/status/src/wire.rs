@@ -145,7 +145,7 @@ pub struct WhyStep {
     /// The names of other workers of its engine that it says it waits for, or that hold it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
-    /// The person who has parked it and the reason, if it is parked and they were given.
+    /// The origin of its park, if it is parked and the origin was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// The thing that it waits for, apart from its inputs.
@@ -204,7 +204,7 @@ pub struct Event {
     pub path: String,
     /// The event itself: its `type`, and the values that belong to it.
     pub event: serde_json::Map<String, serde_json::Value>,
-    /// The person who asked for it and the reason, if it was asked for.
+    /// The origin of the event, if it was asked for.
     #[serde(default)]
     pub origin: Option<Origin>,
     /// The number of the event that caused it, if another event did.

@@ -1,8 +1,8 @@
-//! The origin of a change: the person who asked for it, and the reason.
+//! The origin of a change: its caller and the reason.
 
 use serde::{Deserialize, Serialize};
 
-/// The origin of a request: the person who asked, and the reason.
+/// The origin of a request: its caller and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Origin {

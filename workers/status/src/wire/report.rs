@@ -72,7 +72,7 @@ pub struct WorkerReport {
     /// The names of other workers of its engine that it says it waits for, or that hold it back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits_for: Vec<String>,
-    /// The person who has parked it and the reason, if it is parked and they were given.
+    /// The origin of its park, if it is parked and the origin was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_by: Option<Origin>,
     /// Its inputs, as they were declared.
