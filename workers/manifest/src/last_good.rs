@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. The file is replaced as a whole: it has one manifest or the other.
-//! 2. A manifest is written only after the site that was loaded from it was found good, by whoever calls
-//!    [`LastGood::keep`].
+//! 2. A manifest is written only after the site that was loaded from it was found good, by the
+//!    caller of [`LastGood::keep`].
 //! 3. A manifest is kept or gone back from, never both. While a manifest is being kept, it does not
 //!    count as loaded, so no agent goes back from it. A wish to go back stays until it is answered.
 

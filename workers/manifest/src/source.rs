@@ -322,7 +322,7 @@ impl SiteSource {
         }
     }
 
-    /// Returns the site to offer after a load, and whether it is another one than the site on offer.
+    /// Returns the site to offer after a load, and whether it differs from the site on offer.
     fn offered(&self, loaded: Site) -> (Arc<Site>, bool) {
         let before = Arc::clone(&self.site.borrow());
         if *before == loaded { (before, false) } else { (Arc::new(loaded), true) }

@@ -46,12 +46,12 @@ pub(crate) struct Usable<'a> {
 }
 
 impl<'a> Usable<'a> {
-    /// Returns what a variable may use.
+    /// Returns the names that a variable may use.
     pub(crate) fn by_variable(vars: &'a HashSet<&'a str>, sensitive: &'a Sensitive) -> Self {
         Self { is_variable: true, ..Self::at_load((vars, sensitive), false, "a variable") }
     }
 
-    /// Returns what may be used where everything has to be known at load.
+    /// Returns the names that may be used where everything has to be known at load.
     pub(crate) fn at_load(
         (vars, sensitive): (&'a HashSet<&'a str>, &'a Sensitive),
         has_item: bool,
@@ -346,7 +346,7 @@ impl Checker<'_> {
     }
 }
 
-/// Notes what is wrong with an expression at its place in the file.
+/// Notes the problem of an expression at its place in the file.
 pub(crate) fn report(
     source: &Source,
     (text, span): (&str, &Range<usize>),

@@ -408,7 +408,7 @@ impl Waits {
     }
 }
 
-/// Returns what expressions see of a dependency, or of all of a `for_each`, if its states are known.
+/// Returns a dependency, or all of a `for_each`, as expressions see them, if its states are known.
 fn seen(
     alias: &Alias,
     state: impl Fn(&str) -> Option<minijinja::Value>,

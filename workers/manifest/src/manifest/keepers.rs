@@ -58,7 +58,7 @@ pub(crate) fn paths(resources: &IndexMap<String, Written>, kinds: &impl Judging)
     resources.values().filter_map(pointer).map(known).collect()
 }
 
-/// Returns those of some kinds whose resources have parts that keep facts.
+/// Filters kinds: keeps the kinds whose resources have parts that keep facts.
 fn with_keeping_parts<'n>(
     kinds: impl Iterator<Item = &'n str>,
     judging: &impl Judging,

@@ -185,7 +185,7 @@ impl<'a> Reading<'a> {
         Ok(bytes)
     }
 
-    /// Returns all that was read; none if it has more than 16 MiB.
+    /// Returns all files that were read; none if they have more than 16 MiB.
     pub(crate) fn finish(self) -> Option<KeptManifest> {
         let Read { files, bytes } = self.read.into_inner();
         (bytes <= MAX_BYTES).then_some(files)

@@ -120,7 +120,7 @@ impl Hint {
         self
     }
 
-    /// Sets what to write in place of the value.
+    /// Sets the text to write in place of the value.
     pub(crate) fn suggest(mut self, suggestion: Option<&str>) -> Self {
         self.suggestion = suggestion.map(str::to_owned);
         self
@@ -448,7 +448,7 @@ impl Problems {
         }
     }
 
-    /// Adds those that were noted elsewhere.
+    /// Adds the problems that were noted elsewhere.
     pub(crate) fn append(&mut self, others: Self) {
         self.omitted += others.omitted;
         self.of_machine += others.of_machine;

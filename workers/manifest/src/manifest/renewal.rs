@@ -89,7 +89,8 @@ fn wrong(
     texts.map(wrong).collect()
 }
 
-/// Returns what is wrong with the template files of a resource. One that cannot be read is wrong whatever the facts are.
+/// Returns the problems of the template files of a resource. A file that cannot be read is wrong
+/// whatever the facts are.
 fn wrong_files(
     declaration: &Declaration,
     (template, claimed): (&Template, &Claimed),

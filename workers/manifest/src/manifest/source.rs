@@ -165,7 +165,7 @@ impl<'a> Pipe<'a> {
         (is_stdin(path) || is_fifo()).then_some(Self { path })
     }
 
-    /// Reads it to its end, within the manifest's bounds; waits for whoever writes to it.
+    /// Reads it to its end, within the manifest's bounds; waits for its writers.
     pub(crate) fn read(&self, bounds: &mut Bounds, problems: &mut Problems) -> Option<Source> {
         let bytes = self.read_bounded().map_err(Unreadable::from);
         take(&self.name(), bytes, bounds, problems)

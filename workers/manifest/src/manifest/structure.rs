@@ -45,7 +45,8 @@ pub(crate) struct Structure {
 }
 
 impl Structure {
-    /// Returns what is used before a resource is read, for its `when` and `for_each`, and for rules.
+    /// Returns the names that are used before a resource is read, for its `when` and `for_each`, and
+    /// for rules.
     pub(crate) fn new(
         at_load: Deciding,
         expanded: Deciding,

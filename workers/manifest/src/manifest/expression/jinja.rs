@@ -1,6 +1,6 @@
 //! The parts of Jinja2 that are not here, and what to write in their place.
 
-/// Returns what to write in the place of a method of Python, of TEXT, LIST or MAP.
+/// Returns the replacement of a method of Python, of TEXT, LIST or MAP.
 pub(super) fn instead_of_method(name: &str) -> Option<&'static str> {
     Some(match name {
         "append" | "extend" => "LIST | chain([ITEM])",
@@ -25,7 +25,7 @@ pub(super) fn instead_of_method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns what to write in the place of a statement.
+/// Returns the replacement of a statement.
 pub(super) fn instead_of_statement(name: &str) -> Option<&'static str> {
     Some(match name {
         "include" | "extends" | "block" => {

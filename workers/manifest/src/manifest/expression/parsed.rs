@@ -41,7 +41,7 @@ impl Failure {
         self
     }
 
-    /// Adds what to write instead, if that is known.
+    /// Adds the text to write instead, if that is known.
     pub(super) fn with_instead(self, instead: Option<&str>) -> Self {
         match instead {
             Some(instead) => self.with_help(&format!("write {instead}")),

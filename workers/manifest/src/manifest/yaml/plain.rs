@@ -7,7 +7,7 @@ use crate::manifest::node::Data;
 use crate::manifest::problem::{Hint, Problems, quoted};
 use crate::manifest::scalar::{self, Scalar};
 
-/// Returns what a scalar without quotes means.
+/// Returns the meaning of a scalar without quotes.
 pub(super) fn plain(
     source: &Source,
     text: &str,
