@@ -225,8 +225,8 @@ impl Judge {
         self.blur_by_inputs(index);
     }
 
-    /// Enters the inputs that a worker's manifold declares, and everything that has happened to
-    /// them since the start.
+    /// Enters the inputs that a worker's manifold declares, and everything that has happened to the
+    /// worker since it was started.
     pub(super) fn learn(&mut self, index: usize, declared: &[(usize, Need)]) {
         let seat = &mut self.seats[index];
         if !seat.is_obsolete {

@@ -32,7 +32,7 @@ pub(super) struct Pending {
 pub(super) struct Place {
     /// The place of the manifold in the setup.
     pub(super) index: usize,
-    /// Whether the manifold is away after the change.
+    /// Whether the manifold is away once the change is made.
     pub(super) goes: bool,
     /// The text for the trace.
     pub(super) text: Cow<'static, str>,
