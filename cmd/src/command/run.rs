@@ -17,7 +17,7 @@ use crankcase_manifolds::{
 };
 use crankcase_resources::front::resource_name;
 use crankcase_resources::run::{RuleEvents, World};
-use crankcase_resources::state::{Records, Store};
+use crankcase_resources::state::Records;
 use crankcase_resources::{Observer, Site};
 use crankcase_state::reading;
 use crankcase_status::wire::EngineReport;

@@ -79,7 +79,7 @@ enum Answer {
 
 /// The duty of an agent that takes over to say when it is ready.
 #[derive(Debug)]
-pub(super) struct TakeOver {
+pub(crate) struct TakeOver {
     /// The locked file of the take-over, with its path, until the agent is ready.
     file: Mutex<Option<(File, PathBuf)>>,
 }
@@ -145,7 +145,8 @@ fn lock(path: &Path) -> anyhow::Result<File> {
         Err(TryLockError::Error(error)) => Err(error),
     };
     if !is_ours.with_context(|| format!("cannot lock {}", path.display()))? {
-        let text = "another process takes over from the agent, or the agent waits for it to be ready";
+        let text =
+            "another process takes over from the agent, or the agent waits for it to be ready";
         return Err(ExitError::new(exit::CONFLICT, text).into());
     }
     note_pid(&file).with_context(|| format!("cannot write {}", path.display()))?;
@@ -328,7 +329,10 @@ impl Next {
                 Ok(())
             }
             Outcome::NotReady => {
-                tracing::error!(pid, "the next agent has ended before it was ready: this one starts again");
+                tracing::error!(
+                    pid,
+                    "the next agent has ended before it was ready: this one starts again"
+                );
                 let mut arguments = env::args_os();
                 let mut again = Command::new("/proc/self/exe");
                 if let Some(name) = arguments.next() {

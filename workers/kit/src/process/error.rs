@@ -14,8 +14,7 @@ use super::escaped::Escaped;
 use super::ledger::LedgerError;
 
 /// How a program that daemonises can be kept running.
-const DAEMONISED: &str =
-    "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
+const DAEMONISED: &str = "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
      or give daemon: {pid_file: PATH}";
 
 /// Why an external command could not be run, or has ended.

@@ -192,8 +192,7 @@ async fn grandchildren_do_not_outlive_a_leader_that_ends_by_itself() -> TestResu
 }
 
 /// What is said to a program that has daemonised.
-const DAEMONISED: &str =
-    "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
+const DAEMONISED: &str = "; it has daemonised: keep it in the foreground, such as nginx -g \"daemon off;\", \
      or give daemon: {pid_file: PATH}";
 
 #[tokio::test]
