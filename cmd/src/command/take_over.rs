@@ -69,12 +69,12 @@ struct Request {
 
 /// The answer to a [`Request`].
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", tag = "answer")]
 enum Answer {
     /// The agent ends.
     Ends,
     /// The agent goes on, for this reason.
-    Refused(String),
+    Refused { reason: String },
 }
 
 /// The duty of an agent that takes over to say when it is ready.
@@ -103,7 +103,7 @@ impl TakeOver {
         let request = Request { pid, who: user(), within_ms };
         match client.extension(TARGET, &request).await? {
             Answer::Ends => {}
-            Answer::Refused(reason) => {
+            Answer::Refused { reason } => {
                 let text = format!("the agent does not hand over: {reason}");
                 return Err(ExitError::new(exit::CONFLICT, text).into());
             }
@@ -253,7 +253,7 @@ impl HandOver {
 
     fn ask(&self, request: Request, user: u32) -> Result<Answer, String> {
         if let Some(refusal) = self.refusal {
-            return Ok(Answer::Refused(refusal.to_owned()));
+            return Ok(Answer::Refused { reason: refusal.to_owned() });
         }
         let Request { pid, who, within_ms } = request;
         let of_pid = |error: io::Error| format!("pid {pid}: {error}");
@@ -281,7 +281,7 @@ impl HandOver {
         });
         Ok(match is_first {
             true => Answer::Ends,
-            false => Answer::Refused("it hands over to another one".to_owned()),
+            false => Answer::Refused { reason: "it hands over to another one".to_owned() },
         })
     }
 }
