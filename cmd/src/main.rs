@@ -22,6 +22,7 @@ mod saved_plan;
 mod secrets;
 mod site_args;
 mod site_graph;
+mod take_over_file;
 
 use std::process::ExitCode;
 

@@ -1,21 +1,16 @@
 //! The take-over of a state folder from an agent that runs.
 //!
-//! Invariants:
-//! 1. The next agent locks the file of the take-over before it asks, and until it is ready. The kernel gives the lock
-//!    back when the next agent ends, however it ends.
-//! 2. The file has the pid of the next agent until that is ready, and is empty then: a full disk has no room for a word.
-//!    So a pid is written over that of an earlier one, who may have died, and the file is never empty in between.
-//! 3. An agent that has handed over ends only if it finds the file empty, if a signal asks it to, or if its workers run
+//! Invariants, beside those of [`take_over_file`]:
+//! 1. An agent that has handed over ends only if it finds the file empty, if a signal asks it to, or if its workers run
 //!    on and hold the state folder until it ends. Otherwise it starts again: as the same process, and from the program
 //!    that it runs, also if another one has its path by now.
-//! 4. The agent that hands over opens the file when it is asked: what has the name later may be of another take-over.
+//! 2. The agent that hands over opens the file when it is asked: what has the name later may be of another take-over.
 
 use std::env;
 use std::fmt;
-use std::fs::{File, OpenOptions, TryLockError, metadata, read_to_string, remove_file};
+use std::fs::{File, read_to_string, remove_file};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -42,15 +37,13 @@ use crate::command::runtime;
 use crate::exit::{self, ExitError};
 use crate::facts_store::{self, Held};
 use crate::global::Global;
+use crate::take_over_file;
 
 /// The target of the request on the control socket.
 const TARGET: &str = "/v1/take-over";
 
 /// The largest request, in bytes.
 const MAX_REQUEST: usize = 4096;
-
-/// The name of the file in the state folder.
-const FILE: &str = "take-over";
 
 /// How long the agent that hands over may take to end: longer than its stop deadline.
 const END_WITHIN: Duration = Duration::from_secs(90);
@@ -96,8 +89,8 @@ impl TakeOver {
         within: Duration,
     ) -> anyhow::Result<Option<(Held, Self)>> {
         let Some(client) = facts_store::agent(global).await? else { return Ok(None) };
-        let path = global.state_dir()?.path().join(FILE);
-        let file = lock(&path)?;
+        let path = take_over_file::path(global.state_dir()?.path());
+        let file = take_over_file::lock(&path)?;
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
         let pid = rustix::process::getpid().as_raw_pid();
         let request = Request { pid, who: user(), within_ms };
@@ -133,44 +126,6 @@ impl TakeOver {
             },
         )
     }
-}
-
-/// Locks the file of the take-over for this process, and writes down that it is not ready. Blocks.
-fn lock(path: &Path) -> anyhow::Result<File> {
-    let opened = options().create(true).truncate(false).mode(0o600).open(path);
-    let file = opened.with_context(|| format!("cannot open {}", path.display()))?;
-    let is_ours = match file.try_lock() {
-        Ok(()) => has_name(&file, path),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    };
-    if !is_ours.with_context(|| format!("cannot lock {}", path.display()))? {
-        let text =
-            "another process takes over from the agent, or the agent waits for it to be ready";
-        return Err(ExitError::new(exit::CONFLICT, text).into());
-    }
-    note_pid(&file).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(file)
-}
-
-/// Returns how the file is opened: a network file system locks only what may be written.
-fn options() -> OpenOptions {
-    let mut options = File::options();
-    options.read(true).write(true);
-    options
-}
-
-/// Returns whether a file still has its name. It has none if another process was ready meanwhile.
-fn has_name(file: &File, path: &Path) -> io::Result<bool> {
-    let (own, there) = (file.metadata()?, metadata(path));
-    Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())))
-}
-
-/// Writes the pid of this process over another one (invariant 2).
-fn note_pid(file: &File) -> io::Result<()> {
-    let line = format!("{}\n", std::process::id());
-    file.write_all_at(line.as_bytes(), 0)?;
-    file.set_len(line.len() as u64)
 }
 
 /// The side of the agent that may be asked to hand over.
@@ -215,7 +170,7 @@ impl HandOver {
             None => None,
         };
         let asked = Arc::new(AssertUnwindSafe(watch::Sender::new(None)));
-        Self { asked, path: state.join(FILE), refusal }
+        Self { asked, path: take_over_file::path(state), refusal }
     }
 
     /// Returns the answers to the requests of the next agent.
@@ -264,7 +219,7 @@ impl HandOver {
         if held_by.trim() != pid.to_string() {
             return Err(format!("pid {pid} does not hold {}", self.path.display()));
         }
-        let file = options().open(&self.path).map_err(of_pid)?;
+        let file = take_over_file::options().open(&self.path).map_err(of_pid)?;
         let next = Next {
             who: format!("{who} (uid {user})"),
             pid,
@@ -354,7 +309,7 @@ impl Next {
 
     async fn ready_or_ended(&self, global: &Global) -> anyhow::Result<Outcome> {
         let file = Arc::clone(&self.file);
-        let mut ready = spawn_blocking(move || is_ready(&file));
+        let mut ready = spawn_blocking(move || take_over_file::is_ready(&file));
         let is_ready = tokio::select! {
             biased;
             is_ready = &mut ready => is_ready,
@@ -376,13 +331,6 @@ impl Next {
     }
 }
 
-/// Waits until the next agent holds the file of the take-over no longer, and returns whether that agent is ready.
-/// Blocks.
-fn is_ready(file: &File) -> io::Result<bool> {
-    file.lock()?;
-    Ok(file.metadata()?.len() == 0)
-}
-
 /// Returns whether an argument names standard input, also as the value of an option.
 fn is_stdin(argument: &str) -> bool {
     let value = argument.strip_prefix("-f").or(argument.split_once('=').map(|(_, value)| value));
@@ -391,24 +339,7 @@ fn is_stdin(argument: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{read_to_string, remove_file, write};
-
-    use super::{has_name, is_stdin, lock};
-
-    #[test]
-    fn a_file_is_locked_once_and_has_the_pid_of_the_next_agent_alone() -> anyhow::Result<()> {
-        let folder = tempfile::tempdir()?;
-        let path = folder.path().join("take-over");
-        write(&path, "a pid that is longer than any\n")?;
-
-        let file = lock(&path)?;
-
-        assert_eq!(read_to_string(&path)?, format!("{}\n", std::process::id()));
-        assert!(lock(&path).is_err() && has_name(&file, &path)?);
-        remove_file(&path)?;
-        assert!(!has_name(&file, &path)?);
-        Ok(())
-    }
+    use super::is_stdin;
 
     #[test]
     fn standard_input_is_known_in_each_form() {
