@@ -15,13 +15,14 @@ use crankcase_manifolds::facts as manifolds;
 use crankcase_resources::run::World;
 use crankcase_resources::state::Records;
 use crankcase_state::SqliteStore;
-use crankcase_status::{Client, ClientError, StateError, StateLock};
+use crankcase_status::{Client, ClientError, StateDir, StateError, StateLock};
 use tokio::time::{Instant, sleep};
 
 use crate::exit::{self, ExitError};
 use crate::facts_given::Refused;
 use crate::global::Global;
 use crate::observing::now;
+use crate::take_over_file;
 
 /// How long a change waits for another change, or for an agent that does not answer yet.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,10 +44,20 @@ pub(crate) struct Held {
 /// this call: no other function opens facts to change them. Fails if another process holds the
 /// folder. Blocks.
 pub(crate) fn hold(global: &Global) -> anyhow::Result<Held> {
-    Held::of(global.state_dir()?.lock()?)
+    Held::of(lock(&global.state_dir()?)?)
 }
 
-/// Holds the state folder as [`hold`] does, and waits for this long if another process holds it.
+/// Takes the lock of a state folder, unless an agent that takes over keeps the folder for itself.
+fn lock(state_dir: &StateDir) -> Result<StateLock, StateError> {
+    let lock = state_dir.lock()?;
+    let path = state_dir.path();
+    if take_over_file::is_locked(path) {
+        return Err(StateError::Held { path: path.to_owned(), pid: take_over_file::pid(path) });
+    }
+    Ok(lock)
+}
+
+/// Holds the state folder for an agent of a take-over, and waits for this long if another process holds it.
 pub(crate) async fn hold_within(global: &Global, patience: Duration) -> anyhow::Result<Held> {
     let state_dir = global.state_dir()?;
     let latest = Instant::now() + patience;
@@ -237,7 +248,7 @@ impl Changing {
             if agent(global).await?.is_some() {
                 return Self::read(global);
             }
-            match state_dir.lock() {
+            match lock(&state_dir) {
                 // Another change is being made, or an agent does not answer yet.
                 Err(StateError::Held { .. }) if Instant::now() < latest => sleep(TRY_AGAIN).await,
                 lock => return Ok(Self::Held(Held::of(lock?)?)),

@@ -5,8 +5,10 @@
 //!    agent ends, however it ends.
 //! 2. The file has the pid of the next agent until that is ready, and is empty then: a full disk has no room for a word.
 //!    So a pid is written over that of an earlier one, who may have died, and the file is never empty in between.
+//! 3. While the file is locked, only the two agents of the take-over hold the state folder. Between the end of the one
+//!    and the begin of the other nobody has the lock of the folder.
 
-use std::fs::{File, OpenOptions, TryLockError, metadata};
+use std::fs::{File, OpenOptions, TryLockError, metadata, read_to_string};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -52,6 +54,18 @@ pub(crate) fn options() -> OpenOptions {
 pub(crate) fn is_ready(file: &File) -> io::Result<bool> {
     file.lock()?;
     Ok(file.metadata()?.len() == 0)
+}
+
+/// Returns whether an agent of a take-over keeps the state folder for itself. The caller holds the folder, and is none
+/// of these agents.
+pub(crate) fn is_locked(state: &Path) -> bool {
+    let opened = options().open(path(state));
+    opened.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+/// Returns the pid in the file, if there is one.
+pub(crate) fn pid(state: &Path) -> Option<u32> {
+    read_to_string(path(state)).ok()?.trim().parse().ok()
 }
 
 /// Returns whether a file still has its name. It has none if another process was ready meanwhile.

@@ -1,6 +1,6 @@
 //! An agent that takes the place of another one.
 
-use std::fs;
+use std::fs::{self, File};
 
 use rustix::process::Signal;
 use tokio::process::Child;
@@ -119,4 +119,21 @@ async fn an_agent_kills_a_next_one_that_is_not_ready_in_time_and_starts_again() 
 
     agent.until_logged(&["the next agent is not ready in time, and is killed"]).await?;
     until_again(agent, &machine, &server).await
+}
+
+#[tokio::test]
+async fn nobody_else_begins_while_an_agent_takes_over() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    Agent::start(&machine).await?.clean_kill(&machine).await?;
+    machine.write("state/take-over", "4711\n")?;
+    let file = File::options().read(true).write(true).open(machine.path("state/take-over"))?;
+    file.lock()?;
+
+    for arguments in [["run", "site.yaml"], ["apply", "site.yaml"]] {
+        let refused = machine.run(&arguments).await?;
+        assert_eq!(refused.code, Some(75), "{refused:?}");
+        assert!(refused.stderr.contains("is held by process 4711"), "{refused:?}");
+    }
+    drop(file);
+    Agent::start(&machine).await?.clean_kill(&machine).await
 }
