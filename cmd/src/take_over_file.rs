@@ -7,6 +7,7 @@
 //!    So a pid is written over that of an earlier one, who may have died, and the file is never empty in between.
 //! 3. While the file is locked, only the two agents of the take-over hold the state folder. Between the end of the one
 //!    and the begin of the other nobody has the lock of the folder.
+//! 4. An agent that is to start again, as the same process, writes its own pid into the file.
 
 use std::fs::{File, OpenOptions, TryLockError, metadata, read_to_string};
 use std::io;
@@ -75,7 +76,7 @@ fn has_name(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 /// Writes the pid of this process over another one (invariant 2).
-fn note_pid(file: &File) -> io::Result<()> {
+pub(crate) fn note_pid(file: &File) -> io::Result<()> {
     let line = format!("{}\n", std::process::id());
     file.write_all_at(line.as_bytes(), 0)?;
     file.set_len(line.len() as u64)

@@ -8,7 +8,7 @@ use crankcase_facts::{Change, Document, Facts, FactsError, Load, Pointer, Submis
 use crankcase_status::{Client, ClientError, StateError};
 
 use crate::command::control::user;
-use crate::command::{run, runtime};
+use crate::command::{run, runtime, take_over};
 use crate::exit::{self, ExitError};
 use crate::facts_given::Given;
 use crate::facts_store::{self, Begun};
@@ -77,7 +77,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> anyhow::Result<u8> {
 
 /// Holds the state folder if there is one; none if an agent holds it and can be asked.
 fn begin(global: &Global) -> anyhow::Result<Option<Begun>> {
-    match facts_store::begin(global) {
+    match take_over::begin(global) {
         Err(error)
             if matches!(error.downcast_ref::<StateError>(), Some(StateError::Held { .. }))
                 && runtime::ask(is_running(global))? == exit::DONE =>

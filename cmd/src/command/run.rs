@@ -31,7 +31,7 @@ use tokio::task::spawn_blocking;
 use crate::calls::calls;
 use crate::command::progress::{loaded, waited_for};
 use crate::command::runtime;
-use crate::command::take_over::{HandOver, TakeOver};
+use crate::command::take_over::{HandOver, TakeOver, begin};
 use crate::exit::ExitError;
 use crate::facts_store::{self, Begun, FACTS, Held, host_name, world_of};
 use crate::global::{Format, Global};
@@ -68,7 +68,7 @@ pub(crate) fn run(global: &Global, command: &Command) -> anyhow::Result<u8> {
     let begun = match taken {
         Some(Taken::Over(held, take_over)) => (Begun::Held(held), Some(take_over)),
         Some(Taken::Interrupted) => return Ok(exit::INTERRUPTED),
-        Some(Taken::NoAgent) | None => (facts_store::begin(global)?, None),
+        Some(Taken::NoAgent) | None => (begin(global)?, None),
     };
     run_with(global, args, begun, (None, FirstFacts::Any), |_| Ok(()))
 }

@@ -35,7 +35,7 @@ use tokio::time::sleep;
 use crate::command::control::user;
 use crate::command::runtime;
 use crate::exit::{self, ExitError};
-use crate::facts_store::{self, Held};
+use crate::facts_store::{self, Begun, Held};
 use crate::global::Global;
 use crate::take_over_file;
 
@@ -126,6 +126,22 @@ impl TakeOver {
             },
         )
     }
+}
+
+/// Holds the state folder of an agent if there is one. An agent that starts again after a take-over waits until the
+/// folder is free, because nobody else would start the agent. Any other one fails if another process holds the folder.
+/// Blocks.
+pub(super) fn begin(global: &Global) -> anyhow::Result<Begun> {
+    let state_dir = global.state_dir()?;
+    let state = state_dir.path();
+    if take_over_file::pid(state) != Some(std::process::id()) {
+        return facts_store::begin(global);
+    }
+    tracing::info!("this agent starts again as soon as the state folder is free");
+    let held = runtime::ask(facts_store::hold_within(global, END_WITHIN))?;
+    // Another process may have the same pid one day.
+    drop(remove_file(take_over_file::path(state)));
+    Ok(Begun::Held(held))
 }
 
 /// The side of the agent that may be asked to hand over.
@@ -288,6 +304,9 @@ impl Next {
                     pid,
                     "the next agent has ended before it was ready: this one starts again"
                 );
+                if let Err(error) = take_over_file::note_pid(&self.file) {
+                    tracing::warn!(%error, "this process cannot note that it starts again");
+                }
                 let mut arguments = env::args_os();
                 let mut again = Command::new("/proc/self/exe");
                 if let Some(name) = arguments.next() {
@@ -324,8 +343,8 @@ impl Next {
         if is_ready?.context("cannot look at the file of the take-over")? {
             return Ok(Outcome::Ready);
         }
-        // The next agent may hold the folder for a moment yet. If it is not free after that, this process says so when
-        // it has started again; it may hold the folder itself, by a worker that runs on.
+        // The next agent may hold the folder for a moment yet. If it is not free after that, this process waits again
+        // when it has started again; it may hold the folder itself, by a worker that runs on.
         drop(facts_store::hold_within(global, END_WITHIN).await);
         Ok(Outcome::NotReady)
     }

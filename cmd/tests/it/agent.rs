@@ -29,14 +29,19 @@ impl Agent {
     }
 
     /// Starts a program that is an agent, and waits until it can be asked.
-    pub(crate) async fn of(mut program: Command) -> Result<Self, Error> {
-        let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let log = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
-        let mut agent = Self { child, log, seen: Vec::new(), looked: 0 };
+    pub(crate) async fn of(program: Command) -> Result<Self, Error> {
+        let mut agent = Self::begin(program)?;
         agent.until_logged(&["the control socket listens"]).await?;
         // The lines before that one may hold what the test waits for next.
         agent.looked = 0;
         Ok(agent)
+    }
+
+    /// Starts a program that is an agent, and does not wait.
+    pub(crate) fn begin(mut program: Command) -> Result<Self, Error> {
+        let mut child = program.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let log = BufReader::new(child.stderr.take().ok_or("no stderr")?).lines();
+        Ok(Self { child, log, seen: Vec::new(), looked: 0 })
     }
 
     /// Waits for the next line of the log that has all these parts, and returns it.

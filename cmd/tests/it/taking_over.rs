@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 
+use crankcase_status::StateDir;
 use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::task::spawn_blocking;
@@ -78,6 +79,7 @@ async fn until_again(mut agent: Agent, machine: &Machine, server: &str) -> TestR
     agent.until_logged(&["this one starts again"]).await?;
     agent.until_logged(&["the control socket listens"]).await?;
     agent.until_logged(&[&format!("server: adopted; pid: {server}")]).await?;
+    assert!(!machine.path("state/take-over").exists());
     machine.lines("pids", 1).await?;
     agent.clean_kill(machine).await?;
     kill(server).await
@@ -136,4 +138,20 @@ async fn nobody_else_begins_while_an_agent_takes_over() -> TestResult {
     }
     drop(file);
     Agent::start(&machine).await?.clean_kill(&machine).await
+}
+
+#[tokio::test]
+async fn an_agent_that_starts_again_waits_for_the_holder_of_the_state_folder() -> TestResult {
+    let machine = Machine::new("resources: {}\n")?;
+    let lock = StateDir::new(machine.path("state")).lock()?;
+    // The shell becomes the agent, which has the same pid.
+    let program = machine.program_after("echo $$ > state/take-over", &["run", "site.yaml"]);
+    let mut agent = Agent::begin(program)?;
+    agent.until_logged(&["starts again as soon as the state folder is free"]).await?;
+
+    drop(lock);
+
+    agent.until_logged(&["the control socket listens"]).await?;
+    assert!(!machine.path("state/take-over").exists());
+    agent.clean_kill(&machine).await
 }
