@@ -48,6 +48,15 @@ impl Stream {
         }
     }
 
+    /// Returns the process id of the client in the PID namespace of this process, if the system knows it; 0 if the
+    /// client is not in that namespace.
+    pub(crate) fn pid(&self) -> Option<i32> {
+        match self {
+            Self::Unix(stream) => stream.peer_cred().ok()?.pid(),
+            Self::Tcp(_) => None,
+        }
+    }
+
     pub(super) async fn ready(&self, interest: Interest) -> io::Result<Ready> {
         each!(self, it => it.ready(interest).await)
     }

@@ -30,4 +30,20 @@ pub trait Extension: fmt::Debug + Send + Sync + UnwindSafe + RefUnwindSafe {
     ///
     /// When the request cannot be understood. The error says what is wrong with it.
     async fn answer(&self, request: Value, user: u32) -> Result<Value, String>;
+
+    /// Answers a request of this user from the process with this process id: the one that the process has where the
+    /// agent runs, or 0 if the PID namespace of the agent does not have the process. The process may have ended since.
+    /// By default [`answers`](Self::answer) without it.
+    ///
+    /// # Errors
+    ///
+    /// As [`answer`](Self::answer).
+    async fn answer_process(
+        &self,
+        request: Value,
+        user: u32,
+        _pid: Option<i32>,
+    ) -> Result<Value, String> {
+        self.answer(request, user).await
+    }
 }

@@ -370,8 +370,9 @@ async fn extended(
     let text = std::str::from_utf8(&body).map_err(|error| Refusal::malformed(error.to_string()))?;
     let document = read_json(text).map_err(Refusal::malformed)?;
     whole(peer)?;
-    let answer = extension.answer(document, user_of(peer)?).await.map_err(Refusal::malformed)?;
-    Ok(json(StatusCode::OK, &answer))
+    let (user, pid) = (user_of(peer)?, peer.stream.pid());
+    let answer = extension.answer_process(document, user, pid).await;
+    Ok(json(StatusCode::OK, &answer.map_err(Refusal::malformed)?))
 }
 
 /// Returns the user of a client; everyone on the control socket has one.

@@ -1,6 +1,7 @@
 //! The control socket and the state folder, with real sockets and files.
 
 mod answers;
+mod extending;
 mod following;
 mod holding;
 mod hostile;
