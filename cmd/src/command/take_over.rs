@@ -222,11 +222,18 @@ impl HandOver {
         self.asked.borrow().clone()
     }
 
-    fn ask(&self, request: Request, user: u32) -> Result<Answer, String> {
+    /// Answers a request of a user, from the process that has the pid `seen` where this agent runs.
+    fn ask(&self, request: Request, user: u32, seen: Option<i32>) -> Result<Answer, String> {
         if let Some(refusal) = self.refusal {
             return Ok(Answer::Refused { reason: refusal.to_owned() });
         }
         let Request { pid, who, within_ms } = request;
+        if seen != Some(pid) {
+            let text = format!(
+                "it does not know the process that asks as pid {pid}: both must be in one PID namespace, such as that of one container"
+            );
+            return Ok(Answer::Refused(text));
+        }
         let of_pid = |error: io::Error| format!("pid {pid}: {error}");
         let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
         let id = id.ok_or("pid: expected one above 0")?;
@@ -268,8 +275,17 @@ impl Extension for HandOver {
     }
 
     async fn answer(&self, request: Value, user: u32) -> Result<Value, String> {
+        self.answer_process(request, user, None).await
+    }
+
+    async fn answer_process(
+        &self,
+        request: Value,
+        user: u32,
+        pid: Option<i32>,
+    ) -> Result<Value, String> {
         let request = serde_json::from_value(request).map_err(|error| error.to_string())?;
-        let answer = self.ask(request, user)?;
+        let answer = self.ask(request, user, pid)?;
         serde_json::to_value(answer).map_err(|error| error.to_string())
     }
 }
@@ -358,7 +374,45 @@ fn is_stdin(argument: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_stdin;
+    use std::panic::AssertUnwindSafe;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use rustix::process::getpid;
+    use tokio::sync::watch;
+
+    use super::{Answer, HandOver, Request, is_stdin};
+    use crate::take_over_file;
+
+    /// Returns the side of an agent that has this state folder and refuses nobody by itself.
+    fn hand_over(state: &Path) -> HandOver {
+        let asked = Arc::new(AssertUnwindSafe(watch::Sender::new(None)));
+        HandOver { asked, path: take_over_file::path(state), refusal: None }
+    }
+
+    /// Returns the reason of a refusal.
+    fn refused(answer: Result<Answer, String>) -> Option<String> {
+        match answer {
+            Ok(Answer::Refused(reason)) => Some(reason),
+            Ok(Answer::Ends) | Err(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_process_that_the_agent_knows_by_another_pid_is_refused() -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let hand_over = hand_over(folder.path());
+        let _file = take_over_file::lock(&take_over_file::path(folder.path()))?;
+        let pid = getpid().as_raw_pid();
+
+        for seen in [None, Some(0), Some(pid + 1)] {
+            let request = Request { pid, who: "ada".to_owned(), within_ms: 1 };
+            let reason = refused(hand_over.ask(request, 0, seen)).unwrap_or_default();
+            assert!(reason.contains("PID namespace"), "{seen:?}: {reason}");
+        }
+        assert!(hand_over.next().is_none());
+        Ok(())
+    }
 
     #[test]
     fn standard_input_is_known_in_each_form() {
