@@ -196,11 +196,13 @@ impl HandOver {
 
     /// Returns a manifold that ends the agent when it is asked to hand over.
     pub(super) fn manifold(&self) -> Manifold {
-        let asked = self.asked.subscribe();
-        Manifold::builder().inputs(EngineInput).run_with(asked, |mut asked, agent, up| async move {
+        let asked = Arc::clone(&self.asked);
+        Manifold::builder().inputs(EngineInput).run_with(asked, |asked, agent, up| async move {
+            // It listens only while it runs, so that nobody is promised an end that does not come.
+            let mut listener = asked.subscribe();
             let stop = up.ready(());
             let next = async {
-                let next = asked.wait_for(Option::is_some).await;
+                let next = listener.wait_for(Option::is_some).await;
                 next.ok().and_then(|next| next.clone())
             };
             let next = tokio::select! {
@@ -233,6 +235,10 @@ impl HandOver {
                 "it does not know the process that asks as pid {pid}: both must be in one PID namespace, such as that of one container"
             );
             return Ok(Answer::Refused(text));
+        }
+        if self.asked.receiver_count() == 0 {
+            let text = "its worker \"hand_over\" does not run, such as because it is parked";
+            return Ok(Answer::Refused(text.to_owned()));
         }
         let of_pid = |error: io::Error| format!("pid {pid}: {error}");
         let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
@@ -402,6 +408,7 @@ mod tests {
     fn a_process_that_the_agent_knows_by_another_pid_is_refused() -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let hand_over = hand_over(folder.path());
+        let _listener = hand_over.asked.subscribe();
         let _file = take_over_file::lock(&take_over_file::path(folder.path()))?;
         let pid = getpid().as_raw_pid();
 

@@ -64,6 +64,24 @@ async fn an_agent_that_ends_when_all_is_settled_does_not_hand_over() -> TestResu
     agent.clean_kill(&machine).await
 }
 
+#[tokio::test]
+async fn an_agent_whose_worker_for_it_is_parked_does_not_hand_over_and_goes_on() -> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, server) = start(&machine).await?;
+    let parked = machine.run(&["park", "/agent/hand_over", "--reason", "later"]).await?;
+    assert_eq!(parked.code, Some(0), "{parked:?}");
+
+    let next = machine.run(&["run", "site.yaml", "--take-over"]).await?;
+    let unparked = machine.run(&["unpark", "/agent/hand_over", "--reason", "now"]).await?;
+    let report = machine.run(&["report", "resources/server"]).await?;
+
+    assert_eq!(next.code, Some(75), "{next:?}");
+    assert!(next.stderr.contains("worker \"hand_over\" does not run"), "{next:?}");
+    assert_eq!((unparked.code, report.code), (Some(0), Some(0)), "{unparked:?} {report:?}");
+    agent.clean_kill(&machine).await?;
+    kill(&server).await
+}
+
 /// Starts an agent that takes over and is never ready: it reads its manifest from a pipe, once before it asks, and
 /// again when the other one has ended.
 async fn start_unready(machine: &Machine, option: &str) -> Result<Child, Error> {
