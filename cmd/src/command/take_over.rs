@@ -183,7 +183,7 @@ impl HandOver {
             None if site.is_piped() || is_stdin_used => {
                 Some("it has read standard input or a pipe, and so could not start again")
             }
-            None => None,
+            None => refusal_of_looked_after(),
         };
         let asked = Arc::new(AssertUnwindSafe(watch::Sender::new(None)));
         Self { asked, path: take_over_file::path(state), refusal }
@@ -370,6 +370,22 @@ impl Next {
         drop(facts_store::hold_within(global, END_WITHIN).await);
         Ok(Outcome::NotReady)
     }
+}
+
+/// Returns why this agent hands over to nobody, if something else has started it and ends or starts with it. The next
+/// agent would be out of its reach.
+fn refusal_of_looked_after() -> Option<&'static str> {
+    let pid = std::process::id();
+    if pid == 1 {
+        return Some(
+            "it is the first process of its container, which ends with it; start another container instead",
+        );
+    }
+    // Other processes of the service inherit the variable, but not the pid.
+    let is_of_systemd = env::var("SYSTEMD_EXEC_PID").is_ok_and(|it| it == pid.to_string());
+    let is_told_to = env::var_os("NOTIFY_SOCKET").is_some_and(|it| !it.is_empty());
+    let text = "a service manager has started it, and would not know the next one; restart the service instead";
+    (is_of_systemd || is_told_to).then_some(text)
 }
 
 /// Returns whether an argument names standard input, also as the value of an option.

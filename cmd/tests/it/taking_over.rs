@@ -82,6 +82,23 @@ async fn an_agent_whose_worker_for_it_is_parked_does_not_hand_over_and_goes_on()
     kill(&server).await
 }
 
+#[tokio::test]
+async fn an_agent_that_a_service_manager_has_started_does_not_hand_over() -> TestResult {
+    for variable in ["NOTIFY_SOCKET=/nowhere", "SYSTEMD_EXEC_PID=$$"] {
+        let machine = Machine::new("resources: {}\n")?;
+        // The shell becomes the agent, which has the same pid.
+        let program = machine.program_after(&format!("export {variable}"), &["run", "site.yaml"]);
+        let agent = Agent::of(program).await?;
+
+        let next = machine.run(&["run", "site.yaml", "--take-over"]).await?;
+
+        assert_eq!(next.code, Some(75), "{variable}: {next:?}");
+        assert!(next.stderr.contains("restart the service instead"), "{variable}: {next:?}");
+        agent.clean_kill(&machine).await?;
+    }
+    Ok(())
+}
+
 /// Starts an agent that takes over and is never ready: it reads its manifest from a pipe, once before it asks, and
 /// again when the other one has ended.
 async fn start_unready(machine: &Machine, option: &str) -> Result<Child, Error> {
