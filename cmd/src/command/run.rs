@@ -19,7 +19,6 @@ use crankcase_resources::front::resource_name;
 use crankcase_resources::run::{RuleEvents, World};
 use crankcase_resources::state::Records;
 use crankcase_resources::{Observer, Site};
-use crankcase_state::reading;
 use crankcase_status::wire::EngineReport;
 use crankcase_status::{PageAddress, PageConfig};
 use crankcase_workers::{SignalHandle, Signals, WatcherConfig, Watches};
@@ -31,7 +30,7 @@ use tokio::task::spawn_blocking;
 use crate::calls::calls;
 use crate::command::progress::{loaded, waited_for};
 use crate::command::runtime;
-use crate::command::take_over::{HandOver, TakeOver, begin};
+use crate::command::take_over::{HandOver, TakeOver, begin, read_state};
 use crate::exit::ExitError;
 use crate::facts_store::{self, Begun, FACTS, Held, host_name, world_of};
 use crate::global::{Format, Global};
@@ -90,15 +89,11 @@ fn take_over(global: &Global, args: &Args, within: Duration) -> anyhow::Result<T
         let text = "--take-over reads the manifest twice, and standard input can be read only once; name a file";
         return Err(ExitError::new(exit::USAGE, text).into());
     }
-    let facts = facts_store::find_or_none(global)?;
+    let facts = read_state(global)?;
     if try_site(global, args, &facts, FirstFacts::Any)? != exit::DONE {
         return Ok(Taken::Interrupted);
     }
     drop(facts);
-    let state_dir = global.state_dir()?;
-    if state_dir.path().exists() {
-        reading(state_dir.path())?.load()?;
-    }
     runtime::ask(async {
         let mut interrupts = Interrupts::listen()?;
         tokio::select! {

@@ -21,7 +21,9 @@ use std::time::Duration;
 use anyhow::Context;
 use async_trait::async_trait;
 use crankcase_engine::{Engine, EngineInput, Manifold, Name};
+use crankcase_facts::{Facts, StoreError};
 use crankcase_resources::Site;
+use crankcase_state::{SqliteError, SqliteStoreError, reading};
 use crankcase_status::Extension;
 use crankcase_workers::SignalHandle;
 use parking_lot::Mutex;
@@ -126,6 +128,36 @@ impl TakeOver {
             },
         )
     }
+}
+
+/// Reads what is on record in the state folder of an agent that runs, and returns the facts. Fails if this program
+/// would bring a file to a newer format, because the agent could not read that file if it had to start again. Blocks.
+pub(super) fn read_state(global: &Global) -> anyhow::Result<Facts> {
+    let read = || -> anyhow::Result<Facts> {
+        let state_dir = global.state_dir()?;
+        let facts = facts_store::find_or_none(global)?;
+        if state_dir.path().exists() {
+            reading(state_dir.path())?.load()?;
+        }
+        Ok(facts)
+    };
+    read().map_err(|error| match has_older_format(&error) {
+        true => {
+            let text = format!(
+                "{error}, and the agent that runs could not start again from that; stop that agent first, and start this one without --take-over"
+            );
+            ExitError::new(exit::CONFLICT, text).into()
+        }
+        false => error,
+    })
+}
+
+/// Returns whether an error says that an earlier version of the program has made a file.
+fn has_older_format(error: &anyhow::Error) -> bool {
+    let facts = error.downcast_ref::<StoreError>();
+    let records = error.downcast_ref::<SqliteStoreError>();
+    matches!(facts, Some(StoreError::Older { .. }))
+        || matches!(records, Some(SqliteStoreError::File(SqliteError::Older { .. })))
 }
 
 /// Holds the state folder of an agent if there is one. An agent that starts again after a take-over waits until the
@@ -397,13 +429,15 @@ fn is_stdin(argument: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use std::panic::AssertUnwindSafe;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
+    use crankcase_facts::StoreError;
+    use crankcase_state::{SqliteError, SqliteStoreError};
     use rustix::process::getpid;
     use tokio::sync::watch;
 
-    use super::{Answer, HandOver, Request, is_stdin};
+    use super::{Answer, HandOver, Request, has_older_format, is_stdin};
     use crate::take_over_file;
 
     /// Returns the side of an agent that has this state folder and refuses nobody by itself.
@@ -435,6 +469,18 @@ mod tests {
         }
         assert!(hand_over.next().is_none());
         Ok(())
+    }
+
+    #[test]
+    fn files_of_an_earlier_format_are_told_from_those_of_a_later_one() {
+        let (path, content) = (PathBuf::from("it.db"), "records");
+        let facts = StoreError::Older { path: path.clone(), format: 1, newest: 2 };
+        let later = StoreError::Format { path: path.clone(), format: 2, known: 1 };
+        let records = SqliteError::Older { content, path, version: 1, newest: 2 };
+
+        assert!(has_older_format(&facts.into()));
+        assert!(has_older_format(&SqliteStoreError::from(records).into()));
+        assert!(!has_older_format(&later.into()));
     }
 
     #[test]
