@@ -109,7 +109,8 @@ impl TakeOver {
     }
 
     /// Returns a manifold that tells the agent before that this one is ready, as soon as there is an engine of the
-    /// resources: the site was read, and programs that run are adopted.
+    /// resources: the site and the records were read, and programs that run were found. Each is adopted at the first
+    /// look at its resource, which may have to wait for others.
     pub(super) fn manifold(self, resources: Name<Engine>) -> Manifold {
         Manifold::builder().inputs(resources).run_with(
             Arc::new(self),
