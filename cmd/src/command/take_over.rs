@@ -267,11 +267,11 @@ impl HandOver {
             let text = format!(
                 "it does not know the process that asks as pid {pid}: both must be in one PID namespace, such as that of one container"
             );
-            return Ok(Answer::Refused(text));
+            return Ok(Answer::Refused { reason: text });
         }
         if self.asked.receiver_count() == 0 {
             let text = "its worker \"hand_over\" does not run, such as because it is parked";
-            return Ok(Answer::Refused(text.to_owned()));
+            return Ok(Answer::Refused { reason: text.to_owned() });
         }
         let of_pid = |error: io::Error| format!("pid {pid}: {error}");
         let id = Some(pid).filter(|pid| *pid > 0).and_then(Pid::from_raw);
@@ -450,7 +450,7 @@ mod tests {
     /// Returns the reason of a refusal.
     fn refused(answer: Result<Answer, String>) -> Option<String> {
         match answer {
-            Ok(Answer::Refused(reason)) => Some(reason),
+            Ok(Answer::Refused { reason }) => Some(reason),
             Ok(Answer::Ends) | Err(_) => None,
         }
     }
