@@ -80,15 +80,19 @@ impl AgentBuilder {
             return in_order(aborted);
         };
         say_besides(stopped);
-        // The stop after an install that failed has said it.
-        let is_said = matches!(
-            error,
-            AgentError::Install(_) | AgentError::Engine(EngineError::LeftBehind { .. })
-        );
-        if !is_said && !left_behind.is_empty() {
-            tracing::error!(workers = ?left_behind, "workers were left behind");
-        }
+        say_left_behind(&error, &left_behind);
         Err(error)
+    }
+}
+
+/// Says which workers were left behind, unless the error or the stop after a failed install has said it.
+fn say_left_behind(error: &AgentError, workers: &[String]) {
+    let is_said = matches!(
+        error,
+        AgentError::Install(_) | AgentError::Engine(EngineError::LeftBehind { .. })
+    );
+    if !is_said && !workers.is_empty() {
+        tracing::error!(?workers, "workers were left behind");
     }
 }
 
