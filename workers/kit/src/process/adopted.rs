@@ -246,15 +246,15 @@ pub(super) async fn are_gone(dying: Vec<OwnedFd>) -> bool {
 fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     let running = Stat::read_all()?;
     let Groups { own, leader, .. } = Groups::of(entry, &running)?;
+    let id = entry.process.map(|process| process.id);
+    let has_moved = !running.iter().any(|it| Some(it.id) == id && own.contains(&it.group));
     let mut asked = Vec::new();
     for group in own {
         refuse_own(group)?;
         asked.extend(members(group, &running)?);
     }
-    let leader_and_group = entry.process.map(|process| (process.id, process.group()));
-    let is_member = |stat: &Stat| Some((stat.id, stat.group)) == leader_and_group;
-    if !running.iter().any(is_member) {
-        // The leader has moved to another group.
+    if has_moved {
+        // The leader is in none of these groups.
         asked.extend(leader);
     }
     for process in &asked {

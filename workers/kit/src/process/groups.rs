@@ -46,7 +46,6 @@ impl Groups {
                 leaders.map(|stat| stat.group).collect()
             }
             Some(process) => {
-                let group = process.group();
                 // Opened before it is identified: later, the kernel may give the pid to another
                 // process.
                 let opened = Pid::from_raw(process.id)
@@ -58,20 +57,25 @@ impl Groups {
                     }
                     found => found?,
                 };
-                let is_same = match found {
-                    Some(found) if found.start_time == process.start_time => {
-                        leader = match opened {
-                            Err(Errno::SRCH) => None,
-                            opened => Some(opened?),
-                        };
-                        true
-                    }
-                    Some(_) => false,
-                    // The kernel gives a pid to nobody while a group of that id lives, but this may
-                    // be the group of a later leader that is gone as well, or hidden.
-                    None => living.filter(|stat| stat.group == group).any(|stat| is_marked(&stat)),
+                let is_same = found.is_some_and(|found| found.start_time == process.start_time);
+                if is_same {
+                    leader = match opened {
+                        Err(Errno::SRCH) => None,
+                        opened => Some(opened?),
+                    };
+                }
+                let mut is_own = |group: i32| match found {
+                    // The kernel gives a pid to nobody while a process or a group has that id.
+                    Some(_) if group == process.id => is_same,
+                    Some(found) if is_same && group == found.group => true,
+                    // This may be the group of a later leader that is gone as well, or hidden. So
+                    // it may if a daemon has left the group that it was in when it was recorded.
+                    _ => living.clone().filter(|stat| stat.group == group).any(|it| is_marked(&it)),
                 };
-                is_same.then_some(group).into_iter().collect()
+                let mut groups = vec![process.id, process.group()];
+                groups.dedup();
+                groups.retain(|group| is_own(*group));
+                groups
             }
         };
         let is_nobody = own.is_empty();
@@ -158,11 +162,60 @@ pub(super) fn signal_process(process: &OwnedFd, signal: Signal) -> io::Result<()
 mod tests {
     use std::error::Error;
     use std::os::unix::process::{CommandExt, ExitStatusExt};
+    use std::path::PathBuf;
     use std::process::Command;
 
     use rustix::process::{Pid, Signal};
 
-    use super::{Stat, kill_group};
+    use super::{Entry, Groups, Stat, kill_group};
+    use crate::process::ledger::wire::Identity;
+
+    /// Returns the record of a daemon that was in a group when it was recorded.
+    fn recorded(id: i32, group: i32) -> Result<Entry, Box<dyn Error>> {
+        let start_time = Stat::read(id)?.ok_or("no such process")?.start_time;
+        Ok(Entry {
+            name: "it".to_owned(),
+            boot_id: String::new(),
+            token: "nobody bears this".to_owned(),
+            process: Some(Identity { id, start_time, group: Some(group) }),
+            adoption: None,
+            path: PathBuf::new(),
+        })
+    }
+
+    #[test]
+    fn a_group_that_a_daemon_has_left_since_it_was_recorded_is_left_alone()
+    -> Result<(), Box<dyn Error>> {
+        let mut daemon = Command::new("sleep").arg("1000").process_group(0).spawn()?;
+        let mut stranger = Command::new("sleep").arg("1000").process_group(0).spawn()?;
+        let (id, other) = (i32::try_from(daemon.id())?, i32::try_from(stranger.id())?);
+
+        let groups = Groups::of(&recorded(id, other)?, &Stat::read_all()?)?;
+
+        daemon.kill()?;
+        daemon.wait()?;
+        stranger.kill()?;
+        stranger.wait()?;
+        assert_eq!((groups.own, groups.leader.is_some()), (vec![id], true));
+        Ok(())
+    }
+
+    #[test]
+    fn a_daemon_belongs_with_the_group_that_it_is_in() -> Result<(), Box<dyn Error>> {
+        let mut command = Command::new("sleep").arg("1000").process_group(0).spawn()?;
+        let group = i32::try_from(command.id())?;
+        let mut daemon = Command::new("sleep").arg("1000").process_group(group).spawn()?;
+        let id = i32::try_from(daemon.id())?;
+
+        let groups = Groups::of(&recorded(id, group)?, &Stat::read_all()?)?;
+
+        daemon.kill()?;
+        daemon.wait()?;
+        command.kill()?;
+        command.wait()?;
+        assert_eq!(groups.own, [id, group]);
+        Ok(())
+    }
 
     #[test]
     fn a_group_whose_id_has_become_anothers_since_it_was_seen_is_left_alone()
