@@ -72,12 +72,14 @@ impl Process {
             }
             Left::Nothing(reason) => {
                 // Before the output is read to its end: they may hold it open.
-                kill_escaped(search.entry).await;
+                kill_escaped(&search.entry).await;
                 let (name, ended) = self.ended().await;
                 let last_words = ended.ok().and_then(|(_, end)| end.last_words);
                 Err(ProcessError::NoDaemon { name, reason, last_words })
             }
             Left::Failure => {
+                // It may have started a daemon before it failed.
+                kill_escaped(&search.entry).await;
                 let (name, ended) = self.ended().await;
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 Err(ended_by_itself(name, status, ProcessEnd { is_early: true, ..end }))

@@ -4,7 +4,10 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use tokio::time::Instant;
+
 use super::adopted::are_gone;
+use super::group::GONE;
 use super::groups::{bears_mark, kill_process};
 use super::identity::{Stat, has_overwritten_environment, program_name};
 use super::ledger::wire::Entry;
@@ -51,19 +54,26 @@ fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
 }
 
 /// Kills the processes with the mark of a recorded program that have left its group, and waits
-/// until they are gone.
-pub(super) async fn kill_escaped(entry: Entry) {
-    let name = entry.name.clone();
-    let killed = tokio::task::spawn_blocking(move || kill(&entry)).await;
-    match killed.unwrap_or_else(|err| Err(io::Error::other(err))) {
-        Ok(dying) => {
-            if !are_gone(dying).await {
-                tracing::warn!(process = name, "killed processes are not gone yet");
+/// until they are gone, at most [`GONE`] or a little more.
+pub(super) async fn kill_escaped(entry: &Entry) {
+    let (name, deadline) = (&entry.name, Instant::now() + GONE);
+    loop {
+        let owned = entry.clone();
+        let killed = tokio::task::spawn_blocking(move || kill(&owned)).await;
+        match killed.unwrap_or_else(|err| Err(io::Error::other(err))) {
+            Ok(dying) if dying.is_empty() => return,
+            Ok(dying) => {
+                if !are_gone(dying).await || Instant::now() > deadline {
+                    tracing::warn!(process = name, "killed processes are not gone yet");
+                    return;
+                }
+                // Looks once more: a process may have started another one before it was killed.
             }
-        }
-        Err(err) => {
-            let error: &dyn std::error::Error = &err;
-            tracing::warn!(process = name, error, "cannot kill what it has started");
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(process = name, error, "cannot kill what it has started");
+                return;
+            }
         }
     }
 }

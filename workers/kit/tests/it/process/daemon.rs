@@ -185,6 +185,21 @@ async fn a_command_that_fails_leaves_no_daemon() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_daemon_of_a_command_that_fails_is_ended() -> TestResult {
+    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    let writers = fifo.writers();
+    let daemon = "setsid -f sh -c 'echo up >&3; echo up >up; exec sleep 1000'; \
+                  until test -s up; do :; done; exit 3";
+
+    let refused = refusal(leaving(&holding(&fifo.path(), daemon), folder.path())).await?;
+
+    let text = r#"process "it" ended with exit status: 3 before it was ready"#;
+    assert_eq!(refused, text);
+    writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_worker_that_is_told_to_stop_waits_for_no_daemon() -> TestResult {
     let folder = TempDir::new()?;
     let (stopper, stop) = Stop::pair();
