@@ -1,15 +1,17 @@
 //! The daemon that a program leaves when it goes to the background.
 
+use std::fs;
 use std::future::pending;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crankcase_engine::Stop;
 use parking_lot::Mutex;
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 use tokio::io::Interest;
 use tokio::time::{sleep, timeout};
 
@@ -18,9 +20,9 @@ use super::any_group::AnyGroup;
 use super::error::{ProcessEnd, ProcessError};
 use super::escaped::kill_escaped;
 use super::group::ProcessGroup;
-use super::groups::may_be_recorded;
+use super::groups::bears_mark;
 use super::health_watch::HealthWatch;
-use super::identity::{Stat, program_name};
+use super::identity::{Stat, has_overwritten_environment, program_name};
 use super::ledger::wire::{Entry, Identity};
 use super::ledger::{Ledger, LedgerError, Record};
 use super::probe::PAUSE;
@@ -165,12 +167,16 @@ impl Search {
         loop {
             let search = self.clone();
             let looked = tokio::task::spawn_blocking(move || search.look()).await;
-            *missing.lock() = match looked.unwrap_or_else(|err| Err(io::Error::other(err))) {
+            let text = match looked.unwrap_or_else(|err| Err(io::Error::other(err))) {
                 Ok(Look::Daemon(identity, leader)) => return Ok(Left::Daemon(identity, leader)),
-                Ok(Look::Stranger(reason)) => return Ok(Left::Nothing(reason)),
-                Ok(Look::Missing(text)) => text,
+                Ok(Look::Stranger(reason)) if *missing.lock() == reason => {
+                    return Ok(Left::Nothing(reason));
+                }
+                // A stranger is looked for twice: the file may be half written.
+                Ok(Look::Stranger(text) | Look::Missing(text)) => text,
                 Err(err) => format!("cannot look for the daemon of {:?}: {err}", self.path),
             };
+            *missing.lock() = text;
             sleep(PAUSE).await;
         }
     }
@@ -186,7 +192,7 @@ impl Search {
             }
             Some(_) => {}
         }
-        let Some(id) = self.read_pid()? else {
+        let Some((id, owner)) = self.read_pid()? else {
             return missing(format!("{path:?} does not begin with a pid"));
         };
         let pid = id.as_raw_pid();
@@ -200,7 +206,7 @@ impl Search {
             return missing(format!("{path:?} names process {pid}, which does not run"));
         };
         let is_later = self.entry.process.is_some_and(|command| start_time >= command.start_time);
-        match may_be_recorded(&self.entry, pid) {
+        match self.has_started(pid, owner)? {
             Some(true) if is_later => {
                 let group = (group != pid).then_some(group);
                 Ok(Look::Daemon(Identity { id: pid, start_time, group }, opened))
@@ -214,15 +220,43 @@ impl Search {
         }
     }
 
-    /// Returns the pid on the first line of the pid file, if there is one.
-    fn read_pid(&self) -> io::Result<Option<Pid>> {
+    /// Returns whether the program has started a process that a file of `owner` names: the process
+    /// has the mark. One that has overwritten its mark has to be in the control group of this
+    /// agent, and `owner` must be able to start it. `None` if it is being executed.
+    fn has_started(&self, pid: i32, owner: u32) -> io::Result<Option<bool>> {
+        let is_marked = bears_mark(&self.entry, pid);
+        if is_marked != Some(false) || !has_overwritten_environment(pid) {
+            return Ok(is_marked);
+        }
+        let user = fs::metadata(format!("/proc/{pid}"))?.uid();
+        let may_start = may_start(owner, geteuid().as_raw(), user);
+        Ok(Some(may_start && is_in_own_control_group(pid)))
+    }
+
+    /// Returns the pid on the first line of the pid file, if there is one, and who owns the file.
+    fn read_pid(&self) -> io::Result<Option<(Pid, u32)>> {
         let mut bytes = Vec::new();
         let (file, _) = open_file(&self.path)?;
+        let owner = file.metadata()?.uid();
         file.take(MAX_READ).read_to_end(&mut bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         let pid = text.lines().next().and_then(|line| line.trim().parse::<u32>().ok());
-        Ok(pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)))
+        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+        Ok(pid.map(|pid| (pid, owner)))
     }
+}
+
+/// Returns whether the owner of a pid file could have started a process of `user`. Anybody else
+/// could have this agent end the processes of others.
+fn may_start(owner: u32, agent: u32, user: u32) -> bool {
+    [0, agent, user].contains(&owner)
+}
+
+/// Returns whether a process is in the control group of this agent. A service manager starts its
+/// programs in others. Blocks for `/proc`.
+fn is_in_own_control_group(pid: i32) -> bool {
+    let read = |whose: &str| fs::read(format!("/proc/{whose}/cgroup")).ok();
+    read("self") == read(&pid.to_string())
 }
 
 /// Waits until `stop` is told; for ever if there is none.
@@ -230,5 +264,19 @@ async fn told_to_stop(stop: Option<&Stop>) {
     match stop {
         Some(stop) => stop.wait().await,
         None => pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_start;
+
+    #[test]
+    fn a_pid_file_names_no_process_of_another_user_unless_root_or_the_agent_owns_it() {
+        let (root, agent, other, user) = (0, 1000, 1001, 1002);
+
+        assert!([root, agent, user].iter().all(|owner| may_start(*owner, agent, user)));
+        assert!(!may_start(other, agent, user));
+        assert!(!may_start(other, root, root));
     }
 }
