@@ -111,7 +111,8 @@ impl AdoptedGroup {
     /// leader it had. Cancel safe: dropping it does the same.
     pub(super) async fn reap(&mut self) -> io::Result<usize> {
         let Some(entry) = self.entry().cloned() else { return Ok(0) };
-        let (count, dying) = blocking(move || kill_all(&entry)).await?;
+        let kill = move || kill_all(&entry, Groups::of_watched);
+        let (count, dying) = blocking(kill).await?;
         let is_gone = are_gone(dying).await;
         if let Some(record) = self.record.take() {
             settle(record, is_gone);
@@ -152,7 +153,7 @@ struct Dying {
 impl Dying {
     async fn gone(mut self) {
         let Some(entry) = self.record.as_ref().and_then(Record::entry).cloned() else { return };
-        match blocking(move || kill_all(&entry)).await {
+        match blocking(move || kill_all(&entry, Groups::of_watched)).await {
             Ok((_, dying)) => {
                 let is_gone = are_gone(dying).await;
                 if let Some(record) = self.record.take() {
@@ -209,8 +210,10 @@ pub(super) async fn clear(record: Record) -> io::Result<()> {
     let Some(entry) = cleared.record.as_ref().and_then(Record::entry).cloned() else {
         return Ok(());
     };
-    let kill =
-        move || if names_a_stranger(&entry) { Ok((0, Vec::new())) } else { kill_all(&entry) };
+    let kill = move || match names_a_stranger(&entry) {
+        true => Ok((0, Vec::new())),
+        false => kill_all(&entry, Groups::of),
+    };
     let (_, dying) = blocking(kill).await?;
     let is_gone = are_gone(dying).await;
     if let Some(record) = cleared.record.take() {
@@ -265,11 +268,14 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills every process of a group; returns how many processes other than the leader it had, and the
-/// descriptors of all that were killed. Blocks for `/proc`.
-fn kill_all(entry: &Entry) -> io::Result<(usize, Vec<OwnedFd>)> {
+/// Kills every process of the groups that `find` returns; returns how many processes other than the
+/// leader there were, and the descriptors of all that were killed. Blocks for `/proc`.
+fn kill_all(
+    entry: &Entry,
+    find: fn(&Entry, &[Stat]) -> io::Result<Groups>,
+) -> io::Result<(usize, Vec<OwnedFd>)> {
     let running = Stat::read_all()?;
-    let Groups { own, leader, .. } = Groups::of(entry, &running)?;
+    let Groups { own, leader, .. } = find(entry, &running)?;
     let id = entry.process.map(|process| process.id);
     let is_other = |stat: &&Stat| own.contains(&stat.group) && Some(stat.id) != id && !stat.is_dead;
     let count = running.iter().filter(is_other).count();

@@ -10,7 +10,7 @@ use rustix::process::{
 
 use super::identity::{Stat, has_overwritten_environment, has_variable, is_hidden};
 use super::ledger::MARK;
-use super::ledger::wire::Entry;
+use super::ledger::wire::{Entry, Identity};
 use super::members::members;
 use super::spool::Spool;
 
@@ -86,6 +86,31 @@ impl Groups {
             is_hidden: is_leader_hidden && is_nobody,
         })
     }
+
+    /// Looks for the groups of a record whose process was watched until now, or until it ended just
+    /// now. So its group cannot be that of a later process, and what has overwritten its mark
+    /// belongs to it too: the workers of nginx run on without their master.
+    pub(super) fn of_watched(entry: &Entry, running: &[Stat]) -> io::Result<Self> {
+        let mut groups = Self::of(entry, running)?;
+        if let Some(process) = entry.process.filter(|_| groups.own.is_empty()) {
+            groups.own.extend(unmarked_group(process, running, has_overwritten_environment));
+        }
+        Ok(groups)
+    }
+}
+
+/// Returns the group of a process that has ended just now, if one of its later members `may_belong`
+/// to it, and the id of the group is no pid again. Blocks for `/proc`.
+fn unmarked_group(
+    ended: Identity,
+    running: &[Stat],
+    may_belong: impl Fn(i32) -> bool,
+) -> Option<i32> {
+    let group = ended.group();
+    let is_later = |stat: &Stat| !stat.is_dead && stat.start_time >= ended.start_time;
+    let is_member = |stat: &Stat| stat.group == group && is_later(stat) && may_belong(stat.id);
+    let is_free = running.iter().all(|stat| stat.id != group);
+    (is_free && running.iter().any(is_member)).then_some(group)
 }
 
 /// Returns whether a process belongs to the record: it has the mark in its environment, or it
@@ -167,8 +192,7 @@ mod tests {
 
     use rustix::process::{Pid, Signal};
 
-    use super::{Entry, Groups, Stat, kill_group};
-    use crate::process::ledger::wire::Identity;
+    use super::{Entry, Groups, Identity, Stat, kill_group, unmarked_group};
 
     /// Returns the record of a daemon that was in a group when it was recorded.
     fn recorded(id: i32, group: i32) -> Result<Entry, Box<dyn Error>> {
@@ -215,6 +239,26 @@ mod tests {
         command.wait()?;
         assert_eq!(groups.own, [id, group]);
         Ok(())
+    }
+
+    #[test]
+    fn what_has_overwritten_its_mark_belongs_to_the_group_of_a_leader_that_has_just_ended() {
+        let leader = Identity { id: 7, start_time: 100, group: None };
+        let (is_dead, is_suspended) = (false, false);
+        let worker = Stat { id: 8, group: 7, is_dead, is_suspended, start_time: 100 };
+        let next_leader = Stat { id: 7, start_time: 200, ..worker };
+        let found = |running: &[Stat]| unmarked_group(leader, running, |id| id == 8);
+
+        assert_eq!(found(&[worker]), Some(7));
+        assert_eq!(found(&[worker, next_leader]), None);
+        for stranger in [
+            Stat { id: 9, ..worker },
+            Stat { group: 6, ..worker },
+            Stat { is_dead: true, ..worker },
+            Stat { start_time: 99, ..worker },
+        ] {
+            assert_eq!(found(&[stranger]), None, "{stranger:?}");
+        }
     }
 
     #[test]
