@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::adopted::AdoptedGroup;
 use super::any_group::AnyGroup;
 use super::error::{ProcessEnd, ProcessError};
-use super::escaped::kill_escaped;
+use super::escaped::Unfound;
 use super::group::ProcessGroup;
 use super::groups::bears_mark;
 use super::health_watch::HealthWatch;
@@ -54,6 +54,7 @@ impl Process {
         let Some(path) = self.config.pid_file.clone() else { return Ok(self) };
         let AnyGroup::Own(group) = &self.group else { return Ok(self) };
         let Some(entry) = group.record().and_then(Record::entry).cloned() else { return Ok(self) };
+        let unfound = Unfound::of(entry.clone(), stop);
         let search = Search { entry, path, before };
         let (within, missing) = (self.config.ready_timeout, Mutex::new(String::new()));
         let left = tokio::select! {
@@ -70,19 +71,16 @@ impl Process {
         match left {
             Left::Daemon(identity, leader) => {
                 let entry = Entry { process: Some(identity), ..search.entry };
-                self.follow((entry, leader), ledger, stop).await
+                self.follow((entry, leader), unfound, ledger, stop).await
             }
             Left::Nothing(reason) => {
-                // Before the output is read to its end: they may hold it open.
-                kill_escaped(&search.entry).await;
-                let (name, ended) = self.ended().await;
+                let (name, ended) = self.ended_without_daemon(unfound).await;
                 let last_words = ended.ok().and_then(|(_, end)| end.last_words);
                 Err(ProcessError::NoDaemon { name, reason, last_words })
             }
             Left::Failure => {
                 // It may have started a daemon before it failed.
-                kill_escaped(&search.entry).await;
-                let (name, ended) = self.ended().await;
+                let (name, ended) = self.ended_without_daemon(unfound).await;
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 Err(ended_by_itself(name, status, ProcessEnd { is_early: true, ..end }))
             }
@@ -94,6 +92,7 @@ impl Process {
     async fn follow(
         mut self,
         (entry, leader): (Entry, OwnedFd),
+        unfound: Unfound,
         ledger: Option<&Ledger>,
         stop: Option<&Stop>,
     ) -> Result<Self, ProcessError> {
@@ -106,6 +105,7 @@ impl Process {
             record.keep();
         }
         let mut daemon = AdoptedGroup::of_daemon(entry.clone(), leader);
+        unfound.found();
         stop.into_iter().for_each(|stop| daemon.hold(stop.linger()));
         let path = entry.path.clone();
         let failed = |err| not_recorded(&name, LedgerError::new("write the record", &path, err));

@@ -5,27 +5,36 @@ use std::process::ExitStatus;
 
 use super::Process;
 use super::error::ProcessEnd;
+use super::escaped::Unfound;
 use super::output::Writer;
+
+/// The name of a process, and how it has ended, as far as that can be known.
+type Ended = (String, io::Result<(Option<ExitStatus>, ProcessEnd)>);
+
+/// The status of a reaped leader, if it can be known, and how many others its group had.
+type Reaped = io::Result<(Option<ExitStatus>, usize)>;
 
 impl Process {
     /// Kills what is left of the group, reaps the leader, and reads the output to its end; returns
     /// how it ended.
-    pub(super) async fn ended(mut self) -> (String, io::Result<(Option<ExitStatus>, ProcessEnd)>) {
+    pub(super) async fn ended(mut self) -> Ended {
         let reaped = self.group.reap().await;
-        let is_daemon = self.config.pid_file.is_some();
-        let name = self.config.name;
-        if !self.readers.finish(Writer::HasEnded).await {
-            tracing::warn!(process = name, "output held open by a process outside of the group");
-        }
-        let last_words = self.handle.output().counts().last_words;
-        let ended = reaped.map(|(status, left_behind)| {
-            (status, ProcessEnd { is_daemon, left_behind, last_words, ..ProcessEnd::default() })
-        });
-        (name, ended)
+        self.finished(reaped).await
     }
 
-    /// Does the same for a process that has ended by itself, and says whether it has daemonised.
-    pub(super) async fn own_end(self) -> (String, io::Result<(Option<ExitStatus>, ProcessEnd)>) {
+    /// Does the same as `ended` for a program whose daemon was not found, and kills the processes
+    /// that have left its group.
+    pub(super) async fn ended_without_daemon(mut self, unfound: Unfound) -> Ended {
+        let reaped = self.group.reap().await;
+        // After the group, which may start others, and before the output is read to its end: they
+        // may hold it open.
+        unfound.kill().await;
+        self.finished(reaped).await
+    }
+
+    /// Does the same as `ended` for a process that has ended by itself, and says whether it has
+    /// daemonised.
+    pub(super) async fn own_end(self) -> Ended {
         let escaped = self.group.escaped().await;
         let (name, ended) = self.ended().await;
         let ended = ended.map(|(status, end)| match escaped {
@@ -34,6 +43,20 @@ impl Process {
                 (status, ProcessEnd { escaped, has_daemonised, ..end })
             }
             None => (status, end),
+        });
+        (name, ended)
+    }
+
+    /// Reads the output of a reaped process to its end.
+    async fn finished(self, reaped: Reaped) -> Ended {
+        let is_daemon = self.config.pid_file.is_some();
+        let name = self.config.name;
+        if !self.readers.finish(Writer::HasEnded).await {
+            tracing::warn!(process = name, "output held open by a process outside of the group");
+        }
+        let last_words = self.handle.output().counts().last_words;
+        let ended = reaped.map(|(status, left_behind)| {
+            (status, ProcessEnd { is_daemon, left_behind, last_words, ..ProcessEnd::default() })
         });
         (name, ended)
     }

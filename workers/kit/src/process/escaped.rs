@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use crankcase_engine::Stop;
+use crankcase_engine::owner::Linger;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::adopted::are_gone;
@@ -26,6 +29,51 @@ pub struct Escaped {
 impl fmt::Display for Escaped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} (pid {})", self.program, self.pid)
+    }
+}
+
+/// The processes of a program that have left its group, while its daemon is looked for. Dropping it
+/// kills them.
+pub(super) struct Unfound {
+    /// The record of the program; none once the daemon is found.
+    entry: Option<Entry>,
+    /// It keeps the worker from counting as ended.
+    hold: Option<Linger>,
+}
+
+impl Unfound {
+    /// Returns those of a program that runs for the worker that has this `stop`.
+    pub(super) fn of(entry: Entry, stop: Option<&Stop>) -> Self {
+        Self { entry: Some(entry), hold: stop.map(Stop::linger) }
+    }
+
+    /// Kills them, and waits until they are gone. Cancel safe: dropping it does the same.
+    pub(super) async fn kill(mut self) {
+        if let Some(entry) = &self.entry {
+            kill_escaped(entry).await;
+        }
+        self.entry = None;
+    }
+
+    /// Leaves them running: one of them is the daemon.
+    pub(super) fn found(mut self) {
+        self.entry = None;
+    }
+}
+
+impl Drop for Unfound {
+    fn drop(&mut self) {
+        let (entry, hold) = (self.entry.take(), self.hold.take());
+        // Only the end of the worker waits for this task.
+        if let Some(entry) = entry
+            && let Ok(runtime) = Handle::try_current()
+        {
+            let killed = async move {
+                kill_escaped(&entry).await;
+                drop(hold);
+            };
+            drop(runtime.spawn(killed));
+        }
     }
 }
 
@@ -55,7 +103,7 @@ fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
 
 /// Kills the processes with the mark of a recorded program that have left its group, and waits
 /// until they are gone, at most [`GONE`] or a little more.
-pub(super) async fn kill_escaped(entry: &Entry) {
+async fn kill_escaped(entry: &Entry) {
     let (name, deadline) = (&entry.name, Instant::now() + GONE);
     loop {
         let owned = entry.clone();
@@ -105,4 +153,42 @@ fn outside(entry: &Entry, is_own: impl Fn(i32) -> bool) -> io::Result<Vec<Stat>>
 
 fn is_marked(entry: &Entry, id: i32) -> bool {
     bears_mark(entry, id) == Some(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::os::unix::process::CommandExt;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    use super::{Entry, Stat, Unfound, are_gone, open};
+    use crate::process::ledger::MARK;
+    use crate::process::ledger::wire::Identity;
+
+    #[tokio::test]
+    async fn what_has_left_the_group_is_killed_when_nobody_looks_for_the_daemon_any_more()
+    -> Result<(), Box<dyn Error>> {
+        let token = "escaped-tests".to_owned();
+        let mut command = Command::new("sleep");
+        let mut marked = command.arg("1000").env(MARK, &token).process_group(0).spawn()?;
+        let entry = Entry {
+            name: "it".to_owned(),
+            boot_id: String::new(),
+            token,
+            process: Some(Identity { id: i32::MAX, start_time: 0, group: None }),
+            adoption: None,
+            path: PathBuf::new(),
+        };
+        let stat = Stat::read(i32::try_from(marked.id())?)?.ok_or("no such process")?;
+        let process = open(&stat)?.ok_or("it is gone")?;
+
+        drop(Unfound::of(entry, None));
+        let is_gone = are_gone(vec![process]).await;
+
+        marked.kill()?;
+        marked.wait()?;
+        assert!(is_gone);
+        Ok(())
+    }
 }
