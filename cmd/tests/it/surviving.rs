@@ -215,6 +215,23 @@ async fn a_program_whose_resource_has_left_the_manifest_is_ended() -> TestResult
 }
 
 #[tokio::test]
+async fn a_program_that_was_gone_before_its_resource_was_is_not_said_to_be_ended_for_that()
+-> TestResult {
+    let machine = Machine::new(SITE)?;
+    let (agent, pid) = start(&machine).await?;
+    agent.clean_kill(&machine).await?;
+    machine.write("site.yaml", "resources: {other: {type: noop}}\n")?;
+    kill(&pid).await?;
+
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["server", "it had ended before; how is unknown"]).await?;
+    agent.until_logged(&["the site is settled"]).await?;
+
+    agent.clean_kill(&machine).await?;
+    require_end(&machine, &pid, "it had ended before; how is unknown").await
+}
+
+#[tokio::test]
 async fn a_program_whose_resource_an_apply_has_released_is_ended() -> TestResult {
     let machine = Machine::new(SITE)?;
     let (agent, pid) = start(&machine).await?;

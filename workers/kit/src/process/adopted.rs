@@ -24,6 +24,7 @@ use super::groups::{
 use super::identity::Stat;
 use super::ledger::Record;
 use super::ledger::wire::Entry;
+use super::leftovers::Fate;
 use super::members::{gone, members};
 use super::spool::Spool;
 use super::stop_signal::StopSignal;
@@ -193,13 +194,31 @@ impl Survivor {
     ///
     /// When it is dropped, the process is killed, or stays on record.
     pub async fn end(self) -> io::Result<()> {
+        self.end_or_clear().await.map(drop)
+    }
+
+    /// Ends the process as [`end`](Self::end) does. Returns [`Fate::Ended`] if it was running, and
+    /// [`Fate::Gone`] if it had ended before.
+    ///
+    /// # Errors
+    ///
+    /// As [`end`](Self::end).
+    ///
+    /// # Panics
+    ///
+    /// As [`end`](Self::end).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`end`](Self::end).
+    pub async fn end_or_clear(self) -> io::Result<Fate> {
         let (signal, grace) = self.ending();
         match AdoptedGroup::take_up(&self).await? {
             TakenUp::Runs(mut group) => {
                 group.ask_to_end(signal, grace).await?;
-                group.reap().await.map(drop)
+                group.reap().await.map(|_| Fate::Ended)
             }
-            TakenUp::IsGone(record) => clear(record).await,
+            TakenUp::IsGone(record) => clear(record).await.map(|()| Fate::Gone),
         }
     }
 }

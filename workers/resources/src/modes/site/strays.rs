@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crankcase_workers::Survivor;
+use crankcase_workers::{Fate, Survivor};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
@@ -15,6 +15,17 @@ use crate::state::facilities::Facilities;
 
 /// How long such a program may take to end before it is killed: it must not hold up all others.
 const LONGEST_GRACE: Duration = Duration::from_secs(10);
+
+/// Why such a program has ended that did not run any more.
+const GONE: &str = "it had ended before; how is unknown";
+
+/// A program that has ended.
+struct EndedStray {
+    /// The name of its resource.
+    resource: String,
+    pid: i32,
+    why: &'static str,
+}
 
 impl Site {
     /// Ends the programs that an earlier agent has left running and that no resource of the site is
@@ -37,10 +48,9 @@ impl Site {
         let unsure = self.unsure();
         let is_stray = |it: &Survivor| !programs.contains(it.name()) && !unsure.has(it.name());
         let strays = facilities.survivors().take_all(is_stray);
-        let why = "it is not declared";
-        for (resource, pid) in end_all(strays, why).await {
-            if let Some(kind) = self.kind_of_stray(&resource, facilities) {
-                facilities.tell_end((&resource, &kind), pid, why);
+        for stray in end_all(strays, "it is not declared").await {
+            if let Some(kind) = self.kind_of_stray(&stray.resource, facilities) {
+                facilities.tell_end(&stray, &kind);
             }
         }
     }
@@ -66,26 +76,25 @@ impl Facilities {
     /// is told of none.
     pub async fn end_survivors_of(&self, resource: &str) {
         let left = self.survivors().take_all(|it| it.name() == resource);
-        let why = "its resource is parked";
-        for (resource, pid) in end_all(left, why).await {
-            if let Some(kind) = self.records().look(|loaded| loaded.kind_of(&resource)) {
-                self.tell_end((&resource, &kind), pid, why);
+        for stray in end_all(left, "its resource is parked").await {
+            if let Some(kind) = self.records().look(|loaded| loaded.kind_of(&stray.resource)) {
+                self.tell_end(&stray, &kind);
             }
         }
     }
 
-    /// Tells the observer that such a program of a resource, with a name and a kind, has ended.
-    fn tell_end(&self, resource: (&str, &str), pid: i32, why: &str) {
+    /// Tells the observer that such a program of a resource of this kind has ended.
+    fn tell_end(&self, EndedStray { resource, pid, why }: &EndedStray, kind: &str) {
         if let Some(observer) = self.observer() {
             let why = format!("an earlier agent had left it behind: {why}");
-            let event = Event::new(EventKind::Ended, resource, (&why, Duration::ZERO));
-            observer.happened(&Event { pid: Some(pid), ..event });
+            let event = Event::new(EventKind::Ended, (resource, kind), (&why, Duration::ZERO));
+            observer.happened(&Event { pid: Some(*pid), ..event });
         }
     }
 }
 
-/// Ends programs. Returns the names and the pids of those that have ended.
-async fn end_all(survivors: Vec<Survivor>, why: &'static str) -> Vec<(String, i32)> {
+/// Ends programs, and returns those that have ended.
+async fn end_all(survivors: Vec<Survivor>, why: &'static str) -> Vec<EndedStray> {
     let mut ending = JoinSet::new();
     for stray in survivors {
         ending.spawn(end(stray, why).in_current_span());
@@ -97,19 +106,24 @@ async fn end_all(survivors: Vec<Survivor>, why: &'static str) -> Vec<(String, i3
     ended
 }
 
-/// Ends a program. Returns its name and its pid, unless it could not be ended.
-async fn end(stray: Survivor, why: &'static str) -> Option<(String, i32)> {
-    let (process, pid) = (stray.name().to_owned(), stray.pid());
-    match timeout(LONGEST_GRACE, stray.end()).await {
+/// Ends a program. Returns none if it could not be ended.
+async fn end(stray: Survivor, why: &'static str) -> Option<EndedStray> {
+    let (resource, pid) = (stray.name().to_owned(), stray.pid());
+    let why = match timeout(LONGEST_GRACE, stray.end_or_clear()).await {
         Ok(Err(err)) => {
             let error: &dyn std::error::Error = &err;
-            tracing::warn!(process, pid, error, "cannot end what an earlier agent has left");
-            None
+            tracing::warn!(
+                process = resource,
+                pid,
+                error,
+                "cannot end what an earlier agent has left"
+            );
+            return None;
         }
+        Ok(Ok(Fate::Gone)) => GONE,
         // A program that has not ended in time is killed, because its future was dropped.
-        Ok(Ok(())) | Err(_) => {
-            tracing::info!(process, pid, why, "ended: an earlier agent had left it");
-            Some((process, pid))
-        }
-    }
+        Ok(Ok(_)) | Err(_) => why,
+    };
+    tracing::info!(process = resource, pid, why, "ended: an earlier agent had left it");
+    Some(EndedStray { resource, pid, why })
 }

@@ -1,6 +1,6 @@
 //! The resource's program that an earlier agent has left running.
 
-use crankcase_workers::Survivor;
+use crankcase_workers::{Fate, Survivor};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -67,14 +67,17 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             let Some(survivor) = survivors.take(|survivor| survivor.name() == self.name) else {
                 return Ok(());
             };
-            if let Err(error) = survivor.clone().end().await {
-                survivors.add([survivor]);
-                visit.step = Step::Supervise;
-                let reason = format!("cannot end what an earlier agent has left: {error}");
-                return Err(Outcome::failed(self.redact(&reason)));
-            }
+            let fate = match survivor.clone().end_or_clear().await {
+                Ok(fate) => fate,
+                Err(error) => {
+                    survivors.add([survivor]);
+                    visit.step = Step::Supervise;
+                    let reason = format!("cannot end what an earlier agent has left: {error}");
+                    return Err(Outcome::failed(self.redact(&reason)));
+                }
+            };
             self.pid = Some(survivor.pid());
-            self.tell_end(ANOTHER);
+            self.tell_end(if fate == Fate::Gone { ENDED_UNSEEN } else { ANOTHER });
             self.pid = running;
         }
     }
