@@ -65,6 +65,8 @@ impl Hold {
     /// Dropping the future takes the hold back, as an error does.
     pub async fn note(&self, records: &Records, key: Key) -> Result<(), BoxError> {
         let document = Document::of(self)?;
+        // One at a time: if this hold is taken back, a later one must not be taken with it.
+        let _others_wait = records.lock_holds().await;
         let was_held = records.look(|loaded| loaded.documents.contains(&key));
         let mut unwritten = Unwritten { records, key: (!was_held).then(|| key.clone()) };
         records.flush(records.push([Record::Stored { key, document }])).await?;
@@ -80,8 +82,10 @@ impl Hold {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the wait. The hold is forgotten soon all the same.
+    /// Dropping the future ends the wait. The hold is forgotten soon all the same, unless another
+    /// hold was being written or forgotten.
     pub async fn forget(records: &Records, key: Key) -> Result<(), BoxError> {
+        let _others_wait = records.lock_holds().await;
         if !records.look(|loaded| loaded.documents.contains(&key)) {
             return Ok(());
         }
@@ -229,6 +233,33 @@ mod tests {
         records.flush(records.push([])).await?;
 
         assert!(store.load()?.documents.is_empty());
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_hold_that_is_taken_back_takes_no_later_one_with_it() -> Result<(), BoxError> {
+        let (permit, permission) = mpsc::channel();
+        let (inner, permission) = (MemoryStore::default(), permission.into());
+        let store = Arc::new(Slow { inner, permission });
+        let records = Records::open(Arc::<Slow>::clone(&store))?;
+        let hold = |who| Hold::new(who, "x", String::new());
+        let (first, second, key) = (hold("ada"), hold("bob"), Key::new(Topic::Pause, "page"));
+        let mut later = pin!(second.note(&records, key.clone()));
+
+        {
+            let mut earlier = pin!(first.note(&records, key.clone()));
+            let wait = poll_fn(|context| {
+                let waits = earlier.as_mut().poll(context).is_pending();
+                Poll::Ready(waits && later.as_mut().poll(context).is_pending())
+            });
+            assert!(wait.await);
+        }
+        drop(permit);
+        later.await?;
+        records.flush(records.push([])).await?;
+
+        let held = store.document(&key)?.ok_or("it is not held")?;
+        assert_eq!(held.read::<Hold>()?, second);
         Ok(())
     }
 

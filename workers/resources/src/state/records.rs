@@ -47,6 +47,8 @@ struct Shared {
     store: Arc<dyn Store>,
     queue: Mutex<Queue>,
     progress: watch::Sender<Progress>,
+    /// Held while a hold of a person is written or forgotten.
+    holds: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +101,8 @@ impl Records {
 
     fn new(store: Arc<dyn Store>, loaded: Loaded) -> Self {
         let queue = Queue { loaded, ..Queue::default() }.into();
-        Self { shared: Arc::new(Shared { store, queue, progress: watch::Sender::default() }) }
+        let (progress, holds) = (watch::Sender::default(), tokio::sync::Mutex::default());
+        Self { shared: Arc::new(Shared { store, queue, progress, holds }) }
     }
 
     /// Appends the records of one step, and returns the position of the last one. In a runtime of
@@ -147,6 +150,12 @@ impl Records {
             // It cannot fail, because the sender is in these records.
             drop(changes.changed().await);
         }
+    }
+
+    /// Waits until no other hold of a person is written or forgotten, and keeps others waiting
+    /// until the guard is dropped. Cancel safe.
+    pub(crate) async fn lock_holds(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.shared.holds.lock().await
     }
 
     /// Looks at what all records come to. Other users of the records wait until `look` returns.
