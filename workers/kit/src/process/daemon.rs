@@ -164,15 +164,23 @@ impl Search {
         if !group.has_ended_well() {
             return Ok(Left::Failure);
         }
+        let mut seen = None;
         loop {
             let search = self.clone();
             let looked = tokio::task::spawn_blocking(move || search.look()).await;
             let text = match looked.unwrap_or_else(|err| Err(io::Error::other(err))) {
-                Ok(Look::Daemon(identity, leader)) => return Ok(Left::Daemon(identity, leader)),
+                Ok(Look::Daemon(identity, leader)) if seen == Some(identity) => {
+                    return Ok(Left::Daemon(identity, leader));
+                }
+                // A daemon is looked for twice: it may fork once more and end, or leave its group.
+                Ok(Look::Daemon(identity, _)) => {
+                    seen = Some(identity);
+                    format!("{:?} names process {} only now", self.path, identity.id)
+                }
                 Ok(Look::Stranger(reason)) if *missing.lock() == reason => {
                     return Ok(Left::Nothing(reason));
                 }
-                // A stranger is looked for twice: the file may be half written.
+                // So is a stranger: the file may be half written.
                 Ok(Look::Stranger(text) | Look::Missing(text)) => text,
                 Err(err) => format!("cannot look for the daemon of {:?}: {err}", self.path),
             };

@@ -27,7 +27,7 @@ pub(in super::super) struct Entry {
 }
 
 /// The identity of a process.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Identity {
     pub(in super::super) id: i32,
     /// In clock ticks after the boot.
