@@ -70,7 +70,8 @@ impl Process {
         };
         match left {
             Left::Daemon(identity, leader) => {
-                let entry = Entry { process: Some(identity), ..search.entry };
+                let process = Some(identity);
+                let entry = Entry { process, awaits_daemon: false, ..search.entry };
                 self.follow((entry, leader), unfound, ledger, stop).await
             }
             Left::Nothing(reason) => {

@@ -75,6 +75,13 @@ impl Groups {
                 let mut groups = vec![process.id, process.group()];
                 groups.dedup();
                 groups.retain(|group| is_own(*group));
+                if entry.awaits_daemon {
+                    // Threads of the kernel are in no group.
+                    let later = |it: &&Stat| it.group > 0 && it.start_time >= process.start_time;
+                    groups.extend(living.filter(later).filter(is_marked).map(|it| it.group));
+                    groups.sort_unstable();
+                    groups.dedup();
+                }
                 groups
             }
         };
@@ -203,6 +210,7 @@ mod tests {
             token: "nobody bears this".to_owned(),
             process: Some(Identity { id, start_time, group: Some(group) }),
             adoption: None,
+            awaits_daemon: false,
             path: PathBuf::new(),
         })
     }

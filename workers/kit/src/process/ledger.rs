@@ -84,11 +84,12 @@ impl Ledger {
     }
 
     /// Records that a process is about to be spawned. If another agent may adopt it, `adoption` has
-    /// the data for that. Blocks for the disk.
+    /// the data for that. If it is to leave a daemon, `pid_file` names that. Blocks for the disk.
     pub(super) fn begin(
         &self,
         name: &str,
         adoption: Option<wire::Adoption>,
+        pid_file: Option<&Path>,
     ) -> Result<Record, LedgerError> {
         Folder::make_own(&self.folder)
             .map_err(|err| LedgerError::new("make the folder", &self.folder, err.into()))?;
@@ -104,6 +105,7 @@ impl Ledger {
             token,
             process: None,
             adoption,
+            awaits_daemon: pid_file.is_some(),
         };
         let path = entry.path.clone();
         let record = Record { entry: Some(entry) };

@@ -211,8 +211,9 @@ pub(super) async fn begin(
     ledger: Ledger,
 ) -> Result<(Record, Option<(File, File)>), ProcessError> {
     let (name, adoption) = (config.name.clone(), config.may_survive().then(|| adoption(config)));
+    let pid_file = config.pid_file.clone();
     let begin = move || {
-        let record = ledger.begin(&name, adoption)?;
+        let record = ledger.begin(&name, adoption, pid_file.as_deref())?;
         let files = record.create_files()?;
         Ok::<_, LedgerError>((record, files))
     };

@@ -21,6 +21,10 @@ pub(in super::super) struct Entry {
     /// The data that another agent needs to adopt it; absent if it ends with its own agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in super::super) adoption: Option<Adoption>,
+    /// Whether it is a command whose daemon is not found yet. What has its mark belongs to it then,
+    /// in whatever group that is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(in super::super) awaits_daemon: bool,
     /// Where the record stands; not part of it.
     #[serde(skip)]
     pub(in super::super) path: PathBuf,

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crankcase_engine::{Stop, Worker};
-use crankcase_workers::{Ledger, Leftovers, Process, ProcessConfig, sort_leftovers};
+use crankcase_workers::{Fate, Ledger, Leftovers, Process, ProcessConfig, sort_leftovers};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -196,6 +196,33 @@ async fn a_daemon_of_a_command_that_fails_is_ended() -> TestResult {
     let text = r#"process "it" ended with exit status: 3 before it was ready"#;
     assert_eq!(refused, text);
     writers.are_gone().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_daemon_that_was_not_found_before_its_agent_died_is_ended_by_the_next_one() -> TestResult
+{
+    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+    let mut writers = fifo.writers();
+    let daemon = "setsid -f sh -c 'until grep -q start_time records/*.process; do :; done; \
+                  echo up >&3; exec sleep 1000'";
+    let config = leaving(&holding(&fifo.path(), daemon), folder.path());
+    let ledger = Ledger::new(&folder.path().join("records"));
+    let mut spawning = Box::pin(Process::spawn(config, Some(&ledger)));
+    tokio::select! {
+        biased;
+        spawned = &mut spawning => return Err(format!("{spawned:?}").into()),
+        come = writers.come() => come?,
+    }
+
+    // An agent that is killed drops nothing.
+    std::mem::forget(spawning);
+    let sorted = guarded(sort_leftovers(&folder.path().join("records"))).await?;
+
+    writers.are_gone().await?;
+    let fates: Vec<_> = sorted.ended.iter().map(|leftover| leftover.fate).collect();
+    assert_eq!(fates, [Fate::Ended]);
+    assert_eq!(records(folder.path())?, 0);
     Ok(())
 }
 
