@@ -69,7 +69,8 @@ impl fmt::Display for Fate {
 /// group is known by the mark in its members' environment; members that have cleared it are left
 /// alone; those that have no environment, as what is just being executed, are given 3 s to have one.
 /// A group is killed with SIGKILL, as is the recorded process where it has moved to another one, and
-/// waited for, at most 10 s in all. A folder that does not exist has no leftovers.
+/// waited for, at most 10 s in all. A folder that does not exist has no leftovers. Neither has a
+/// record without a pid of which nothing runs: it is removed.
 ///
 /// # Errors
 ///
@@ -186,6 +187,11 @@ async fn end_all_but(spared: Spared, folder: &Path) -> Result<Leftovers, LedgerE
                 .map_err(|err| LedgerError::new("remove the record", &entry.path, err.into()))?;
         }
         let Leftover { name, pid, fate } = &one.leftover;
+        if pid.is_none() && *fate == Fate::Gone {
+            // Such as the record of the health checks of a process while none is made.
+            tracing::debug!(process = name, "nothing has run of a record");
+            continue;
+        }
         tracing::info!(process = name, pid, %fate, "leftover process");
         ended.push(one.leftover);
     }

@@ -201,6 +201,23 @@ async fn a_process_of_another_boot_is_left_alone() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_record_of_which_nothing_has_run_is_removed_and_not_told() -> TestResult {
+    let folder = TempDir::new()?;
+    let ledger = Ledger::new(folder.path());
+    let worker = Running::start(Process::spawn(shell("exec sleep 1000"), Some(&ledger)).await?);
+    change_record(folder.path(), |record| {
+        record["process"] = Value::Null;
+        record["token"] = "another".into();
+    })?;
+
+    let leftovers = guarded(end_leftovers(folder.path())).await?;
+
+    assert_eq!((leftovers, records(folder.path())?), (vec![], 0));
+    guarded(worker.clean_kill()).await.map_err(|exit| exit.to_string())?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_record_that_cannot_be_read_stays_and_is_told() -> TestResult {
     let folder = TempDir::new()?;
     std::fs::write(folder.path().join("x.process"), "{")?;
