@@ -56,10 +56,15 @@ impl Process {
         let Some(entry) = group.record().and_then(Record::entry).cloned() else { return Ok(self) };
         let unfound = Unfound::of(entry.clone(), stop);
         let search = Search { entry, path, before };
+        let (signal, grace) = (self.config.stop_signal, self.config.grace);
         let (within, missing) = (self.config.ready_timeout, Mutex::new(String::new()));
         let left = tokio::select! {
             biased;
-            () = told_to_stop(stop) => Err("it was told to stop".to_owned()),
+            () = told_to_stop(stop) => {
+                // What does not end is killed.
+                let _asked = group.ask_to_end(signal, grace).await;
+                Err("it was told to stop".to_owned())
+            }
             left = timeout(within, search.left(group, &missing)) => {
                 left.map_err(|_| format!("after {within:?}, {}", missing.lock()))
             }

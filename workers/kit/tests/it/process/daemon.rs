@@ -244,6 +244,28 @@ async fn a_worker_that_is_told_to_stop_waits_for_no_daemon() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_command_whose_daemon_is_waited_for_is_asked_to_end_at_a_stop() -> TestResult {
+    let (folder, mut events) = (TempDir::new()?, Events::catch());
+    let ledger = Ledger::new(&folder.path().join("records"));
+    let (stopper, stop) = Stop::pair();
+    let script = "trap 'echo asked; exit' TERM; echo up; sleep 1000 & wait";
+    let spawning = Process::spawn_for(&stop, leaving(script, folder.path()), Some(&ledger));
+
+    let (refused, ()) = guarded(async {
+        tokio::join!(spawning, async {
+            events.line("up").await;
+            stopper.stop();
+        })
+    })
+    .await;
+
+    assert!(refused.is_err());
+    guarded(events.line("asked")).await;
+    assert_eq!(records(folder.path())?, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_program_without_a_ledger_may_leave_no_daemon() -> TestResult {
     let folder = TempDir::new()?;
     let config = leaving("exit 0", folder.path());
