@@ -23,9 +23,11 @@ pub struct Survivor {
 }
 
 impl Survivor {
-    /// Returns the survivor of a record, if it is of a process that may be adopted.
+    /// Returns the survivor of a record, if it is of a process that may be adopted. A command whose
+    /// daemon is not found may not: it ends soon, and nobody looks for the daemon any more.
     pub(super) fn of(entry: &Entry) -> Option<Self> {
-        let process = entry.process.filter(|_| entry.adoption.is_some())?;
+        let may_survive = entry.adoption.is_some() && !entry.awaits_daemon;
+        let process = entry.process.filter(|_| may_survive)?;
         Some(Self { entry: entry.clone(), pid: process.id })
     }
 

@@ -202,27 +202,28 @@ async fn a_daemon_of_a_command_that_fails_is_ended() -> TestResult {
 #[tokio::test]
 async fn a_daemon_that_was_not_found_before_its_agent_died_is_ended_by_the_next_one() -> TestResult
 {
-    let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
-    let mut writers = fifo.writers();
-    let daemon = "setsid -f sh -c 'until grep -q start_time records/*.process; do :; done; \
-                  echo up >&3; exec sleep 1000'";
-    let config = leaving(&holding(&fifo.path(), daemon), folder.path());
-    let ledger = Ledger::new(&folder.path().join("records"));
-    let mut spawning = Box::pin(Process::spawn(config, Some(&ledger)));
-    tokio::select! {
-        biased;
-        spawned = &mut spawning => return Err(format!("{spawned:?}").into()),
-        come = writers.come() => come?,
+    for survives in [false, true] {
+        let (folder, fifo) = (TempDir::new()?, Fifo::new()?);
+        let mut writers = fifo.writers();
+        let daemon = "setsid -f sh -c 'until grep -q start_time records/*.process; do :; done; \
+                      echo up >&3; exec sleep 1000'";
+        let config = leaving(&holding(&fifo.path(), daemon), folder.path()).survives(survives);
+        let ledger = Ledger::new(&folder.path().join("records"));
+        let mut spawning = Box::pin(Process::spawn(config, Some(&ledger)));
+        tokio::select! {
+            biased;
+            spawned = &mut spawning => return Err(format!("{spawned:?}").into()),
+            come = writers.come() => come?,
+        }
+
+        // An agent that is killed drops nothing.
+        std::mem::forget(spawning);
+        let sorted = guarded(sort_leftovers(&folder.path().join("records"))).await?;
+
+        writers.are_gone().await?;
+        let fates: Vec<_> = sorted.ended.iter().map(|leftover| leftover.fate).collect();
+        assert_eq!((fates, sorted.survivors.len()), (vec![Fate::Ended], 0));
     }
-
-    // An agent that is killed drops nothing.
-    std::mem::forget(spawning);
-    let sorted = guarded(sort_leftovers(&folder.path().join("records"))).await?;
-
-    writers.are_gone().await?;
-    let fates: Vec<_> = sorted.ended.iter().map(|leftover| leftover.fate).collect();
-    assert_eq!(fates, [Fate::Ended]);
-    assert_eq!(records(folder.path())?, 0);
     Ok(())
 }
 
