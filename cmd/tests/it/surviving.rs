@@ -60,7 +60,7 @@ async fn require_end(machine: &Machine, pid: &str, why: &str) -> TestResult {
     assert_eq!(ended.len(), 1, "{history}");
     assert_eq!(ended[0]["type"], json!("process"), "{history}");
     assert_eq!(ended[0]["details"]["pid"].to_string(), pid, "{history}");
-    assert_eq!(ended[0]["why"], json!(format!("an earlier agent had left it behind: {why}")));
+    assert_eq!(ended[0]["why"], json!(format!("it was left running: {why}")));
     Ok(())
 }
 
@@ -170,7 +170,7 @@ async fn a_program_that_ended_while_no_agent_ran_is_started_again() -> TestResul
     kill(&first).await?;
 
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&[&format!("server: ended; pid: {first}"), "while no agent ran"]).await?;
+    agent.until_logged(&[&format!("server: ended; pid: {first}"), "while nobody looked after it"]).await?;
     let second = machine.lines("pids", 2).await?.remove(1);
     agent.until_logged(&[&format!("server: started; pid: {second}")]).await?;
 

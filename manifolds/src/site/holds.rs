@@ -71,7 +71,7 @@ impl Holder for ResourceHolds {
             unpark_again(&engine, path).await;
         } else if noted.is_ok() {
             // Its worker may never have started, so that nobody has adopted its program.
-            facilities.end_survivors_of(&resource).await;
+            facilities.end_survivors_of(&resource, "its resource is parked").await;
         }
         noted.map_err(unwritten)
     }

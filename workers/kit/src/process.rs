@@ -438,6 +438,17 @@ impl Process {
         tracing::debug!(process = config.name, "process left running");
     }
 
+    /// Returns what another worker needs to adopt it once it is left running. None if it does not
+    /// [survive](Self::survives).
+    pub fn survivor(&self) -> Option<Survivor> {
+        let record = self.group.record()?;
+        let entry = match self.handle.status().is_ready {
+            true => record.ready(),
+            false => record.entry().cloned(),
+        };
+        entry.as_ref().and_then(Survivor::of)
+    }
+
     /// Returns the pid of the leader, which is the group's id, or of the daemon.
     pub fn pid(&self) -> i32 {
         self.handle.pid()

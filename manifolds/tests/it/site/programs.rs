@@ -113,9 +113,63 @@ async fn a_program_that_is_kept_is_adopted_by_the_next_keeper() -> TestResult {
     let gone = seen.first("server", EventKind::Ended).await?;
 
     assert_eq!(adopted.pid, started.pid);
-    assert_eq!(adopted.why, "an earlier agent has started it with an equal config");
+    assert_eq!(adopted.why, "it was started with an equal config");
     assert_eq!(changed.why, "its config has changed: command");
     assert_eq!((gone.pid, &*gone.why), (changed.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+/// The site with one more dependency of the server.
+fn with_another_dependency() -> String {
+    let site = SITE.replace("on_change: notify}}", "on_change: notify}, other: other}");
+    format!("{site}  other: {{type: file, config: {{path: '@/other', content: good}}}}\n")
+}
+
+#[tokio::test]
+async fn a_program_whose_dependencies_change_runs_on() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    machine.running("server").await?;
+
+    machine.swap(&with_another_dependency()).await?;
+    let adopted = seen.first("server", EventKind::Adopted).await?;
+    machine.swap(SITE).await?;
+    let again = seen.nth("server", EventKind::Adopted, 1).await?;
+
+    assert_eq!((adopted.pid, again.pid), (started.pid, started.pid));
+    assert_eq!(adopted.why, "it was started with an equal config");
+    machine.swap("{}").await?;
+    let gone = seen.first("server", EventKind::Ended).await?;
+    assert_eq!((gone.pid, &*gone.why), (started.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_program_whose_dependencies_and_config_change_is_started_anew() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    machine.running("server").await?;
+
+    machine.swap(&with_another_dependency().replace("1000", "1001")).await?;
+
+    let ended = seen.first("server", EventKind::Ended).await?;
+    assert_eq!((ended.pid, &*ended.why), (started.pid, "it was started with another config"));
+    machine.running("server").await?;
+    machine.stop().await
+}
+
+#[tokio::test]
+async fn a_program_whose_resource_becomes_of_another_type_ends() -> TestResult {
+    let (machine, seen) = observed(SITE).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    machine.running("server").await?;
+
+    let file = "resources:\n  server: {type: file, config: {path: '@/server', content: good}}\n";
+    machine.swap(file).await?;
+
+    let ended = seen.first("server", EventKind::Ended).await?;
+    let why = "its type or its dependencies have changed";
+    assert_eq!((ended.pid, &*ended.why), (started.pid, why));
     machine.stop().await
 }
 

@@ -51,6 +51,23 @@ async fn a_program_reloads_after_a_change_that_says_so_and_restarts_after_any_ot
 }
 
 #[tokio::test]
+async fn a_program_reloads_after_a_change_of_a_dependency_that_is_new() -> TestResult {
+    let site = site(", reload: {signal: HUP}, ready: {file: '@/log'}");
+    let (machine, seen) = started(&site).await?;
+    let first = seen.first("server", EventKind::Started).await?;
+
+    let more = "more: {resource: more, on_change: reload}\n      key: {resource: key";
+    let site = site.replace("key: {resource: key", more);
+    let more = "  more: {type: file, config: {path: '@/more', content: right}}\n";
+    machine.swap(&format!("{site}{more}")).await?;
+    machine.until("log", |text| text == "started\nreloaded\n").await?;
+
+    let reloaded = seen.first("server", EventKind::Reloaded).await?;
+    assert_eq!((reloaded.pid, &*reloaded.notified_by), (first.pid, &["more".to_owned()][..]));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_that_cannot_reload_restarts() -> TestResult {
     let (machine, seen) = started(&site("")).await?;
 

@@ -91,6 +91,14 @@ impl AnyGroup {
         }
     }
 
+    /// Returns the record of the group, if it is on record.
+    pub(super) fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Own(group) => group.record(),
+            Self::Adopted(group) => group.record(),
+        }
+    }
+
     /// Leaves the group running, and on record for the next agent.
     pub(super) fn leave(self) {
         match self {

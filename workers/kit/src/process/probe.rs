@@ -18,7 +18,10 @@ const ATTEMPT: Duration = Duration::from_secs(2);
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// How much of an answer is read for its status, in bytes.
-const MAX_ANSWER: u64 = 256;
+const MAX_STATUS: u64 = 256;
+
+/// How much of the rest of an answer is read, in bytes, and for how long at most.
+const MAX_REST: (u64, Duration) = (64 * 1024, Duration::from_secs(1));
 
 /// What is asked.
 #[derive(Debug, Clone)]

@@ -81,6 +81,11 @@ impl Count {
         }
     }
 
+    /// Returns the kind of the resource as it is declared now.
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
     /// Counts a change, which may be a repair.
     #[expect(clippy::disallowed_methods, reason = "people are told when it was")]
     pub(crate) fn note_change(&mut self, is_repaired: bool) {

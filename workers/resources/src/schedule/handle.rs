@@ -108,6 +108,12 @@ impl ScheduleHandle {
         self.step(SiteState::fail);
     }
 
+    /// Returns whether another worker is to keep the resource, whose kind is still this one, because
+    /// the site has changed.
+    pub(crate) fn has_successor(&self, name: &str, kind: &str) -> bool {
+        self.look(|_, _| ()).is_none() && self.schedule.look(|kept| kept.has_of_kind(name, kind))
+    }
+
     /// Returns why the worker was told to stop, as far as the site tells.
     pub(crate) fn why_stopped(&self, name: &str) -> &'static str {
         if self.look(|_, _| ()).is_some() {

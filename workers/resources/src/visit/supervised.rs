@@ -22,8 +22,11 @@ pub(crate) struct Supervised {
     told_ready: oneshot::Receiver<()>,
     /// Why its last check has failed, if it has.
     unhealthy: watch::Receiver<Option<String>>,
-    run: Pin<Box<dyn Future<Output = Outcome> + Send>>,
+    run: Pin<Box<dyn Future<Output = Ended> + Send>>,
 }
+
+/// How the supervision of a program has ended, and what is left if the program runs on.
+type Ended = (Outcome, Option<Survivor>);
 
 impl Supervised {
     pub(crate) async fn spawn(
@@ -49,9 +52,15 @@ impl Supervised {
         let ((stopper, stop), (leaver, left)) = (Stop::pair(), Stop::pair());
         let (ready, told_ready) = oneshot::channel();
         let run = Box::pin(async move {
-            let process = process.ready_unless(&stop).await?;
+            let process = match process.ready_unless(&stop).await {
+                Ok(process) => process,
+                Err(error) => return (Err(error.into()), None),
+            };
             let _nobody_waits = ready.send(());
-            process.run_or_leave(stop, async move { left.wait().await }).await
+            let survivor = process.survivor();
+            let outcome = process.run_or_leave(stop, async { left.wait().await }).await;
+            let survivor = survivor.filter(|_| outcome.is_ok() && left.is_stopped());
+            (outcome, survivor)
         });
         let unhealthy = handle.unhealthy();
         Self { stopper, leaver, survives, handle, told_ready, unhealthy, run }
@@ -84,7 +93,7 @@ impl Supervised {
         tokio::select! {
             biased;
             _ready = &mut self.told_ready => Ok(()),
-            outcome = self.run.as_mut() => Err(own_end(outcome)),
+            (outcome, _) = self.run.as_mut() => Err(own_end(outcome)),
         }
     }
 
@@ -93,7 +102,7 @@ impl Supervised {
     pub(crate) async fn news(&mut self) -> News {
         tokio::select! {
             biased;
-            outcome = self.run.as_mut() => News::Ended(own_end(outcome)),
+            (outcome, _) = self.run.as_mut() => News::Ended(own_end(outcome)),
             Ok(()) = self.unhealthy.changed() => News::Health,
         }
     }
@@ -103,27 +112,29 @@ impl Supervised {
         self.unhealthy.borrow().clone()
     }
 
-    /// Returns whether it may be left running for the next agent.
+    /// Returns whether it may be left running.
     pub(crate) fn survives(&self) -> bool {
         self.survives
     }
 
-    /// Leaves the program running for the next agent, ready or not. Only for one that
-    /// [survives](Self::survives).
-    pub(crate) async fn leave(self) {
+    /// Leaves the program running, ready or not, and returns what another worker needs to adopt it;
+    /// nothing if it has ended. Only for one that [survives](Self::survives).
+    pub(crate) async fn leave(self) -> Option<Survivor> {
         self.leaver.stop();
         // This ends the wait until the program is ready. A worker that is told to leave the program
         // does not end it, even if it is told to stop as well.
         self.stopper.stop();
-        if let Err(exit) = self.run.await {
+        let (outcome, survivor) = self.run.await;
+        if let Err(exit) = outcome {
             tracing::debug!(%exit, "program ended before it was left");
         }
+        survivor
     }
 
     /// Asks the program to end and waits for it. It may have ended by itself before.
     pub(crate) async fn end(self) {
         self.stopper.stop();
-        if let Err(exit) = self.run.await {
+        if let (Err(exit), _) = self.run.await {
             tracing::debug!(%exit, "program ended before it was told to");
         }
     }

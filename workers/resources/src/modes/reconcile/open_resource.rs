@@ -259,12 +259,12 @@ impl OpenResource {
         }
     }
 
-    /// Closes the resource, and leaves its program running for the next agent if that is allowed.
-    /// Returns whether the program was left.
-    pub(crate) async fn leave(mut self) -> bool {
-        let is_left = self.running.leave().await;
+    /// Closes the resource, and leaves its program running if that is allowed. Returns the program
+    /// if it was left.
+    pub(crate) async fn leave(mut self) -> Option<Survivor> {
+        let left = self.running.leave().await;
         self.close().await;
-        is_left
+        left
     }
 
     /// Ends the program and closes the resource.
@@ -293,13 +293,10 @@ impl Running {
         self.program.as_ref().map(Supervised::pid)
     }
 
-    /// Leaves the program running if there is one and it may be left; returns whether it was left.
-    async fn leave(&mut self) -> bool {
-        let Some(program) = self.program.take_if(|program| program.survives()) else {
-            return false;
-        };
-        program.leave().await;
-        true
+    /// Leaves the program running if there is one and it may be left; returns it if it was left.
+    async fn leave(&mut self) -> Option<Survivor> {
+        let program = self.program.take_if(|program| program.survives())?;
+        program.leave().await
     }
 
     /// Ends the program in good order, if there is one.

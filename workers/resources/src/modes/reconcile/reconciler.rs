@@ -141,7 +141,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         if self.links.schedule.is_to_be_parked(&self.name) {
             // The resource was parked under an earlier agent, and the engine parks a worker only
             // once it is there. That agent may have left a program that nobody has adopted.
-            self.setting.facilities.end_survivors_of(&self.name).await;
+            let facilities = &self.setting.facilities;
+            facilities.end_survivors_of(&self.name, "its resource is parked").await;
             self.stop.wait().await;
             return Ok(());
         }
@@ -282,15 +283,21 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.tell(Event { error, ..event });
     }
 
-    /// Closes the resource, and ends its program. When the agent ends, a program that may outlive
-    /// it runs on.
+    /// Closes the resource, and ends its program. When the agent ends, or another worker is to keep
+    /// the resource, a program that may outlive its worker runs on.
     pub(crate) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
         self.asked_by = None;
-        if !self.setting.facilities.leaves_programs() {
+        if self.setting.facilities.leaves_programs() {
+            if held.leave().await.is_some() {
+                return self.tell_left();
+            }
+        } else if self.has_successor() {
+            if let Some(survivor) = held.leave().await {
+                return self.hand_over(survivor).await;
+            }
+        } else {
             held.close().await;
-        } else if held.leave().await {
-            return self.tell_left();
         }
         let why = self.handle.why_stopped(&self.name);
         self.tell_end(why);

@@ -1,4 +1,4 @@
-//! The programs that an earlier agent has left, and whose resources are not in the site any more.
+//! The programs that were left running, and whose resources are not in the site any more.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -67,16 +67,16 @@ impl Site {
 }
 
 impl Facilities {
-    /// Ends the programs that an earlier agent has left running for a resource that is parked, and
-    /// that nobody has adopted, and tells the observer so.
+    /// Ends the programs that were left running for a resource and that nobody has adopted, and
+    /// tells the observer so, with the reason.
     ///
     /// # Cancel safety
     ///
     /// When it is dropped, those that were asked to end are killed, or stay on record. The observer
     /// is told of none.
-    pub async fn end_survivors_of(&self, resource: &str) {
+    pub async fn end_survivors_of(&self, resource: &str, why: &'static str) {
         let left = self.survivors().take_all(|it| it.name() == resource);
-        for stray in end_all(left, "its resource is parked").await {
+        for stray in end_all(left, why).await {
             if let Some(kind) = self.records().look(|loaded| loaded.kind_of(&stray.resource)) {
                 self.tell_end(&stray, &kind);
             }
@@ -86,7 +86,7 @@ impl Facilities {
     /// Tells the observer that such a program of a resource of this kind has ended.
     fn tell_end(&self, EndedStray { resource, pid, why }: &EndedStray, kind: &str) {
         if let Some(observer) = self.observer() {
-            let why = format!("an earlier agent had left it behind: {why}");
+            let why = format!("it was left running: {why}");
             let event = Event::new(EventKind::Ended, (resource, kind), (&why, Duration::ZERO));
             observer.happened(&Event { pid: Some(*pid), ..event });
         }
@@ -116,7 +116,7 @@ async fn end(stray: Survivor, why: &'static str) -> Option<EndedStray> {
                 process = resource,
                 pid,
                 error,
-                "cannot end what an earlier agent has left"
+                "cannot end what was left running"
             );
             return None;
         }
@@ -124,6 +124,6 @@ async fn end(stray: Survivor, why: &'static str) -> Option<EndedStray> {
         // A program that has not ended in time is killed, because its future was dropped.
         Ok(Ok(_)) | Err(_) => why,
     };
-    tracing::info!(process = resource, pid, why, "ended: an earlier agent had left it");
+    tracing::info!(process = resource, pid, why, "ended: it was left running");
     Some(EndedStray { resource, pid, why })
 }

@@ -1,4 +1,5 @@
-//! The resource's program that an earlier agent has left running.
+//! The resource's program that an earlier worker has left running: one of an earlier agent, or of the
+//! site before.
 
 use crankcase_workers::{Fate, Survivor};
 use tokio::sync::watch;
@@ -8,20 +9,21 @@ use crate::base::text::chain;
 use crate::modes::reconcile::reconciler::Reconciler;
 use crate::report::account::Outcome;
 use crate::report::observer::EventKind;
+use crate::schedule::cause::by_agent;
 use crate::schedule::state::State;
 use crate::visit::{Step, Visit};
 
 /// Why a program is adopted.
-const ADOPTED: &str = "an earlier agent has started it with an equal config";
+const ADOPTED: &str = "it was started with an equal config";
 
 /// Why a program that was to be adopted has ended.
-const ENDED_UNSEEN: &str = "it has ended while no agent ran; how is unknown";
+const ENDED_UNSEEN: &str = "it has ended while nobody looked after it; how is unknown";
 
-/// Why a program that an earlier agent has left is ended.
-const ANOTHER: &str = "an earlier agent has started it with another config";
+/// Why a program that was left is ended.
+const ANOTHER: &str = "it was started with another config";
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
-    /// Adopts the program that an earlier agent has left running, if it was started with an equal
+    /// Adopts the program that was left running, if it was started with an equal
     /// config. Nobody is asked for that: nothing is started.
     pub(super) async fn adopt(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let facilities = &self.setting.facilities;
@@ -58,8 +60,25 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         }
     }
 
-    /// Ends the resource's programs that an earlier agent has left running and that were not
-    /// adopted.
+    /// Hands the program to the worker that is to keep the resource from now on.
+    pub(super) async fn hand_over(&mut self, survivor: Survivor) {
+        self.links.journal.note("left its program running", by_agent("another worker keeps it"));
+        self.pid = None;
+        self.setting.facilities.survivors().add([survivor]);
+        // The site may have changed once more meanwhile: nobody would adopt it.
+        if !self.setting.facilities.leaves_programs() && !self.has_successor() {
+            let why = "its resource has left the manifest";
+            self.setting.facilities.end_survivors_of(&self.name, why).await;
+        }
+    }
+
+    /// Returns whether another worker is to keep the resource from now on.
+    pub(super) fn has_successor(&self) -> bool {
+        let kind = self.visited_by.as_ref().map(|declaration| declaration.kind.as_str());
+        kind.is_some_and(|kind| self.handle.has_successor(&self.name, kind))
+    }
+
+    /// Ends the resource's programs that were left running and not adopted.
     pub(super) async fn end_survivors(&mut self, visit: &mut Visit) -> Result<(), Outcome> {
         let running = self.pid;
         loop {
@@ -72,7 +91,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Err(error) => {
                     survivors.add([survivor]);
                     visit.step = Step::Supervise;
-                    let reason = format!("cannot end what an earlier agent has left: {error}");
+                    let reason = format!("cannot end what was left running: {error}");
                     return Err(Outcome::failed(self.redact(&reason)));
                 }
             };

@@ -184,8 +184,9 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let notified_by = notices.iter().map(|notice| notice.by.clone()).collect();
         self.pid = self.held.as_ref().and_then(|held| held.running.pid());
         let event = Event { pid: self.pid, notified_by, ..event };
-        let is_asked_for = !notices.is_empty() || self.asked_by.is_some();
-        if is_asked_for || self.links.schedule.crash_loops().admits_restart(&self.name) {
+        let is_no_retry =
+            !notices.is_empty() || self.asked_by.is_some() || what == EventKind::Adopted;
+        if is_no_retry || self.links.schedule.crash_loops().admits_restart(&self.name) {
             said::log_program(&event);
         }
         self.tell(event);

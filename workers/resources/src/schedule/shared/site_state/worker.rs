@@ -44,6 +44,12 @@ impl SiteState {
         self.entries.resource(name).is_some()
     }
 
+    /// Returns whether the site has a resource of this name and kind.
+    pub(crate) fn has_of_kind(&self, name: &str, kind: &str) -> bool {
+        let id = self.entries.resource(name);
+        id.is_some_and(|id| self.entries.get(id).count.kind() == kind)
+    }
+
     /// Takes the worker from its resource.
     pub(crate) fn leave(&mut self, id: Id) {
         self.entries.get_mut(id).worker = None;
