@@ -119,10 +119,10 @@ pub use printable::{
 };
 pub use proc_mount::explain_proc;
 pub use process::{
-    Escaped, Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger, LedgerError,
-    Leftover, Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError, ProcessGroup,
-    ProcessHandle, ProcessId, ProcessStatus, Readiness, Reload, ReloadError, StopSignal, Survivor,
-    Told, end_leftovers, find_survivors, launch, sort_leftovers,
+    Cgroups, Containment, Escaped, Fate, Finished, HealthCheck, HealthProbe, Job, JobError, Ledger,
+    LedgerError, Leftover, Leftovers, Limit, Process, ProcessConfig, ProcessEnd, ProcessError,
+    ProcessGroup, ProcessHandle, ProcessId, ProcessStatus, Readiness, Reload, ReloadError,
+    StopSignal, Survivor, Told, end_leftovers, find_survivors, launch, sort_leftovers,
 };
 pub use quiet_time::QuietTime;
 pub use runner::{

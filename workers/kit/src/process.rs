@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tracing::Instrument;
 
+pub use self::cgroup::Cgroups;
 pub use self::config::ProcessConfig;
 pub use self::error::{ProcessEnd, ProcessError};
 pub use self::escaped::Escaped;
@@ -28,7 +29,7 @@ pub use self::limits::Limit;
 pub use self::readiness::Readiness;
 pub use self::reload::Reload;
 pub use self::reloader::ReloadError;
-pub use self::status::{ProcessHandle, ProcessStatus};
+pub use self::status::{Containment, ProcessHandle, ProcessStatus};
 pub use self::stop_signal::StopSignal;
 pub use self::survivor::Survivor;
 
@@ -48,6 +49,7 @@ use self::spawn::{file_before, notify_socket, pid_file_before, port_taken, super
 mod account;
 mod adopted;
 mod any_group;
+mod cgroup;
 mod config;
 mod daemon;
 mod end;
@@ -110,8 +112,9 @@ mod survivor;
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
 ///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the
-///   group are not touched; when they hold the output open, it is read for 1 s more. Only a process
-///   that is [left](Self::run_or_leave) to the next agent runs on.
+///   group are not touched, unless they are in the [cgroup](ProcessConfig::cgroups) of the process:
+///   that is handled as the group. When they hold the output open, it is read for 1 s more. Only a
+///   process that is [left](Self::run_or_leave) to the next agent runs on.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
@@ -227,6 +230,7 @@ impl Process {
         let (health, view) = HealthWatch::new(&config, group.pid(), ledger);
         let told_by = (Arc::clone(&output), notified);
         let handle = ProcessHandle::new(group.pid(), told_by, view, reloader);
+        let handle = handle.contained_by(Containment::of(group.record()));
         let readers = match group.spool() {
             Some(spool) => Readers::of_files(Some(spool), &output).await,
             None => Readers::of_pipes(&mut group, &output),
@@ -288,7 +292,7 @@ impl Process {
                 let (_nobody, notified) = watch::channel(Notified::default());
                 let told_by = (Arc::clone(&output), notified);
                 let handle = ProcessHandle::new(group.pid(), told_by, view, reloader);
-                let handle = handle.adopted();
+                let handle = handle.adopted().contained_by(Containment::of(group.record()));
                 if survivor.is_ready(&config.readiness) {
                     handle.set_ready();
                 }

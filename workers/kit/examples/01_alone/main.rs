@@ -1,5 +1,6 @@
 //! What the tests of this crate look at in a process of its own: `01_alone SCENE [ARGUMENT...]`.
 
+mod contained;
 mod launching;
 mod limits;
 #[path = "../../tests/it/running.rs"]
@@ -50,6 +51,11 @@ async fn main() -> TestResult {
         ["recorded"] => launching::recorded().await,
         ["refused"] => launching::refused().await,
         ["unasked"] => launching::unasked().await,
+        ["contained_stopped"] => contained::stopped().await,
+        ["contained_ended"] => contained::ended().await,
+        ["contained_daemonised"] => contained::daemonised().await,
+        ["contained_left_behind"] => contained::left_behind().await,
+        ["contained_left_running"] => contained::left_running().await,
         ["stuck"] => stuck::stuck(),
         ["agent", folder, script] => agent(Path::new(folder), script).await,
         _ => Err(format!("no such scene: {arguments:?}").into()),

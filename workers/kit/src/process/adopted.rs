@@ -17,6 +17,7 @@ use tokio::io::Interest;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::cgroup::{Cgroup, end_all};
 use super::group::GONE;
 use super::groups::{
     Groups, kill_group, kill_process, names_a_stranger, refuse_own, signal_process,
@@ -30,6 +31,9 @@ use super::spool::Spool;
 use super::stop_signal::StopSignal;
 use super::survivor::{Survivor, find};
 use crate::readiness::{ReadyFd, register};
+
+/// How the groups of a record are looked for among the processes that run.
+type Find = fn(&Entry, &[Stat]) -> io::Result<Groups>;
 
 /// A process group whose leader is no child of this process. Dropping it kills the group.
 #[derive(Debug)]
@@ -112,9 +116,7 @@ impl AdoptedGroup {
     /// leader it had. Cancel safe: dropping it does the same.
     pub(super) async fn reap(&mut self) -> io::Result<usize> {
         let Some(entry) = self.entry().cloned() else { return Ok(0) };
-        let kill = move || kill_all(&entry, Groups::of_watched);
-        let (count, dying) = blocking(kill).await?;
-        let is_gone = are_gone(dying).await;
+        let (count, is_gone) = end(entry, Groups::of_watched).await?;
         if let Some(record) = self.record.take() {
             settle(record, is_gone);
         }
@@ -154,9 +156,8 @@ struct Dying {
 impl Dying {
     async fn gone(mut self) {
         let Some(entry) = self.record.as_ref().and_then(Record::entry).cloned() else { return };
-        match blocking(move || kill_all(&entry, Groups::of_watched)).await {
-            Ok((_, dying)) => {
-                let is_gone = are_gone(dying).await;
+        match end(entry, Groups::of_watched).await {
+            Ok((_, is_gone)) => {
                 if let Some(record) = self.record.take() {
                     settle(record, is_gone);
                 }
@@ -229,12 +230,7 @@ pub(super) async fn clear(record: Record) -> io::Result<()> {
     let Some(entry) = cleared.record.as_ref().and_then(Record::entry).cloned() else {
         return Ok(());
     };
-    let kill = move || match names_a_stranger(&entry) {
-        true => Ok((0, Vec::new())),
-        false => kill_all(&entry, Groups::of),
-    };
-    let (_, dying) = blocking(kill).await?;
-    let is_gone = are_gone(dying).await;
+    let (_, is_gone) = end(entry, unless_stranger).await?;
     if let Some(record) = cleared.record.take() {
         settle(record, is_gone);
     }
@@ -287,12 +283,39 @@ fn signal_all(entry: &Entry, signal: Signal) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the groups of a record, unless its pid is another process's by now. Blocks for `/proc`.
+fn unless_stranger(entry: &Entry, running: &[Stat]) -> io::Result<Groups> {
+    match names_a_stranger(entry) {
+        true => Ok(Groups::none()),
+        false => Groups::of(entry, running),
+    }
+}
+
+/// Kills every process of the groups that `find` returns, and of the cgroup, and waits until they
+/// are gone; returns how many other than the leader there were, and whether they are gone after
+/// [`GONE`].
+async fn end(entry: Entry, find: Find) -> io::Result<(usize, bool)> {
+    let cgroup = entry.cgroup.clone();
+    let (count, dying) = blocking(move || kill_all(&entry, find)).await?;
+    let ended = timeout(GONE, end_all(cgroup.as_ref())).await;
+    let is_gone = are_gone(dying).await && matches!(ended, Ok(Ok(())));
+    Ok((count, is_gone))
+}
+
+/// Kills every process of the groups that `find` returns, and of the cgroup; returns how many
+/// processes other than the leader there were, and the descriptors of those of the groups. Blocks
+/// for `/proc`.
+fn kill_all(entry: &Entry, find: Find) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let id = entry.process.map_or(0, |process| process.id);
+    let inside = entry.cgroup.as_ref().map_or(0, |cgroup| cgroup.others(id));
+    let (count, dying) = kill_groups(entry, find)?;
+    entry.cgroup.as_ref().map_or(Ok(false), Cgroup::kill)?;
+    Ok((count.max(inside), dying))
+}
+
 /// Kills every process of the groups that `find` returns; returns how many processes other than the
 /// leader there were, and the descriptors of all that were killed. Blocks for `/proc`.
-fn kill_all(
-    entry: &Entry,
-    find: fn(&Entry, &[Stat]) -> io::Result<Groups>,
-) -> io::Result<(usize, Vec<OwnedFd>)> {
+fn kill_groups(entry: &Entry, find: Find) -> io::Result<(usize, Vec<OwnedFd>)> {
     let running = Stat::read_all()?;
     let Groups { own, leader, .. } = find(entry, &running)?;
     let id = entry.process.map(|process| process.id);

@@ -68,8 +68,9 @@ impl AnyGroup {
             return None;
         }
         match group.record().and_then(Record::entry) {
-            Some(entry) => Some(escaped(entry.clone()).await),
-            None => Some(Vec::new()),
+            // All that it has started is in its cgroup, and is left behind there.
+            Some(entry) if entry.cgroup.is_none() => Some(escaped(entry.clone()).await),
+            _ => Some(Vec::new()),
         }
     }
 

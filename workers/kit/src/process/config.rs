@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crankcase_engine::ConfigError;
 
+use super::cgroup::Cgroups;
 use super::health_check::HealthCheck;
 use super::limits::Limit;
 use super::readiness::{NOTIFY_SOCKET, Readiness};
@@ -101,8 +102,15 @@ pub struct ProcessConfig {
     /// [`ready_timeout`](Self::ready_timeout), which begins anew then. Needs a ledger.
     ///
     /// If the start of the process is dropped before its daemon was found, a daemon that has left
-    /// the group of the command runs on.
+    /// the group of the command runs on, unless the process has a [cgroup](Self::cgroups).
     pub pid_file: Option<PathBuf>,
+    /// Where the process gets a cgroup of its own: all that it starts ends with it, also what is in
+    /// a session of its own or has cleared its environment. Default: it gets none.
+    ///
+    /// It needs a ledger, and a program that calls [`launch`](crate::launch). Without these, or
+    /// where no cgroup can be made, the process has none; see
+    /// [`ProcessStatus::contained_by`](crate::ProcessStatus::contained_by).
+    pub cgroups: Option<Cgroups>,
     /// How the process is known to be ready. Default: it runs.
     pub readiness: Readiness,
     /// How long it may take to be ready before it is killed and has failed. Default 60 s, 1 ms to
@@ -139,6 +147,7 @@ crankcase_engine::setters! {
     optional {
         log_file: PathBuf,
         pid_file: PathBuf,
+        cgroups: Cgroups,
         user: String,
         group: String,
         umask: u32,
@@ -170,6 +179,7 @@ impl ProcessConfig {
             survives: false,
             digest: String::new(),
             pid_file: None,
+            cgroups: None,
             readiness: Readiness::default(),
             ready_timeout: Duration::from_secs(60),
             reload: None,

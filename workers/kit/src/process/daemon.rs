@@ -29,7 +29,7 @@ use super::probe::PAUSE;
 use super::ready_file::ReadyFile;
 use super::reloader::Reloader;
 use super::spawn::{blocking, not_recorded, supervise};
-use super::status::ProcessHandle;
+use super::status::{Containment, ProcessHandle};
 use super::{Process, ended_by_itself};
 use crate::files::open_file;
 use crate::readiness::register;
@@ -117,6 +117,7 @@ impl Process {
         let failed = |err| not_recorded(&name, LedgerError::new("write the record", &path, err));
         blocking(&name, move || entry.replace()).await?.map_err(failed)?;
         let (pid, leader) = (daemon.pid(), daemon.leader());
+        let contained_by = Containment::of(daemon.record());
         let command = std::mem::replace(&mut self.group, AnyGroup::Adopted(Box::new(daemon)));
         if let AnyGroup::Own(command) = command {
             // The daemon may be in the group of the command, which is left as it is.
@@ -125,7 +126,8 @@ impl Process {
         let reloader = Reloader::new(&self.config, Some(leader), ledger);
         let (health, view) = HealthWatch::new(&self.config, pid, ledger);
         let told_by = (Arc::clone(self.handle.output()), self.handle.notified());
-        self.handle = ProcessHandle::new(pid, told_by, view, reloader);
+        let handle = ProcessHandle::new(pid, told_by, view, reloader);
+        self.handle = handle.contained_by(contained_by);
         self.health = health;
         tracing::debug!(process = name, pid, "process has left its daemon");
         Ok(self)

@@ -203,11 +203,12 @@ pub struct ProcessEnd {
     pub is_early: bool,
     /// Whether its program leaves a daemon, which was supervised.
     pub is_daemon: bool,
-    /// How many processes it left behind in its group; they were killed.
+    /// How many processes it left behind in its group, or in its cgroup if it had one; they were
+    /// killed.
     pub left_behind: usize,
     /// The processes that it has started and that have left its group, the oldest first; they run
     /// on. They are looked for if it has ended with 0 within a minute of its start. Only a process
-    /// on record has any.
+    /// on record and without a cgroup has any.
     pub escaped: Vec<Escaped>,
     /// Whether it has daemonised: it has ended with 0 within a minute of its start, and not all
     /// processes that it has started had ended.

@@ -179,6 +179,7 @@ mod tests {
             process: Some(Identity { id: i32::MAX, start_time: 0, group: None }),
             adoption: None,
             awaits_daemon: false,
+            cgroup: None,
             path: PathBuf::new(),
         };
         let stat = Stat::read(i32::try_from(marked.id())?)?.ok_or("no such process")?;

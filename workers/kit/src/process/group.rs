@@ -1,4 +1,4 @@
-//! A process group that does not outlive its owner.
+//! A process group that does not outlive its owner, nor does what is in its cgroup if it has one.
 //!
 //! Invariants:
 //! 1. The leader is reaped only after the group was killed or released. Until then the leader's pid,
@@ -27,6 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::readiness::{ReadyFd, register};
 
+use super::cgroup::{Cgroup, end_all};
 use super::ledger::Record;
 use super::members::{emptied, others};
 use super::spool::Spool;
@@ -47,8 +48,9 @@ const SOON: Duration = Duration::from_secs(60);
 ///
 /// # Guarantees
 ///
-/// - Dropping it kills every process in the group and reaps the leader. With a ledger, what is not
-///   gone after 5 s stays on record.
+/// - Dropping it kills every process in the group, and in its
+///   [cgroup](crate::ProcessConfig::cgroups) if it has one, and reaps the leader. With a ledger,
+///   what is not gone after 5 s stays on record.
 /// - The leader is reaped only after the group was killed or released, so that no signal can reach a
 ///   stranger.
 /// - A command that is on record is ended by the next agent if this one is killed; see
@@ -132,6 +134,10 @@ impl ProcessGroup {
 
     pub(super) fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    fn cgroup(&self) -> Option<&Cgroup> {
+        self.record.as_ref()?.cgroup()
     }
 
     /// Returns the files that the command writes to, if another agent may adopt it.
@@ -241,15 +247,17 @@ impl ProcessGroup {
         // makes a short command take three times as long. As long as anybody is in it, the id stays the
         // group's; only a signal that does nothing is sent to it.
         let is_left = test_kill_process_group(self.id).is_ok();
-        if is_left && timeout(GONE, emptied(self.id)).await.is_err() {
+        let deadline = Instant::now() + GONE;
+        let is_late = is_left && timeout_at(deadline, emptied(self.id)).await.is_err();
+        if is_late || !matches!(timeout_at(deadline, end_all(self.cgroup())).await, Ok(Ok(()))) {
             not_gone(self.id, self.record.take());
         }
         self.record = None;
         Ok(status)
     }
 
-    /// Kills the group, waits until the others are gone, and reaps the leader; returns how the leader
-    /// has ended, and how many others there were.
+    /// Kills the group and what is in its cgroup, waits until the others are gone, and reaps the
+    /// leader; returns how the leader has ended, and how many others there were.
     ///
     /// # Errors
     ///
@@ -260,9 +268,11 @@ impl ProcessGroup {
     /// Cancel safe: dropping the group does the same.
     pub async fn reap(&mut self) -> io::Result<(ExitStatus, usize)> {
         let count = others(self.id).await.len();
+        let count = self.cgroup().map_or(count, |cgroup| count.max(cgroup.others(self.pid())));
         self.kill()?;
         let deadline = Instant::now() + GONE;
         let emptied = timeout_at(deadline, emptied(self.id)).await;
+        let ended = timeout_at(deadline, end_all(self.cgroup())).await;
         let child = self.child.as_mut().ok_or_else(no_leader)?;
         // Last, so that the id is the group's to the end.
         let status = match timeout_at(deadline, child.wait()).await {
@@ -270,7 +280,7 @@ impl ProcessGroup {
             // Who was waited for in vain are the others.
             Err(_) => child.try_wait()?,
         };
-        if emptied.is_err() || status.is_none() {
+        if emptied.is_err() || !matches!(ended, Ok(Ok(()))) || status.is_none() {
             not_gone(self.id, self.record.take());
         }
         self.record = None;
@@ -282,11 +292,12 @@ impl ProcessGroup {
         Ok((status?, count))
     }
 
-    fn kill(&self) -> rustix::io::Result<()> {
+    fn kill(&self) -> io::Result<()> {
         match kill_process_group(self.id, Signal::KILL) {
-            Ok(()) | Err(Errno::SRCH) => self.signal_leader(Signal::KILL),
-            Err(err) => Err(err),
+            Ok(()) | Err(Errno::SRCH) => self.signal_leader(Signal::KILL)?,
+            Err(err) => return Err(err.into()),
         }
+        self.cgroup().map_or(Ok(false), Cgroup::kill).map(drop)
     }
 
     fn signal_leader(&self, signal: Signal) -> rustix::io::Result<()> {
@@ -302,8 +313,9 @@ impl Drop for ProcessGroup {
     fn drop(&mut self) {
         // Invariant 1: a child that was reaped has no id, and the group's id may be another's.
         let Some(child) = self.child.take().filter(|child| child.id().is_some()) else { return };
+        let killed = self.kill();
         let record = self.record.take();
-        if let Err(err) = self.kill() {
+        if let Err(err) = killed {
             let error: &dyn std::error::Error = &err;
             tracing::warn!(group = self.id.as_raw_pid(), error, "cannot kill process group");
             if let Some(record) = record {
@@ -331,11 +343,14 @@ struct Killed {
 impl Killed {
     /// Waits until it is gone. The leader is reaped last, so that the id stays the group's.
     async fn gone(mut self) {
+        let cgroup = self.record.as_ref().and_then(Record::cgroup).cloned();
         let gone = async {
             emptied(self.id).await;
-            self.child.wait().await
+            let ended = end_all(cgroup.as_ref()).await;
+            let _reaped = self.child.wait().await;
+            ended
         };
-        if timeout(GONE, gone).await.is_err() {
+        if !matches!(timeout(GONE, gone).await, Ok(Ok(()))) {
             not_gone(self.id, self.record.take());
         }
         self.record = None;

@@ -120,11 +120,13 @@ fn unmarked_group(
     (is_free && running.iter().any(is_member)).then_some(group)
 }
 
-/// Returns whether a process belongs to the record: it has the mark in its environment, or it
-/// writes to the files beside the record. `None` if it has no environment yet. Blocks for `/proc`.
+/// Returns whether a process belongs to the record: it is in the cgroup of the record, it writes to
+/// the files beside the record, or it has the mark in its environment. `None` if it has no
+/// environment yet. Blocks for `/proc`.
 pub(super) fn bears_mark(entry: &Entry, id: i32) -> Option<bool> {
-    let is_held = entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id);
-    if is_held { Some(true) } else { has_variable(id, MARK, &entry.token) }
+    let is_inside = entry.cgroup.as_ref().is_some_and(|cgroup| cgroup.holds(id));
+    let is_own = is_inside || (entry.adoption.is_some() && Spool::of(&entry.path).is_held_by(id));
+    if is_own { Some(true) } else { has_variable(id, MARK, &entry.token) }
 }
 
 /// Returns whether a process with the pid and the start time of the record may be the recorded one.
@@ -211,6 +213,7 @@ mod tests {
             process: Some(Identity { id, start_time, group: Some(group) }),
             adoption: None,
             awaits_daemon: false,
+            cgroup: None,
             path: PathBuf::new(),
         })
     }

@@ -1,4 +1,5 @@
-//! Starts a command as another user, or within bounds of its own, by way of this very program.
+//! Starts a command as another user, within bounds or in a cgroup of its own, by way of this very
+//! program.
 //!
 //! What is to be done between fork and exec needs unsafe code. So the child executes this program
 //! once more, which has one thread, does it, and executes the command: with the same pid and start
@@ -18,6 +19,7 @@ use rustix::thread::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::cgroup::Cgroup;
 use super::limits::Limit;
 use crate::printable::one_line;
 
@@ -30,13 +32,15 @@ const NOT_EXECUTED: i32 = 127;
 /// Whether the program's own main function has let the launcher go first.
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
-/// Lets this program start commands as another user, or with a umask or limits of their own: call it
-/// first in `main`, before there is a thread. Whoever executes the launcher has no more rights by it.
+/// Lets this program start commands as another user, or with a umask, limits or a cgroup of their
+/// own: call it first in `main`, before there is a thread. Whoever executes the launcher has no
+/// more rights by it.
 ///
 /// Such a command is started by executing this program once more, under another name. There, this
 /// function executes the command and never returns. Otherwise it returns at once, having noted that
 /// it was called. Without it, [`Process::spawn`](crate::Process::spawn) and
-/// [`ProcessGroup::spawn`](crate::ProcessGroup::spawn) refuse such a command.
+/// [`ProcessGroup::spawn`](crate::ProcessGroup::spawn) refuse such a command, and no command gets a
+/// cgroup.
 ///
 /// If the command cannot be executed, the process says why on its stderr and exits with 127.
 ///
@@ -75,6 +79,8 @@ pub(super) fn is_ready() -> bool {
 /// What is done before a command is executed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Launch {
+    /// Entered first, with the rights and the limits of the agent.
+    pub(super) cgroup: Option<Cgroup>,
     pub(super) user: Option<u32>,
     pub(super) group: Option<u32>,
     /// All groups, the main one too; those of the agent if there are none.
@@ -92,6 +98,7 @@ impl Launch {
 
     /// Does it to this thread, which is the only one.
     fn take_effect(&self) -> io::Result<()> {
+        self.cgroup.as_ref().map_or(Ok(()), Cgroup::enter)?;
         for (name, bound) in &self.limits {
             let limit = Limit::named(name).ok_or_else(|| in_vain("limit", name))?;
             let bounds = Rlimit { current: *bound, maximum: *bound };

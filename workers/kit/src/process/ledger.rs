@@ -19,6 +19,7 @@ use crankcase_engine::WithCauses;
 use rustix::process::{Pid, getpid};
 use thiserror::Error;
 
+use super::cgroup::{Cgroup, Cgroups};
 use super::identity::{Stat, boot_id};
 use super::spool::Spool;
 use crate::files::{FileError, Folder, is_temporary};
@@ -84,12 +85,14 @@ impl Ledger {
     }
 
     /// Records that a process is about to be spawned. If another agent may adopt it, `adoption` has
-    /// the data for that. If it is to leave a daemon, `pid_file` names that. Blocks for the disk.
+    /// the data for that. If it is to leave a daemon, `pid_file` names that. The process gets a cgroup
+    /// in `cgroups` if one can be made. Blocks for the disk.
     pub(super) fn begin(
         &self,
         name: &str,
         adoption: Option<wire::Adoption>,
         pid_file: Option<&Path>,
+        cgroups: Option<&Cgroups>,
     ) -> Result<Record, LedgerError> {
         Folder::make_own(&self.folder)
             .map_err(|err| LedgerError::new("make the folder", &self.folder, err.into()))?;
@@ -102,15 +105,17 @@ impl Ledger {
             name: name.to_owned(),
             boot_id: boot_id().map_err(about)?,
             path: self.folder.join(&token).with_extension(EXTENSION),
+            cgroup: cgroups.map(|cgroups| cgroups.of(&token)),
             token,
             process: None,
             adoption,
             awaits_daemon: pid_file.is_some(),
         };
         let path = entry.path.clone();
-        let record = Record { entry: Some(entry) };
+        let mut record = Record { entry: Some(entry) };
         self.reserve(&path)?;
         record.write()?;
+        record.make_cgroup();
         // This room is for the pid: once the process is spawned it is too late to find that there
         // is none.
         self.reserve(&path)?;
@@ -142,6 +147,24 @@ impl Record {
     /// Returns the content of the record, until it is kept.
     pub(super) fn entry(&self) -> Option<&wire::Entry> {
         self.entry.as_ref()
+    }
+
+    /// Returns the cgroup of the process, if it has one of its own.
+    pub(super) fn cgroup(&self) -> Option<&Cgroup> {
+        self.entry.as_ref()?.cgroup.as_ref()
+    }
+
+    /// Makes the cgroup of the process. If that fails, the process goes without.
+    fn make_cgroup(&mut self) {
+        let Some(entry) = &mut self.entry else { return };
+        let Some(cgroup) = entry.cgroup.take() else { return };
+        match cgroup.make() {
+            Ok(()) => entry.cgroup = Some(cgroup),
+            Err(err) => {
+                let error: &dyn std::error::Error = &err;
+                tracing::warn!(process = entry.name, ?cgroup, error, "cannot make a cgroup");
+            }
+        }
     }
 
     /// Returns the content that the record gets once the process is ready, if another agent may
@@ -212,8 +235,15 @@ impl Drop for Record {
     }
 }
 
-/// Removes a record, and before it the files that its process wrote to. Blocks for the disk.
+/// Removes a record, and before it the cgroup of its process and the files that the process wrote
+/// to. Blocks for the disk.
 pub(super) fn forget(entry: &wire::Entry) -> Result<(), FileError> {
+    if let Some(cgroup) = &entry.cgroup
+        && let Err(err) = cgroup.remove()
+    {
+        let error: &dyn std::error::Error = &err;
+        tracing::warn!(process = entry.name, ?cgroup, error, "cannot remove a cgroup");
+    }
     if entry.adoption.is_some() {
         Spool::of(&entry.path).remove()?;
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::process::getpid;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::cgroup::{Cgroup, end_all};
 use super::groups::{Groups, kill_group, kill_process, names_a_stranger};
 use super::identity::{Stat, boot_id};
 use super::ledger::wire::Entry;
@@ -38,7 +39,8 @@ pub struct Leftover {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It was running; its group was killed and is gone. The record is removed.
+    /// It was running, or a process in its cgroup was. All of them were killed and are gone. The
+    /// record is removed.
     Ended,
     /// It was not running any more; its pid may be that of a stranger, which was left alone. The
     /// record is removed.
@@ -69,8 +71,9 @@ impl fmt::Display for Fate {
 /// group is known by the mark in its members' environment; members that have cleared it are left
 /// alone; those that have no environment, as what is just being executed, are given 3 s to have one.
 /// A group is killed with SIGKILL, as is the recorded process where it has moved to another one, and
-/// waited for, at most 10 s in all. A folder that does not exist has no leftovers. Neither has a
-/// record without a pid of which nothing runs: it is removed.
+/// what is in its [cgroup](crate::ProcessConfig::cgroups); all are waited for, at most 10 s in all. A
+/// folder that does not exist has no leftovers. Neither has a record without a pid of which nothing
+/// runs: it is removed.
 ///
 /// # Errors
 ///
@@ -180,6 +183,12 @@ async fn end_all_but(spared: Spared, folder: &Path) -> Result<Leftovers, LedgerE
                 one.leftover.fate = Fate::Remains;
             }
         }
+        if one.leftover.fate == Fate::Ended {
+            let cgroup = one.entry.as_ref().and_then(|entry| entry.cgroup.as_ref());
+            if !matches!(timeout_at(deadline, end_all(cgroup)).await, Ok(Ok(()))) {
+                one.leftover.fate = Fate::Remains;
+            }
+        }
         if matches!(one.leftover.fate, Fate::Ended | Fate::Gone)
             && let Some(entry) = &one.entry
         {
@@ -229,7 +238,13 @@ fn kill_recorded(
     let running = Stat::read_all().map_err(failed)?;
     let mut records = Vec::with_capacity(paths.len());
     for path in paths {
-        let entry = Entry::read(&path);
+        let mut entry = Entry::read(&path);
+        if let Ok(entry) = &mut entry
+            && entry.boot_id != boot_id
+        {
+            // It is gone since that boot; another one may have its name.
+            entry.cgroup = None;
+        }
         let known = entry.as_ref().ok().filter(|entry| entry.boot_id == boot_id);
         if let Some(entry) = known.filter(|_| spared == Spared::Survivors)
             && !names_a_stranger(entry)
@@ -288,6 +303,15 @@ fn kill_one(entry: Entry, groups: Groups, running: &[Stat]) -> Found {
             }
         }
         dying.push(leader);
+    }
+    match entry.cgroup.as_ref().map(Cgroup::kill) {
+        Some(Ok(true)) if fate == Fate::Gone => fate = Fate::Ended,
+        Some(Err(err)) => {
+            let error: &dyn std::error::Error = &err;
+            tracing::warn!(process = entry.name, error, "cannot kill leftover");
+            fate = Fate::Remains;
+        }
+        _ => {}
     }
     let leftover = Leftover { name: entry.name.clone(), pid, fate };
     Found { leftover, entry: Some(entry), dying }

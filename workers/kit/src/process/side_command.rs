@@ -74,6 +74,7 @@ impl SideCommand {
             reload: None,
             health: None,
             survives: false,
+            cgroups: None,
             grace: GRACE,
             ..process.clone()
         };

@@ -12,6 +12,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::process::Command;
 
 use super::account::Account;
+use super::cgroup::Cgroups;
 use super::config::ProcessConfig;
 use super::error::ProcessError;
 use super::group::ProcessGroup;
@@ -58,14 +59,24 @@ impl ProcessGroup {
         socket: Option<&Path>,
         stop: Option<&Stop>,
     ) -> Result<Self, ProcessError> {
-        let launch = launch(config).await?;
+        let mut launched = launched(config).await?;
+        if launched.is_none() && ledger.is_some() && cgroups(config).is_some() {
+            // Where this program itself executes the command, it is told what is in the way. The
+            // launcher can only write that to its stderr.
+            let owned = config.clone();
+            blocking(&config.name, move || owned.look()).await??;
+        }
         let begun = match ledger {
             Some(ledger) => Some(begin(config, ledger.clone()).await?),
             None => None,
         };
         let (record, files) = begun.unzip();
         let stdin = input(&config.input).map_err(|source| supervise(&config.name, source))?;
-        let mut command = command(config, launch.as_ref());
+        if let Some(cgroup) = record.as_ref().and_then(Record::cgroup) {
+            launched.get_or_insert_default().launch.cgroup = Some(cgroup.clone());
+        }
+        let command = command(config, launched.as_ref());
+        let mut command = command.map_err(|source| supervise(&config.name, source))?;
         command.stdin(stdin);
         command
             .envs(record.as_ref().map(|record| (MARK, record.token())))
@@ -144,14 +155,20 @@ pub(super) async fn pid_file_before(
     Ok(looked.unwrap_or_default())
 }
 
-/// What a command has before its own words, and its HOME if it has another user.
+/// What is done before a command is executed, and its HOME if it has another user.
+#[derive(Default)]
 struct Launched {
-    word: String,
+    launch: Launch,
     home: Option<OsString>,
 }
 
+/// Returns where the process gets a cgroup, if this program can launch it into one.
+fn cgroups(config: &ProcessConfig) -> Option<&Cgroups> {
+    config.cgroups.as_ref().filter(|_| is_ready())
+}
+
 /// Looks up what a command needs that is launched by way of this program.
-async fn launch(config: &ProcessConfig) -> Result<Option<Launched>, ProcessError> {
+async fn launched(config: &ProcessConfig) -> Result<Option<Launched>, ProcessError> {
     if !config.needs_launcher() {
         return Ok(None);
     }
@@ -162,20 +179,20 @@ async fn launch(config: &ProcessConfig) -> Result<Option<Launched>, ProcessError
     let account = blocking(&config.name, move || Account::of(&owned)).await??;
     let Account { user, group, groups, home } = account;
     let limits = config.limits.iter().map(|(limit, bound)| (limit.name().to_owned(), *bound));
-    let launch = Launch { user, group, groups, umask: config.umask, limits: limits.collect() };
-    let word = launch.to_word().map_err(|source| supervise(&config.name, source))?;
-    Ok(Some(Launched { word, home }))
+    let (umask, limits) = (config.umask, limits.collect());
+    let launch = Launch { cgroup: None, user, group, groups, umask, limits };
+    Ok(Some(Launched { launch, home }))
 }
 
 /// Returns the command with its environment.
-fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
+fn command(config: &ProcessConfig, launched: Option<&Launched>) -> io::Result<Command> {
     let own = |name: &OsString| std::env::var_os(name).map(|value| (name.clone(), value));
-    let mut command = match launch {
+    let mut command = match launched {
         None => Command::new(config.program()),
-        Some(launch) => {
+        Some(Launched { launch, .. }) => {
             // Also where the file of this program was replaced.
             let mut command = Command::new("/proc/self/exe");
-            command.arg0(LAUNCHER).arg(&launch.word).arg(config.program());
+            command.arg0(LAUNCHER).arg(launch.to_word()?).arg(config.program());
             command
         }
     };
@@ -183,14 +200,14 @@ fn command(config: &ProcessConfig, launch: Option<&Launched>) -> Command {
         .args(config.command.iter().skip(1))
         .env_clear()
         .envs(environment())
-        .envs(launch.and_then(|launch| launch.home.as_ref()).map(|home| ("HOME", home)))
+        .envs(launched.and_then(|launched| launched.home.as_ref()).map(|home| ("HOME", home)))
         .envs(config.inherit.iter().filter_map(own))
         .envs(&config.environment)
         .current_dir(&config.folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    command
+    Ok(command)
 }
 
 /// Returns a stdin that holds these bytes and then ends. Nobody has to write them while the process runs.
@@ -212,8 +229,9 @@ pub(super) async fn begin(
 ) -> Result<(Record, Option<(File, File)>), ProcessError> {
     let (name, adoption) = (config.name.clone(), config.may_survive().then(|| adoption(config)));
     let pid_file = config.pid_file.clone();
+    let cgroups = cgroups(config).cloned();
     let begin = move || {
-        let record = ledger.begin(&name, adoption, pid_file.as_deref())?;
+        let record = ledger.begin(&name, adoption, pid_file.as_deref(), cgroups.as_ref())?;
         let files = record.create_files()?;
         Ok::<_, LedgerError>((record, files))
     };

@@ -10,9 +10,33 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use super::health_watch::HealthView;
+use super::ledger::Record;
 use super::notify::Notified;
 use super::output::{Counts, Output};
 use super::reloader::{ReloadError, Reloader};
+
+/// What ends with a process: the bounds that what it starts cannot leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Containment {
+    /// A [cgroup](crate::ProcessConfig::cgroups) of its own: all that it has started, and what that
+    /// has started.
+    Cgroup,
+    /// Its process group: what leaves the group may run on.
+    #[default]
+    ProcessGroup,
+}
+
+impl Containment {
+    /// Returns the containment of a process, by its record.
+    pub(super) fn of(record: Option<&Record>) -> Self {
+        match record.and_then(Record::cgroup) {
+            Some(_) => Self::Cgroup,
+            None => Self::ProcessGroup,
+        }
+    }
+}
 
 /// What a process is doing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -25,6 +49,8 @@ pub struct ProcessStatus {
     /// Whether an earlier agent has started it, and this one has adopted it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_adopted: bool,
+    /// What ends with it.
+    pub contained_by: Containment,
     /// What it lacked to be ready, at the last look; none once it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
@@ -53,6 +79,7 @@ pub struct ProcessHandle {
     reloader: Arc<Reloader>,
     health: HealthView,
     is_adopted: bool,
+    contained_by: Containment,
 }
 
 impl ProcessHandle {
@@ -63,8 +90,22 @@ impl ProcessHandle {
         reloader: Reloader,
     ) -> Self {
         let (is_ready, missing, reloader) = (Arc::default(), Arc::default(), Arc::new(reloader));
-        let is_adopted = false;
-        Self { pid, output, notified, is_ready, missing, reloader, health, is_adopted }
+        Self {
+            pid,
+            output,
+            notified,
+            is_ready,
+            missing,
+            reloader,
+            health,
+            is_adopted: false,
+            contained_by: Containment::default(),
+        }
+    }
+
+    /// Returns the same view, but of a process with which this ends.
+    pub(super) fn contained_by(self, contained_by: Containment) -> Self {
+        Self { contained_by, ..self }
     }
 
     /// Returns the same view, but of a process that an earlier agent has started.
@@ -87,6 +128,7 @@ impl ProcessHandle {
             waits_for: self.missing.lock().as_ref().map(|text| self.output.redact(text)),
             unhealthy: self.health.unhealthy.borrow().clone(),
             is_adopted: self.is_adopted,
+            contained_by: self.contained_by,
             says: self.notified.borrow().status.clone(),
             lines,
             dropped_lines,

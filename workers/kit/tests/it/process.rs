@@ -1,6 +1,7 @@
 //! Processes, their ends and their output.
 
 mod adoption;
+mod contained;
 mod daemon;
 mod ends;
 mod group;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::room::{located, replace};
+use crate::process::cgroup::Cgroup;
 
 /// How large a record may be, in bytes; of the usual ones each has some hundred.
 const LIMIT: u64 = 64 * 1024;
@@ -25,6 +26,9 @@ pub(in super::super) struct Entry {
     /// in whatever group that is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(in super::super) awaits_daemon: bool,
+    /// The cgroup of the process; absent if it has none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in super::super) cgroup: Option<Cgroup>,
     /// Where the record stands; not part of it.
     #[serde(skip)]
     pub(in super::super) path: PathBuf,
@@ -64,11 +68,12 @@ pub(in super::super) struct Adoption {
 }
 
 impl Entry {
-    /// Reads the record at `path`.
+    /// Reads the record at `path`. A cgroup that is not the record's own is left out.
     pub(in super::super) fn read(path: &Path) -> io::Result<Self> {
         let (folder, name) = located(path)?;
         let mut entry: Self = serde_json::from_slice(&folder.read(name, LIMIT)?)?;
         path.clone_into(&mut entry.path);
+        entry.cgroup = entry.cgroup.take().filter(|cgroup| cgroup.is_of(&entry.token));
         Ok(entry)
     }
 
