@@ -1,9 +1,11 @@
 //! A folder with a manifest, and the program that works on it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::thread::yield_now;
 use std::time::Duration;
 
 use crankcase_engine::{Stop, Stopper, Worker};
@@ -36,7 +38,8 @@ pub(crate) async fn within<F: Future>(future: F) -> Result<F::Output, Error> {
     Ok(timeout(HANG, future).await?)
 }
 
-/// Kills the programs that outlive the agents of a state folder, when it is dropped.
+/// Kills the programs that outlive the agents of a state folder, and removes their cgroups, when it
+/// is dropped.
 struct LeftPrograms(PathBuf);
 
 impl Drop for LeftPrograms {
@@ -49,6 +52,21 @@ impl Drop for LeftPrograms {
             if let Some(pid) = pid.and_then(Pid::from_raw) {
                 let _was_there = kill_process_group(pid, Signal::KILL);
             }
+            if let Some(cgroup) = record["cgroup"].as_str() {
+                remove_cgroup(Path::new(cgroup));
+            }
+        }
+    }
+}
+
+/// Kills what is in a cgroup, and removes it.
+fn remove_cgroup(folder: &Path) {
+    // Without the file, as on an old kernel, what is in a session of its own runs on.
+    let _was_there = fs::write(folder.join("cgroup.kill"), "1");
+    for _ in 0..100_000 {
+        match fs::remove_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => yield_now(),
+            _ => return,
         }
     }
 }

@@ -42,6 +42,42 @@ async fn a_command_and_a_program_run_as_their_user_and_group() -> TestResult {
     expect_told(rights, &["54321", "12345", "0077", "32", "0"]).await
 }
 
+/// A server that ends with its agent, and leaves a process without its mark in another session.
+const ESCAPING: &str = r#"resources:
+  server:
+    type: process
+    config:
+      keep: false
+      command:
+        - /bin/sh
+        - -c
+        - |
+          setsid -f env -i /bin/sh -c 'echo $$ >> @/escaped; exec sleep 1000'
+          echo $$ >> @/pids
+          exec sleep 1000
+"#;
+
+#[tokio::test]
+async fn what_a_program_leaves_in_a_session_of_its_own_ends_with_each_run_of_it() -> TestResult {
+    let machine = Machine::new(ESCAPING)?;
+    let mut agent = Agent::start(&machine).await?;
+    agent.until_logged(&["server: started; pid: "]).await?;
+    let report = machine.run(&["report", "resources/server", "--output", "json"]).await?;
+    let server = machine.lines("pids", 1).await?.remove(0);
+    let first = machine.lines("escaped", 1).await?.remove(0);
+
+    signal(&server, Signal::KILL)?;
+    gone(&first).await?;
+    let second = machine.lines("escaped", 2).await?.remove(1);
+    agent.clean_kill(&machine).await?;
+
+    gone(&second).await?;
+    let report: String = report.stdout.split_whitespace().collect();
+    // Needs cgroups of version 2 that root may change.
+    assert!(report.contains(r#""contained_by":"cgroup""#), "{report}");
+    Ok(())
+}
+
 /// A small file system in memory at the state folder of a machine, until it is dropped.
 struct Disk(PathBuf);
 

@@ -27,7 +27,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crankcase_engine::{Backoff, Exit, Health, Journal, Live, Origin, Outcome, Stop};
-use crankcase_workers::{ProcessHandle, ProcessStatus, Watches};
+use crankcase_workers::{Containment, ProcessHandle, Watches};
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -154,6 +154,8 @@ pub struct ProgramStatus {
     /// Whether an earlier agent has started it: how it ends will be unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
+    /// What ends with it: all that it has started, or its process group.
+    pub contained_by: Containment,
     /// Whether it was ready for those that depend on it.
     pub is_ready: bool,
     /// What it lacks to be ready; none once it is.
@@ -172,9 +174,16 @@ impl Program {
     /// Returns what the program does, if it runs.
     pub fn status(&self) -> Option<ProgramStatus> {
         let status = self.0.lock().as_ref()?.running.upgrade()?.status();
-        let ProcessStatus { pid, is_adopted: adopted, is_ready, waits_for, unhealthy, .. } = status;
-        let ProcessStatus { lines, dropped_lines, .. } = status;
-        Some(ProgramStatus { pid, adopted, is_ready, waits_for, unhealthy, lines, dropped_lines })
+        Some(ProgramStatus {
+            pid: status.pid,
+            adopted: status.is_adopted,
+            contained_by: status.contained_by,
+            is_ready: status.is_ready,
+            waits_for: status.waits_for,
+            unhealthy: status.unhealthy,
+            lines: status.lines,
+            dropped_lines: status.dropped_lines,
+        })
     }
 
     /// Notes that it was started.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crankcase_workers::{FileError, Folder, Ledger, Secrets, Survivor, finish_overwrites};
+use crankcase_workers::{Cgroups, FileError, Folder, Ledger, Secrets, Survivor, finish_overwrites};
 
 pub(crate) use self::programs::{FileStamp, Programs};
 pub(crate) use self::services::Services;
@@ -42,6 +42,7 @@ pub struct Facilities {
 struct Inner {
     state: Option<PathBuf>,
     ledger: Option<Ledger>,
+    cgroups: Option<Cgroups>,
     services: Services,
     records: Records,
     programs: Programs,
@@ -54,7 +55,8 @@ struct Inner {
 impl Facilities {
     /// Returns the facilities of the only agent that uses this state folder, with the records of the
     /// folder. Nothing is made in it before it is needed. What a crash has interrupted of a file that
-    /// is [written in place](crate::Context::overwrites) is ended. Blocks for the disk.
+    /// is [written in place](crate::Context::overwrites) is ended. Programs get cgroups of their
+    /// own if this process may make any. Blocks for the disk.
     pub fn open(state: &Path, records: Records) -> Self {
         if let Err(error) = finish_overwrites(&state.join(OVERWRITES)) {
             tracing::warn!(%error, "cannot look for files that a crash has left partly written");
@@ -72,7 +74,8 @@ impl Facilities {
 
     fn with(state: &Path, records: Records, ledger: Option<Ledger>) -> Self {
         let (state, is_plan) = (Some(state.to_owned()), ledger.is_none());
-        let inner = Inner { state, ledger, records, is_plan, ..Inner::default() };
+        let cgroups = if is_plan { None } else { find_cgroups() };
+        let inner = Inner { state, ledger, cgroups, records, is_plan, ..Inner::default() };
         Self { inner: Arc::new(inner), ..Self::default() }
     }
 
@@ -114,6 +117,11 @@ impl Facilities {
     /// adopts.
     pub fn ledger(&self) -> Option<&Ledger> {
         self.inner.ledger.as_ref()
+    }
+
+    /// Returns where programs get cgroups of their own, if this agent may make any.
+    pub(crate) fn cgroups(&self) -> Option<&Cgroups> {
+        self.inner.cgroups.as_ref()
     }
 
     /// Returns the folder of the sockets to which programs say that they are ready, if there is a
@@ -229,6 +237,17 @@ impl Facilities {
         match Folder::open_own(&all) {
             Err(err) if err.is_missing() => Ok(()),
             all => all?.remove_all(worker_name(resource)),
+        }
+    }
+}
+
+/// Returns where programs get cgroups of their own, if this agent may make any. Blocks for `/proc`.
+fn find_cgroups() -> Option<Cgroups> {
+    match Cgroups::find() {
+        Ok(cgroups) => Some(cgroups),
+        Err(error) => {
+            tracing::debug!(%error, "programs get no cgroups of their own");
+            None
         }
     }
 }

@@ -202,6 +202,7 @@ impl OpenResource {
         }
         config.log_file = config.log_file.and_then(|file| facilities.log_file(name, file));
         config.secrets = self.opened.secrets().clone();
+        config.cgroups = facilities.cgroups().cloned();
         if config.survives {
             config.digest = digest(self.opened.config());
         }
