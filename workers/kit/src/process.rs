@@ -111,10 +111,12 @@ mod survivor;
 ///
 /// - However the worker ends, stopped, failed or dropped, no process in the group outlives it, and
 ///   the leader is reaped: also a worker that is dropped does not count as ended before. What the
-///   kernel does not let go of is waited for 5 s and stays on record. Processes that have left the
-///   group are not touched, unless they are in the [cgroup](ProcessConfig::cgroups) of the process:
-///   that is handled as the group. When they hold the output open, it is read for 1 s more. Only a
-///   process that is [left](Self::run_or_leave) to the next agent runs on.
+///   kernel does not let go of is waited for 5 s and stays on record. Only a process that is
+///   [left](Self::run_or_leave) to the next agent runs on.
+/// - What has left the group ends with it if the process has a [cgroup](ProcessConfig::cgroups).
+///   Without one, what has the mark of a process on record is killed when that ends, unless it was
+///   dropped or [has daemonised](ProcessEnd::has_daemonised). Others are not touched; when they
+///   hold the output open, it is read for 1 s more.
 /// - Told to stop, it sends the stop signal to the group and waits for the leader; what is left of
 ///   the group when the leader has ended, or after the grace period, is killed. It then is done,
 ///   whatever the status.
@@ -416,7 +418,7 @@ impl Process {
         }
         let (name, ended) = match supervised {
             Ok(Cause::Own) => self.own_end().await,
-            _ => self.ended().await,
+            _ => self.asked_end().await,
         };
         let cause = supervised.map_err(|source| supervise(&name, source))?;
         let (status, end) = ended.map_err(|source| supervise(&name, source))?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crankcase_engine::owner::Linger;
 
 use super::adopted::AdoptedGroup;
-use super::escaped::{Escaped, escaped};
+use super::escaped::{Escaped, escaped, kill_escaped};
 use super::group::ProcessGroup;
 use super::ledger::Record;
 use super::stop_signal::StopSignal;
@@ -40,11 +40,7 @@ impl AnyGroup {
     /// Notes on record that the process is ready, for an agent that adopts it. If that fails, the
     /// other agent waits until the process is ready once more.
     pub(super) async fn note_ready(&self) {
-        let record = match self {
-            Self::Own(group) => group.record(),
-            Self::Adopted(group) => group.record(),
-        };
-        let Some(entry) = record.and_then(Record::ready) else { return };
+        let Some(entry) = self.record().and_then(Record::ready) else { return };
         let noted = tokio::task::spawn_blocking(move || entry.replace()).await;
         if let Err(err) = noted.unwrap_or_else(|err| Err(io::Error::other(err))) {
             let error: &dyn std::error::Error = &err;
@@ -71,6 +67,15 @@ impl AnyGroup {
             // All that it has started is in its cgroup, and is left behind there.
             Some(entry) if entry.cgroup.is_none() => Some(escaped(entry.clone()).await),
             _ => Some(Vec::new()),
+        }
+    }
+
+    /// Kills the processes that have left the group and have the mark of the record. What is in the
+    /// cgroup, if there is one, needs no mark, and is killed with the group.
+    pub(super) async fn kill_escaped(&self) {
+        let entry = self.record().and_then(Record::entry);
+        if let Some(entry) = entry.filter(|entry| entry.cgroup.is_none()) {
+            kill_escaped(entry).await;
         }
     }
 

@@ -32,10 +32,20 @@ impl Process {
         self.finished(reaped).await
     }
 
+    /// Does the same as `ended` for a process that was to end, and kills what has left its group.
+    pub(super) async fn asked_end(self) -> Ended {
+        self.group.kill_escaped().await;
+        self.ended().await
+    }
+
     /// Does the same as `ended` for a process that has ended by itself, and says whether it has
-    /// daemonised.
+    /// daemonised. What a program that has daemonised leaves outside of its group is named, and not
+    /// killed.
     pub(super) async fn own_end(self) -> Ended {
         let escaped = self.group.escaped().await;
+        if escaped.is_none() {
+            self.group.kill_escaped().await;
+        }
         let (name, ended) = self.ended().await;
         let ended = ended.map(|(status, end)| match escaped {
             Some(escaped) => {

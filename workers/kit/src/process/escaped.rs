@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use crankcase_engine::Stop;
 use crankcase_engine::owner::Linger;
+use rustix::process::getpid;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
@@ -103,7 +104,7 @@ fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
 
 /// Kills the processes with the mark of a recorded program that have left its group, and waits
 /// until they are gone, at most [`GONE`] or a little more.
-async fn kill_escaped(entry: &Entry) {
+pub(super) async fn kill_escaped(entry: &Entry) {
     let (name, deadline) = (&entry.name, Instant::now() + GONE);
     loop {
         let owned = entry.clone();
@@ -138,14 +139,15 @@ fn kill(entry: &Entry) -> io::Result<Vec<OwnedFd>> {
     Ok(dying)
 }
 
-/// Returns the live processes outside of the group of a recorded program that were started after
-/// the program and are its own, the oldest first. Blocks for `/proc`.
+/// Returns the live processes other than this one that are outside of the group of a recorded
+/// program, were started after the program, and are its own, the oldest first. Blocks for `/proc`.
 fn outside(entry: &Entry, is_own: impl Fn(i32) -> bool) -> io::Result<Vec<Stat>> {
     let Some(leader) = entry.process else { return Ok(Vec::new()) };
-    let mut running = Stat::read_all()?;
+    let (mut running, own) = (Stat::read_all()?, getpid().as_raw_pid());
     running.retain(|stat| {
         let is_later = stat.start_time >= leader.start_time;
-        is_later && !stat.is_dead && stat.group != leader.id && is_own(stat.id)
+        let is_outside = stat.group != leader.group() && stat.id != own;
+        is_later && is_outside && !stat.is_dead && is_own(stat.id)
     });
     running.sort_by_key(|stat| (stat.start_time, stat.id));
     Ok(running)

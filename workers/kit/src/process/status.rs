@@ -23,7 +23,7 @@ pub enum Containment {
     /// A [cgroup](crate::ProcessConfig::cgroups) of its own: all that it has started, and what that
     /// has started.
     Cgroup,
-    /// Its process group: what leaves the group may run on.
+    /// Its process group: what leaves the group may run on, unless it is found by its mark.
     #[default]
     ProcessGroup,
 }

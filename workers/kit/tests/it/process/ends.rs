@@ -233,6 +233,21 @@ async fn a_daemon_that_has_left_the_group_is_named() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_has_left_the_group_of_a_process_on_record_ends_when_that_is_stopped() -> TestResult {
+    let (records, fifo) = (tempfile::tempdir()?, Fifo::new()?);
+    let mut writers = fifo.writers();
+    let script = "setsid -f sh -c 'echo up >&3; exec sleep 1000'; exec sleep 1000";
+    let config = shell(&holding(&fifo.path(), script));
+    let process = Process::spawn(config, Some(&Ledger::new(records.path()))).await?;
+    writers.come().await?;
+
+    let outcome = guarded(Running::start(process).clean_kill()).await;
+
+    outcome.map_err(|exit| exit.to_string())?;
+    writers.are_gone().await
+}
+
+#[tokio::test]
 async fn the_leader_is_reaped_when_the_worker_has_ended() -> TestResult {
     let process = Process::spawn(shell("exit 0"), None).await?;
     let pid = Pid::from_raw(process.pid()).ok_or("no pid")?;
