@@ -20,8 +20,11 @@ pub(super) const PAUSE: Duration = Duration::from_millis(50);
 /// How much of an answer is read for its status, in bytes.
 const MAX_STATUS: u64 = 256;
 
-/// How much of the rest of an answer is read, in bytes, and for how long at most.
-const MAX_REST: (u64, Duration) = (64 * 1024, Duration::from_secs(1));
+/// How much of the rest of an answer is read, in bytes.
+const MAX_REST: u64 = 64 * 1024;
+
+/// For how long the rest of an answer is read.
+const REST: Duration = Duration::from_secs(1);
 
 /// What is asked.
 #[derive(Debug, Clone)]
@@ -48,16 +51,23 @@ impl Probe {
     /// Asks once, for at most this time. The error says what came in place of a good answer. Cancel
     /// safe.
     pub(super) async fn attempt(&self, within: Duration) -> Result<(), String> {
-        match timeout(within, self.ask()).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(err)) => Err(format!("{self}: {err}")),
-            Err(_) => Err(format!("{self}: no answer within {within:?}")),
+        let asked = timeout(within, self.ask()).await;
+        let asked = asked.map_err(|_| format!("{self}: no answer within {within:?}"))?;
+        let Answer { status, rest } = asked.map_err(|err| format!("{self}: {err}"))?;
+        read_rest(rest).await;
+        match (self, status) {
+            (Self::Port(_), _) | (Self::Http { .. }, Some(200..=399)) => Ok(()),
+            (Self::Http { .. }, Some(status)) => Err(format!("{self}: status {status}")),
+            (Self::Http { .. }, None) => Err(format!("{self}: the answer is not HTTP")),
         }
     }
 
-    async fn ask(&self) -> io::Result<()> {
+    async fn ask(&self) -> io::Result<Answer> {
         let (address, path) = match self {
-            Self::Port(address) => return connect(*address).await.map(drop),
+            Self::Port(address) => {
+                connect(*address).await?;
+                return Ok(Answer::default());
+            }
             Self::Http { address, path } => (address, path),
         };
         let mut stream = connect(*address).await?;
@@ -67,14 +77,29 @@ impl Probe {
         );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        let mut stream = stream.take(MAX_ANSWER);
+        let mut stream = stream.take(MAX_STATUS);
         while !answer.contains(&b'\n') && stream.read_buf(&mut answer).await? > 0 {}
-        match status_of(&answer) {
-            Some(200..=399) => Ok(()),
-            Some(status) => Err(io::Error::other(format!("status {status}"))),
-            None => Err(io::Error::other("the answer is not HTTP")),
-        }
+        let status = status_of(&answer);
+        // A server that does not speak HTTP need not end its answer.
+        Ok(Answer { status, rest: status.map(|_| stream.into_inner()) })
     }
+}
+
+/// The begin of an answer.
+#[derive(Debug, Default)]
+struct Answer {
+    /// The status, if it is HTTP.
+    status: Option<u16>,
+    /// What gives the rest, if there is one.
+    rest: Option<TcpStream>,
+}
+
+/// Reads an answer to its end: a server that cannot send all of it may report that as an error. The
+/// status is known by then, so that it does not matter how the read ends.
+async fn read_rest(rest: Option<TcpStream>) {
+    let Some(rest) = rest else { return };
+    let (mut rest, mut nowhere) = (rest.take(MAX_REST), tokio::io::sink());
+    let _read = timeout(REST, tokio::io::copy(&mut rest, &mut nowhere)).await;
 }
 
 /// Connects to who listens at the address.
@@ -165,6 +190,26 @@ mod tests {
             assert!(said.starts_with("GET http://127.0.0.1:"), "{said}");
             assert!(said.ends_with(expected), "{said}");
         }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_read_to_its_end() -> std::io::Result<()> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let probe = Probe::Http { address: listener.local_addr()?, path: "/".to_owned() };
+        let serve = async {
+            let (mut connection, _) = listener.accept().await?;
+            let _request = connection.read(&mut [0; 1024]).await?;
+            connection.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+            connection.write_all(&[b'x'; 4096]).await?;
+            connection.shutdown().await?;
+            connection.read(&mut [0; 1]).await
+        };
+
+        let (served, asked) = tokio::join!(serve, probe.attempt(Duration::from_secs(60)));
+
+        assert_eq!(served?, 0);
+        assert_eq!(asked, Ok(()));
         Ok(())
     }
 
