@@ -68,6 +68,25 @@ async fn a_program_reloads_after_a_change_of_a_dependency_that_is_new() -> TestR
 }
 
 #[tokio::test]
+async fn a_program_reloads_after_a_dependency_has_left_and_was_put_back() -> TestResult {
+    let site = site(", reload: {signal: HUP}, ready: {file: '@/log'}");
+    let site = site.replace("on_change: notify", "on_change: reload");
+    let more = "more: {resource: more, on_change: reload}\n      key: {resource: key";
+    let more = site.replace("key: {resource: key", more);
+    let file =
+        "  more: {type: file, meta: {reverse: true}, config: {path: '@/more', content: it}}\n";
+    let (machine, seen) = started(&format!("{more}{file}")).await?;
+    let first = seen.first("server", EventKind::Started).await?;
+
+    machine.swap(&site).await?;
+    machine.until("log", |text| text == "started\nreloaded\n").await?;
+
+    let reloaded = seen.first("server", EventKind::Reloaded).await?;
+    assert_eq!((reloaded.pid, &*reloaded.notified_by), (first.pid, &["more".to_owned()][..]));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_that_cannot_reload_restarts() -> TestResult {
     let (machine, seen) = started(&site("")).await?;
 

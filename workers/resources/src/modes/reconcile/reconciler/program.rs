@@ -229,11 +229,17 @@ async fn give_way(opened: &Opened) -> Result<(), Outcome> {
 }
 
 /// Returns the refresh that the notifications ask of a program. It is a reload if the program is
-/// declared to reload after a change of each of the resources that they come from.
+/// declared to reload after a change of each of the resources that they come from. One that is no
+/// dependency any more has left the manifest: it asks for what all others that notify ask for.
 fn refresh(declaration: &Declaration, notices: &[Notice]) -> Option<ProgramRefresh> {
+    let used = || declaration.dependencies.iter().filter(|used| used.on_change.notifies());
+    let all_reload = || used().all(|used| used.on_change == OnChange::Reload);
     let asks_to_reload = |notice: &Notice| {
-        let mut used = declaration.dependencies.iter();
-        used.any(|used| used.resource == notice.by && used.on_change == OnChange::Reload)
+        let mut of_source = used().filter(|used| used.resource == notice.by).peekable();
+        match of_source.peek() {
+            Some(_) => of_source.any(|used| used.on_change == OnChange::Reload),
+            None => all_reload(),
+        }
     };
     match notices {
         [] => None,
