@@ -367,12 +367,12 @@ impl Process {
         let (within, said) = (self.config.ready_timeout, self.handle.status().waits_for);
         match waited {
             Ok(_) => {
-                let (name, ended) = self.ended().await;
+                let (name, ended) = Box::pin(self.ended()).await;
                 let last_words = ended.ok().and_then(|(_, end)| end.last_words);
                 Err(ProcessError::NotReady { name, within, said, last_words })
             }
             Err(watched) => {
-                let (name, ended) = self.own_end().await;
+                let (name, ended) = Box::pin(self.own_end()).await;
                 let ended = watched.and(ended);
                 let (status, end) = ended.map_err(|source| supervise(&name, source))?;
                 let end = ProcessEnd { is_early: true, ..end };
@@ -416,9 +416,10 @@ impl Process {
             self.leave().await;
             return Ok(());
         }
+        // Boxed, so that a process that runs does not hold the memory of its end.
         let (name, ended) = match supervised {
-            Ok(Cause::Own) => self.own_end().await,
-            _ => self.asked_end().await,
+            Ok(Cause::Own) => Box::pin(self.own_end()).await,
+            _ => Box::pin(self.asked_end()).await,
         };
         let cause = supervised.map_err(|source| supervise(&name, source))?;
         let (status, end) = ended.map_err(|source| supervise(&name, source))?;
