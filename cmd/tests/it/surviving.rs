@@ -170,7 +170,9 @@ async fn a_program_that_ended_while_no_agent_ran_is_started_again() -> TestResul
     kill(&first).await?;
 
     let mut agent = Agent::start(&machine).await?;
-    agent.until_logged(&[&format!("server: ended; pid: {first}"), "while nobody looked after it"]).await?;
+    agent
+        .until_logged(&[&format!("server: ended; pid: {first}"), "while nobody looked after it"])
+        .await?;
     let second = machine.lines("pids", 2).await?.remove(1);
     agent.until_logged(&[&format!("server: started; pid: {second}")]).await?;
 

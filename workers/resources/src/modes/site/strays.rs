@@ -112,12 +112,7 @@ async fn end(stray: Survivor, why: &'static str) -> Option<EndedStray> {
     let why = match timeout(LONGEST_GRACE, stray.end_or_clear()).await {
         Ok(Err(err)) => {
             let error: &dyn std::error::Error = &err;
-            tracing::warn!(
-                process = resource,
-                pid,
-                error,
-                "cannot end what was left running"
-            );
+            tracing::warn!(process = resource, pid, error, "cannot end what was left running");
             return None;
         }
         Ok(Ok(Fate::Gone)) => GONE,
