@@ -110,18 +110,6 @@ pub enum ProcessError {
         /// The address.
         address: SocketAddr,
     },
-    /// Another process listens at the address of the process, which was not spawned.
-    #[error("cannot run process {name:?}: {address} is held by {program:?} (pid {pid})")]
-    PortHeld {
-        /// The name of the process.
-        name: String,
-        /// The address.
-        address: SocketAddr,
-        /// The pid of the other process.
-        pid: i32,
-        /// The name of the other process's program. The kernel keeps 15 bytes of it.
-        program: String,
-    },
     /// The process was not ready in time; it was killed.
     #[error(
         "process {name:?} was not ready within {within:?}{}{}",
@@ -137,6 +125,40 @@ pub enum ProcessError {
         said: Option<String>,
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
+    },
+    /// The process has ended by itself, well or not; what was left of its group was killed.
+    #[error("process {name:?} ended with {status}{}{}", end.early(), end.text())]
+    Exited {
+        /// The name of the process.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// Further details of its end.
+        end: ProcessEnd,
+    },
+    /// A process that was adopted, or a daemon, has ended by itself; the rest of its group was
+    /// killed. Its exit status is unknown, because only the parent of a process gets it.
+    #[error(
+        "process {name:?} ended{}; how is unknown, as {}{}",
+        end.early(), end.parent(), end.text()
+    )]
+    Gone {
+        /// The name of the process.
+        name: String,
+        /// Further details of its end.
+        end: ProcessEnd,
+    },
+    /// Another process listens at the address of the process, which was not spawned.
+    #[error("cannot run process {name:?}: {address} is held by {program:?} (pid {pid})")]
+    PortHeld {
+        /// The name of the process.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+        /// The pid of the other process.
+        pid: i32,
+        /// The name of the other process's program. The kernel keeps 15 bytes of it.
+        program: String,
     },
     /// The process was ended because too many of its health checks in a row have failed.
     #[error(
@@ -164,28 +186,6 @@ pub enum ProcessError {
         reason: String,
         /// The last line that it wrote to stderr, as far as that is short.
         last_words: Option<String>,
-    },
-    /// The process has ended by itself, well or not; what was left of its group was killed.
-    #[error("process {name:?} ended with {status}{}{}", end.early(), end.text())]
-    Exited {
-        /// The name of the process.
-        name: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// Further details of its end.
-        end: ProcessEnd,
-    },
-    /// A process that was adopted, or a daemon, has ended by itself; the rest of its group was
-    /// killed. Its exit status is unknown, because only the parent of a process gets it.
-    #[error(
-        "process {name:?} ended{}; how is unknown, as {}{}",
-        end.early(), end.parent(), end.text()
-    )]
-    Gone {
-        /// The name of the process.
-        name: String,
-        /// Further details of its end.
-        end: ProcessEnd,
     },
 }
 
@@ -222,9 +222,9 @@ impl ProcessEnd {
         if self.is_early { " before it was ready" } else { "" }
     }
 
-    /// Returns why this agent is not its parent.
+    /// Returns why nobody is told how it ends.
     fn parent(&self) -> &'static str {
-        if self.is_daemon { "it is a daemon" } else { "an earlier agent had started it" }
+        if self.is_daemon { "it is a daemon" } else { "it was adopted" }
     }
 
     fn text(&self) -> String {

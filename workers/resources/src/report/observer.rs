@@ -145,7 +145,7 @@ pub enum EventKind {
     Restarted,
     /// Its program was told to read its configuration anew, and runs on.
     Reloaded,
-    /// Its program was adopted: an earlier agent had started it, and left it running.
+    /// Its program was adopted: a worker before had started it, and left it running.
     Adopted,
     /// Its program has ended: by itself, or with its worker, or because it cannot be kept any more.
     Ended,

@@ -102,8 +102,8 @@ async fn an_adopted_process_that_ends_has_failed_and_how_is_unknown() -> TestRes
     let outcome = guarded(running.end()).await;
 
     let exit = outcome.expect_err("it has ended by itself");
-    let text = "process \"it\" ended; how is unknown, as an earlier agent had started it, \
-                and left a process behind that was killed: no luck";
+    let text = "process \"it\" ended; how is unknown, as it was adopted, and left a process behind \
+                that was killed: no luck";
     assert_eq!(exit.to_string(), text);
     writers.are_gone().await?;
     assert_eq!(count(folder.path())?, 0);
