@@ -87,6 +87,26 @@ async fn a_program_reloads_after_a_dependency_has_left_and_was_put_back() -> Tes
 }
 
 #[tokio::test]
+async fn a_program_restarts_after_a_change_of_a_resource_that_has_it_in_its_notify() -> TestResult {
+    let site = site(", reload: {signal: HUP}");
+    let site = site.replace(
+        "{type: file, config: {path: '@/key'",
+        "{type: file, notify: [server], config: {path: '@/key'",
+    );
+    let site = site.replace("      key: {resource: key, on_change: notify}\n", "");
+    let (machine, seen) = started(&site).await?;
+    let first = seen.first("server", EventKind::Started).await?;
+
+    machine.write("key", "wrong")?;
+    machine.until("log", |text| text == "started\nstarted\n").await?;
+
+    let restarted = seen.first("server", EventKind::Restarted).await?;
+    assert_eq!(restarted.notified_by, ["key"]);
+    assert_ne!(restarted.pid, first.pid);
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_that_cannot_reload_restarts() -> TestResult {
     let (machine, seen) = started(&site("")).await?;
 

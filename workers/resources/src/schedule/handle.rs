@@ -114,6 +114,11 @@ impl ScheduleHandle {
         self.look(|_, _| ()).is_none() && self.schedule.look(|kept| kept.has_of_kind(name, kind))
     }
 
+    /// Returns whether a resource has left the manifest, and is put back as it was.
+    pub(crate) fn is_put_back(&self, name: &str) -> bool {
+        self.schedule.look(|kept| kept.is_put_back(name))
+    }
+
     /// Returns why the worker was told to stop, as far as the site tells.
     pub(crate) fn why_stopped(&self, name: &str) -> &'static str {
         if self.look(|_, _| ()).is_some() {

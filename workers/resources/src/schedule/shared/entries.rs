@@ -25,6 +25,8 @@ pub(super) struct Entry {
     pub(super) name: Arc<str>,
     /// Whether it is a resource of the site.
     pub(super) is_resource: bool,
+    /// Whether it has left the manifest, and is in the site only to be put back.
+    pub(super) is_put_back: bool,
     /// The number of the worker that keeps it, if one does.
     pub(super) worker: Option<u64>,
     /// Whether it has had a worker, and the last one was not told to stop during a visit.
@@ -51,6 +53,7 @@ impl Entry {
         Self {
             name,
             is_resource: false,
+            is_put_back: false,
             worker: None,
             was_started: false,
             awaited_by: BTreeSet::new(),
@@ -70,7 +73,8 @@ impl Entry {
         let count = std::mem::take(&mut self.count);
         let awaited_by = std::mem::take(&mut self.awaited_by);
         let new = Self::new(Arc::clone(&self.name));
-        *self = Self { is_resource: self.is_resource, count, awaited_by, ..new };
+        let (is_resource, is_put_back) = (self.is_resource, self.is_put_back);
+        *self = Self { is_resource, is_put_back, count, awaited_by, ..new };
     }
 
     /// Returns whether only its start is missing.

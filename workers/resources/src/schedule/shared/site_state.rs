@@ -75,6 +75,7 @@ impl SiteState {
             let id = self.entries.number(&declaration.name);
             let entry = self.entries.get_mut(id);
             entry.is_resource = true;
+            entry.is_put_back = declaration.is_put_back();
             entry.count.declare(&declaration.kind, &declaration.tags);
             numbers.push(id);
         }

@@ -32,7 +32,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         let Some(held) = &mut self.held else { return Ok(()) };
         let before = self.links.program.ran_with();
         let ran_with = before.as_ref().map(|before| &before.config);
-        match held.start(refresh(declaration, &visit.notices), ran_with) {
+        let asked = refresh(declaration, &visit.notices, |name| self.handle.is_put_back(name));
+        match held.start(asked, ran_with) {
             None => return self.until_ready(visit).await,
             Some(Start::Again) => {}
             Some(Start::Asked) => {
@@ -229,17 +230,22 @@ async fn give_way(opened: &Opened) -> Result<(), Outcome> {
 }
 
 /// Returns the refresh that the notifications ask of a program. It is a reload if the program is
-/// declared to reload after a change of each of the resources that they come from. One that is no
-/// dependency any more has left the manifest: it asks for what all others that notify ask for.
-fn refresh(declaration: &Declaration, notices: &[Notice]) -> Option<ProgramRefresh> {
-    let used = || declaration.dependencies.iter().filter(|used| used.on_change.notifies());
-    let all_reload = || used().all(|used| used.on_change == OnChange::Reload);
+/// declared to reload after a change of each of the resources that they come from. One that has left
+/// the manifest and is put back asks for what all dependencies that notify ask for.
+fn refresh(
+    declaration: &Declaration,
+    notices: &[Notice],
+    is_put_back: impl Fn(&str) -> bool,
+) -> Option<ProgramRefresh> {
+    let used = || declaration.dependencies.iter();
+    let all_reload = || {
+        let mut notifying = used().filter(|used| used.on_change.notifies());
+        notifying.all(|used| used.on_change == OnChange::Reload)
+    };
     let asks_to_reload = |notice: &Notice| {
-        let mut of_source = used().filter(|used| used.resource == notice.by).peekable();
-        match of_source.peek() {
-            Some(_) => of_source.any(|used| used.on_change == OnChange::Reload),
-            None => all_reload(),
-        }
+        let mut of_source = used().filter(|used| used.resource == notice.by);
+        of_source.any(|used| used.on_change == OnChange::Reload)
+            || (is_put_back(&notice.by) && all_reload())
     };
     match notices {
         [] => None,

@@ -50,6 +50,11 @@ impl SiteState {
         id.is_some_and(|id| self.entries.get(id).count.kind() == kind)
     }
 
+    /// Returns whether the site has a resource of this name only to put it back as it was.
+    pub(crate) fn is_put_back(&self, name: &str) -> bool {
+        self.entries.resource(name).is_some_and(|id| self.entries.get(id).is_put_back)
+    }
+
     /// Takes the worker from its resource.
     pub(crate) fn leave(&mut self, id: Id) {
         self.entries.get_mut(id).worker = None;
