@@ -159,6 +159,25 @@ async fn a_program_whose_dependencies_and_config_change_is_started_anew() -> Tes
 }
 
 #[tokio::test]
+async fn a_program_that_is_not_ready_when_its_dependencies_change_is_started_anew() -> TestResult {
+    let unready = |site: &str| site.replace("sleep 1000']", "sleep 1000'], ready: {line: up}");
+    let (machine, seen) = observed(&unready(SITE)).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+
+    machine.swap(&unready(&with_another_dependency())).await?;
+    let ended = seen.first("server", EventKind::Ended).await?;
+    let again = seen.nth("server", EventKind::Started, 1).await?;
+
+    let why = "its type or its dependencies have changed";
+    assert_eq!((ended.pid, &*ended.why), (started.pid, why));
+    assert_ne!(again.pid, started.pid);
+    machine.swap("{}").await?;
+    let gone = seen.nth("server", EventKind::Ended, 1).await?;
+    assert_eq!((gone.pid, &*gone.why), (again.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn a_program_whose_resource_becomes_of_another_type_ends() -> TestResult {
     let (machine, seen) = observed(SITE).await?;
     let started = seen.first("server", EventKind::Started).await?;

@@ -283,6 +283,11 @@ impl Running {
         self.program.as_ref().and_then(|program| program.handle().upgrade())
     }
 
+    /// Returns whether there is a program, and it was ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.program.as_ref().is_some_and(Supervised::is_ready)
+    }
+
     /// Returns why the program is unhealthy, if it is.
     pub(crate) fn unhealthy(&self) -> Option<String> {
         let reason = self.program.as_ref()?.unhealthy()?;

@@ -284,7 +284,8 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
     }
 
     /// Closes the resource, and ends its program. When the agent ends, or another worker is to keep
-    /// the resource, a program that may outlive its worker runs on.
+    /// the resource, a program that may outlive its worker runs on. In the second case it has to be
+    /// ready: whether it becomes ready while no worker listens would not be known.
     pub(crate) async fn close(mut self) {
         let Some(held) = self.held.take() else { return };
         self.asked_by = None;
@@ -292,7 +293,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
             if held.leave().await.is_some() {
                 return self.tell_left();
             }
-        } else if self.has_successor() {
+        } else if held.running.is_ready() && self.has_successor() {
             if let Some(survivor) = held.leave().await {
                 return self.hand_over(survivor).await;
             }
