@@ -67,7 +67,7 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
         self.setting.facilities.survivors().add([survivor]);
         // The site may have changed once more meanwhile: nobody would adopt it.
         if !self.setting.facilities.leaves_programs() && !self.has_successor() {
-            let why = "its resource has left the manifest";
+            let why = self.handle.why_stopped(&self.name);
             self.setting.facilities.end_survivors_of(&self.name, why).await;
         }
     }
