@@ -46,7 +46,7 @@ pub struct ProcessStatus {
     pub pid: i32,
     /// Whether it was ready, by what its [`Readiness`](crate::Readiness) asks.
     pub is_ready: bool,
-    /// Whether an earlier agent has started it, and this one has adopted it.
+    /// Whether it was adopted from an earlier agent or worker.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_adopted: bool,
     /// What ends with it.

@@ -12,8 +12,8 @@
 //!    as a longer one, because a failing action may set off the watches itself.
 //! 5. The schedule is asked before each action, and before a program is started for the first time,
 //!    or is replaced. A program that has ended and ran with an equal config is started without a
-//!    question, and a program that an earlier agent has left running is adopted without a question:
-//!    a resource that is held back gets its program back.
+//!    question, and a program that an earlier agent or worker has left running is adopted without a
+//!    question: a resource that is held back gets its program back.
 //! 6. A resource that a person has paused is not looked at and not changed. Its program runs on,
 //!    and is started again without a question. The resource counts as good, and offers its last
 //!    state. No health check ends the program; the same holds for a resource that is `noop`.
@@ -151,7 +151,7 @@ impl fmt::Debug for Known {
 pub struct ProgramStatus {
     /// The pid of its leader, which is its group's id.
     pub pid: i32,
-    /// Whether an earlier agent has started it: how it ends will be unknown.
+    /// Whether it was adopted from an earlier agent or worker: how it ends will be unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub adopted: bool,
     /// What ends with it: all that it has started, or its process group.

@@ -25,7 +25,7 @@ use crate::visit::{Visit, last_good};
 /// Said of a paused resource whose last config is not known.
 const NOT_RUNNING: &str = "; its program does not run, as its last config is not known";
 
-/// Said of such a resource if an earlier agent has left its program running.
+/// Said of such a resource if an earlier agent or worker has left its program running.
 const LEFT: &str = "; its program runs on and is not adopted, as its config is not known";
 
 impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
