@@ -339,6 +339,33 @@ async fn a_program_whose_new_config_cannot_be_opened_runs_on_with_the_old_one() 
 }
 
 #[tokio::test]
+async fn a_program_that_was_handed_over_and_cannot_be_opened_runs_on_with_the_old_config()
+-> TestResult {
+    let site = |word: &str, dependencies: &str| {
+        format!(
+            "resources:\n  page: {{type: noop}}\n  server: {{type: process, {dependencies}config: \
+             {{command: [sh, -c, 'echo {word} >> @/starts; exec sleep 1000']}}}}\n"
+        )
+    };
+    let (seen, observer) = Seen::pair();
+    let setting = (quick(), builtin().with(Closed));
+    let first = site("one", "");
+    let machine = Machine::observed(tempfile::tempdir()?, &first, setting, observer).await?;
+    let started = seen.first("server", EventKind::Started).await?;
+    machine.running("server").await?;
+
+    machine.swap(&site("closed", "dependencies: [page], ")).await?;
+    let adopted = seen.first("server", EventKind::Adopted).await?;
+    let reason = machine.degraded_by("server", "closed").await?;
+
+    assert_eq!((adopted.pid, &*reason), (started.pid, "cannot open it: it is closed"));
+    machine.swap("{}").await?;
+    let gone = seen.first("server", EventKind::Ended).await?;
+    assert_eq!((gone.pid, &*gone.why), (started.pid, "it has left the manifest"));
+    machine.stop().await
+}
+
+#[tokio::test]
 async fn what_cannot_be_put_back_is_not_kept_as_it_was_and_stays_on_record() -> TestResult {
     let site = "resources:\n  server: {type: process, meta: {reverse: true}, config: {command: [sh, \
                 -c, 'echo made >> @/starts; exec sleep 1000']}}\n";

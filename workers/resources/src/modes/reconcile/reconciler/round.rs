@@ -230,7 +230,12 @@ impl<F: FnOnce(watch::Receiver<State>) + Send> Reconciler<F> {
                 Ok(Holding { is_new: true, changed, wrong: None })
             }
             Err(Unopened { reason, running }) => {
-                let (declared, before) = ((declaration, &*reason), self.links.program.ran_with());
+                let mut before = self.links.program.ran_with();
+                if before.is_none() && setting.facilities.survivors().has(&self.name) {
+                    // It was left running, and somebody has to look after it.
+                    before = last_good::read(setting.facilities.records(), declaration).await;
+                }
+                let declared = (declaration, &*reason);
                 match self.hold_as_before(declared, &setting, running, before).await {
                     true => Ok(Holding { is_new: true, changed, wrong: Some(reason) }),
                     false => Err(Outcome::failed(reason)),
