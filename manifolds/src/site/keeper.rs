@@ -107,6 +107,9 @@ async fn follow(engine: Engine, mut site: Latest<Arc<Site>>, mut wiring: Wiring)
                 if let Some(leaving) = leaving {
                     lost = wiring.release(leaving).await;
                 }
+                // A worker that has left with the change may have left a program after the look
+                // above, such as one that it could not adopt.
+                whole.end_stray_programs(wiring.facilities()).await;
             }
             // The engine's own end says how that went.
             Err(ChangeError::Stopped) => return pending().await,
