@@ -367,7 +367,7 @@ impl Process {
         let (within, said) = (self.config.ready_timeout, self.handle.status().waits_for);
         match waited {
             Ok(_) => {
-                let (name, ended) = Box::pin(self.ended()).await;
+                let (name, ended) = Box::pin(self.killed_end()).await;
                 let last_words = ended.ok().and_then(|(_, end)| end.last_words);
                 Err(ProcessError::NotReady { name, within, said, last_words })
             }

@@ -10,6 +10,7 @@ use super::adopted::AdoptedGroup;
 use super::escaped::{Escaped, escaped, kill_escaped};
 use super::group::ProcessGroup;
 use super::ledger::Record;
+use super::ledger::wire::Entry;
 use super::stop_signal::StopSignal;
 
 /// The group of a process. Dropping it kills the group.
@@ -73,10 +74,15 @@ impl AnyGroup {
     /// Kills the processes that have left the group and have the mark of the record. What is in the
     /// cgroup, if there is one, needs no mark, and is killed with the group.
     pub(super) async fn kill_escaped(&self) {
-        let entry = self.record().and_then(Record::entry);
-        if let Some(entry) = entry.filter(|entry| entry.cgroup.is_none()) {
+        if let Some(entry) = self.without_cgroup() {
             kill_escaped(entry).await;
         }
+    }
+
+    /// Returns the content of the record, if there is one and the process has no cgroup.
+    pub(super) fn without_cgroup(&self) -> Option<&Entry> {
+        let entry = self.record().and_then(Record::entry);
+        entry.filter(|entry| entry.cgroup.is_none())
     }
 
     /// Asks every process in the group to end, and waits for the leader; returns whether it has

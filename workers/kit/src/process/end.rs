@@ -5,7 +5,7 @@ use std::process::ExitStatus;
 
 use super::Process;
 use super::error::ProcessEnd;
-use super::escaped::Unfound;
+use super::escaped::{Unfound, kill_escaped};
 use super::output::Writer;
 
 /// The name of a process, and how it has ended, as far as that can be known.
@@ -36,6 +36,17 @@ impl Process {
     pub(super) async fn asked_end(self) -> Ended {
         self.group.kill_escaped().await;
         self.ended().await
+    }
+
+    /// Does the same as `ended` for a process that nobody has asked to end, and kills what has left
+    /// its group: after the group, which may start others until then.
+    pub(super) async fn killed_end(mut self) -> Ended {
+        let entry = self.group.without_cgroup().cloned();
+        let reaped = self.group.reap().await;
+        if let Some(entry) = entry {
+            kill_escaped(&entry).await;
+        }
+        self.finished(reaped).await
     }
 
     /// Does the same as `ended` for a process that has ended by itself, and says whether it has

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crankcase_engine::owner;
 use crankcase_engine::{Outcome, Stop, Worker};
-use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError};
+use crankcase_workers::{Ledger, Process, ProcessConfig, ProcessError, Readiness};
 use rustix::process::{Pid, test_kill_process};
 use tokio::task::yield_now;
 
@@ -244,6 +244,23 @@ async fn what_has_left_the_group_of_a_process_on_record_ends_when_that_is_stoppe
     let outcome = guarded(Running::start(process).clean_kill()).await;
 
     outcome.map_err(|exit| exit.to_string())?;
+    writers.are_gone().await
+}
+
+#[tokio::test]
+async fn what_has_left_the_group_of_a_process_that_is_not_ready_in_time_ends_too() -> TestResult {
+    let (records, fifo) = (tempfile::tempdir()?, Fifo::new()?);
+    let mut writers = fifo.writers();
+    let script = "setsid -f sh -c 'echo up >&3; exec sleep 1000'; exec sleep 1000";
+    let config = shell(&holding(&fifo.path(), script));
+    let config = config.readiness(Readiness::Line("never".to_owned()));
+    let config = config.ready_timeout(Duration::from_millis(10));
+    let process = Process::spawn(config, Some(&Ledger::new(records.path()))).await?;
+    writers.come().await?;
+
+    let error = guarded(process.ready()).await.err().ok_or("it is ready")?;
+
+    assert!(matches!(error, ProcessError::NotReady { .. }), "{error}");
     writers.are_gone().await
 }
 
