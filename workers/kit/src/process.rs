@@ -419,7 +419,7 @@ impl Process {
         // Boxed, so that a process that runs does not hold the memory of its end.
         let (name, ended) = match supervised {
             Ok(Cause::Own) => Box::pin(self.own_end()).await,
-            _ => Box::pin(self.asked_end()).await,
+            _ => Box::pin(self.killed_end()).await,
         };
         let cause = supervised.map_err(|source| supervise(&name, source))?;
         let (status, end) = ended.map_err(|source| supervise(&name, source))?;

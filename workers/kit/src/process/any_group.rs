@@ -7,7 +7,7 @@ use std::time::Duration;
 use crankcase_engine::owner::Linger;
 
 use super::adopted::AdoptedGroup;
-use super::escaped::{Escaped, escaped, kill_escaped};
+use super::escaped::{Escaped, escaped};
 use super::group::ProcessGroup;
 use super::ledger::Record;
 use super::ledger::wire::Entry;
@@ -68,14 +68,6 @@ impl AnyGroup {
             // All that it has started is in its cgroup, and is left behind there.
             Some(entry) if entry.cgroup.is_none() => Some(escaped(entry.clone()).await),
             _ => Some(Vec::new()),
-        }
-    }
-
-    /// Kills the processes that have left the group and have the mark of the record. What is in the
-    /// cgroup, if there is one, needs no mark, and is killed with the group.
-    pub(super) async fn kill_escaped(&self) {
-        if let Some(entry) = self.without_cgroup() {
-            kill_escaped(entry).await;
         }
     }
 

@@ -32,14 +32,8 @@ impl Process {
         self.finished(reaped).await
     }
 
-    /// Does the same as `ended` for a process that was to end, and kills what has left its group.
-    pub(super) async fn asked_end(self) -> Ended {
-        self.group.kill_escaped().await;
-        self.ended().await
-    }
-
-    /// Does the same as `ended` for a process that nobody has asked to end, and kills what has left
-    /// its group: after the group, which may start others until then.
+    /// Does the same as `ended`, and kills what has left its group: after the group, which may start
+    /// others until then.
     pub(super) async fn killed_end(mut self) -> Ended {
         let entry = self.group.without_cgroup().cloned();
         let reaped = self.group.reap().await;
@@ -54,10 +48,10 @@ impl Process {
     /// killed.
     pub(super) async fn own_end(self) -> Ended {
         let escaped = self.group.escaped().await;
-        if escaped.is_none() {
-            self.group.kill_escaped().await;
-        }
-        let (name, ended) = self.ended().await;
+        let (name, ended) = match &escaped {
+            Some(_) => self.ended().await,
+            None => self.killed_end().await,
+        };
         let ended = ended.map(|(status, end)| match escaped {
             Some(escaped) => {
                 let has_daemonised = end.left_behind > 0 || !escaped.is_empty();

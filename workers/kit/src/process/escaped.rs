@@ -1,14 +1,17 @@
 //! The processes of a program that have left its group.
 
+use std::cell::Cell;
 use std::fmt;
+use std::fs::read_link;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use crankcase_engine::Stop;
 use crankcase_engine::owner::Linger;
 use rustix::process::getpid;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::adopted::are_gone;
 use super::group::GONE;
@@ -16,6 +19,10 @@ use super::groups::{bears_mark, kill_process};
 use super::identity::{Stat, has_overwritten_environment, program_name};
 use super::ledger::wire::Entry;
 use super::members::open;
+use super::probe::PAUSE;
+
+/// How long a process that is just being executed is given to show its mark.
+const EXECUTION: Duration = Duration::from_millis(200);
 
 /// A process that a program has started, and that has left the program's group: it runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,14 +112,19 @@ fn find(entry: &Entry) -> io::Result<Vec<Escaped>> {
 /// Kills the processes with the mark of a recorded program that have left its group, and waits
 /// until they are gone, at most [`GONE`] or a little more.
 pub(super) async fn kill_escaped(entry: &Entry) {
-    let (name, deadline) = (&entry.name, Instant::now() + GONE);
+    let (name, began) = (&entry.name, Instant::now());
     loop {
         let owned = entry.clone();
         let killed = tokio::task::spawn_blocking(move || kill(&owned)).await;
         match killed.unwrap_or_else(|err| Err(io::Error::other(err))) {
-            Ok(dying) if dying.is_empty() => return,
-            Ok(dying) => {
-                if !are_gone(dying).await || Instant::now() > deadline {
+            Ok(Killed { dying, is_unsure }) if dying.is_empty() => {
+                if !is_unsure || began.elapsed() > EXECUTION {
+                    return;
+                }
+                sleep(PAUSE).await;
+            }
+            Ok(Killed { dying, .. }) => {
+                if !are_gone(dying).await || began.elapsed() > GONE {
                     tracing::warn!(process = name, "killed processes are not gone yet");
                     return;
                 }
@@ -127,16 +139,36 @@ pub(super) async fn kill_escaped(entry: &Entry) {
     }
 }
 
+/// What a look for such processes has found.
+struct Killed {
+    dying: Vec<OwnedFd>,
+    /// Whether a process has no environment yet, and may show the mark when it has been executed.
+    is_unsure: bool,
+}
+
 /// Kills the processes. Blocks for `/proc`.
-fn kill(entry: &Entry) -> io::Result<Vec<OwnedFd>> {
-    let mut dying = Vec::new();
-    for stat in outside(entry, |id| is_marked(entry, id))? {
+fn kill(entry: &Entry) -> io::Result<Killed> {
+    let (mut dying, is_unsure) = (Vec::new(), Cell::new(false));
+    let is_own = |id: i32| {
+        let is_marked = bears_mark(entry, id);
+        if is_marked.is_none() && !is_of_kernel(id) {
+            is_unsure.set(true);
+        }
+        is_marked == Some(true)
+    };
+    for stat in outside(entry, is_own)? {
         if let Some(process) = open(&stat)? {
             kill_process(&process)?;
             dying.push(process);
         }
     }
-    Ok(dying)
+    Ok(Killed { dying, is_unsure: is_unsure.get() })
+}
+
+/// Returns whether a process is a thread of the kernel, which has no program and no environment.
+fn is_of_kernel(id: i32) -> bool {
+    let program = read_link(format!("/proc/{id}/exe"));
+    program.is_err_and(|err| err.kind() == io::ErrorKind::NotFound)
 }
 
 /// Returns the live processes other than this one that are outside of the group of a recorded
@@ -164,17 +196,12 @@ mod tests {
     use std::path::PathBuf;
     use std::process::Command;
 
-    use super::{Entry, Stat, Unfound, are_gone, open};
+    use super::{Entry, Stat, Unfound, are_gone, kill, open};
     use crate::process::ledger::MARK;
     use crate::process::ledger::wire::Identity;
 
-    #[tokio::test]
-    async fn what_has_left_the_group_is_killed_when_nobody_looks_for_the_daemon_any_more()
-    -> Result<(), Box<dyn Error>> {
-        let token = "escaped-tests".to_owned();
-        let mut command = Command::new("sleep");
-        let mut marked = command.arg("1000").env(MARK, &token).process_group(0).spawn()?;
-        let entry = Entry {
+    fn entry(token: String) -> Entry {
+        Entry {
             name: "it".to_owned(),
             boot_id: String::new(),
             token,
@@ -183,7 +210,30 @@ mod tests {
             awaits_daemon: false,
             cgroup: None,
             path: PathBuf::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_process_without_an_environment_may_be_one_that_is_being_executed()
+    -> Result<(), Box<dyn Error>> {
+        let mut bare = Command::new("/bin/sleep").arg("1000").env_clear().spawn()?;
+
+        let found = kill(&entry("escaped-tests-2".to_owned()));
+
+        bare.kill()?;
+        bare.wait()?;
+        let found = found?;
+        assert!(found.dying.is_empty() && found.is_unsure);
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn what_has_left_the_group_is_killed_when_nobody_looks_for_the_daemon_any_more()
+    -> Result<(), Box<dyn Error>> {
+        let token = "escaped-tests".to_owned();
+        let mut command = Command::new("sleep");
+        let mut marked = command.arg("1000").env(MARK, &token).process_group(0).spawn()?;
+        let entry = entry(token);
         let stat = Stat::read(i32::try_from(marked.id())?)?.ok_or("no such process")?;
         let process = open(&stat)?.ok_or("it is gone")?;
 
